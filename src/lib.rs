@@ -1,0 +1,7 @@
+//! Leader election for control planes over NATS JetStream Key-Value.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod model;
+#[cfg(all(feature = "testing", unix))]
+pub mod testing;

@@ -1,0 +1,3 @@
+//! Plain data: what the layers above speak of.
+
+pub mod config;

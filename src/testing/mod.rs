@@ -1,0 +1,1 @@
+//! Private NATS servers and faulty networks for tests.
