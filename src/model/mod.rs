@@ -1,3 +1,7 @@
 //! Plain data: what the layers above speak of.
 
 pub mod config;
+pub mod event;
+pub mod record;
+pub mod status;
+pub mod token;

@@ -1,0 +1,213 @@
+//! What happens to a role, as it happens. Metrics, logs and subscribers all live on these.
+
+use std::time::Duration;
+
+use super::status::{ConnectionStatus, LeaderInfo, RoleState};
+use super::token::FencingToken;
+
+/// Why a term ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EndCause {
+    /// `step_down` was called.
+    SteppedDown,
+    /// The manager or the role was stopped.
+    Stopped,
+    /// The manager was dropped without being stopped.
+    Abandoned,
+    /// The handler returned `Ok`.
+    Returned,
+    /// The handler returned an error.
+    Failed,
+    /// The handler panicked.
+    Panicked,
+    /// Too many health checks failed in a row.
+    Unhealthy,
+    /// No heartbeat was confirmed in time.
+    LeaseExpired,
+    /// NATS was out of reach for longer than the grace period.
+    ConnectionLost,
+    /// Another instance's record stands in the key.
+    Superseded,
+    /// Somebody deleted the key, or the server let it expire.
+    Deleted,
+    /// The bucket lost acknowledged writes.
+    Regressed,
+    /// The bucket is gone, was recreated, or refuses this instance.
+    BucketLost,
+    /// The election's actor crashed.
+    Crashed,
+}
+
+impl EndCause {
+    /// The cause's name as it stands in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SteppedDown => "stepped_down",
+            Self::Stopped => "stopped",
+            Self::Abandoned => "abandoned",
+            Self::Returned => "returned",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+            Self::Unhealthy => "unhealthy",
+            Self::LeaseExpired => "lease_expired",
+            Self::ConnectionLost => "connection_lost",
+            Self::Superseded => "superseded",
+            Self::Deleted => "deleted",
+            Self::Regressed => "regressed",
+            Self::BucketLost => "bucket_lost",
+            Self::Crashed => "crashed",
+        }
+    }
+
+    /// Whether the application itself is to blame: its role stays out longer each time in a row.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Panicked | Self::Unhealthy)
+    }
+}
+
+/// How a claim or a heartbeat ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Confirmed by the server.
+    Confirmed,
+    /// Somebody else's write came first.
+    Conflict,
+    /// No answer in time: it may or may not have been written.
+    TimedOut,
+    /// Refused or undeliverable.
+    Failed,
+    /// Confirmed after the lease it was to extend had ended.
+    TooLate,
+}
+
+impl Outcome {
+    /// The outcome's name as it stands in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Conflict => "conflict",
+            Self::TimedOut => "timed_out",
+            Self::Failed => "failed",
+            Self::TooLate => "too_late",
+        }
+    }
+}
+
+/// Kinds of failure, closed: they are label values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// No answer in time.
+    Timeout,
+    /// The server could not take the request just now.
+    Unavailable,
+    /// This user may not do that.
+    PermissionDenied,
+    /// The bucket does not exist.
+    BucketMissing,
+    /// The bucket's settings do not fit the role's.
+    BucketUnfit,
+    /// The server refused the request for another reason.
+    Rejected,
+    /// A confirmed write is no longer there.
+    Regression,
+    /// The election's actor crashed.
+    ActorCrashed,
+}
+
+impl FailureKind {
+    /// The kind's name as it stands in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::PermissionDenied => "permission_denied",
+            Self::BucketMissing => "bucket_missing",
+            Self::BucketUnfit => "bucket_unfit",
+            Self::Rejected => "rejected",
+            Self::Regression => "regression",
+            Self::ActorCrashed => "actor_crashed",
+        }
+    }
+}
+
+/// Something that happened to a role on this instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The instance went from one state to another.
+    StateChanged {
+        /// The state it left.
+        from: RoleState,
+        /// The state it is in now.
+        to: RoleState,
+    },
+    /// Another leader is known, or none.
+    LeaderChanged(Option<LeaderInfo>),
+    /// A term began on this instance.
+    TermStarted {
+        /// Its fencing token.
+        fencing_token: FencingToken,
+    },
+    /// The term is being wound down.
+    TermEnding {
+        /// Its fencing token.
+        fencing_token: FencingToken,
+        /// Why it ends.
+        cause: EndCause,
+    },
+    /// The term is over and its handler has ended.
+    TermEnded {
+        /// Its fencing token.
+        fencing_token: FencingToken,
+        /// Why it ended.
+        cause: EndCause,
+        /// From promotion to the end of the handler.
+        lasted: Duration,
+        /// Whether the role was freed for others at once.
+        released: bool,
+    },
+    /// A claim of the role ended.
+    ClaimEnded {
+        /// How.
+        outcome: Outcome,
+    },
+    /// A heartbeat ended.
+    HeartbeatEnded {
+        /// How.
+        outcome: Outcome,
+        /// From sending it to its answer.
+        took: Duration,
+    },
+    /// A health check of the running handler failed or did not end in time.
+    HealthCheckFailed {
+        /// How many in a row.
+        consecutive: u32,
+    },
+    /// A term's lease could not be proved: a compare-and-set was refused.
+    ValidationFailed,
+    /// What of NATS the role can rely on changed.
+    ConnectionChanged(ConnectionStatus),
+    /// A request failed.
+    Failure {
+        /// What kind of failure.
+        kind: FailureKind,
+        /// In words, for people.
+        detail: String,
+    },
+    /// So many requests failed in a row that only one is tried each `retry.max_backoff` from now on.
+    CircuitOpened,
+    /// A request succeeded again.
+    CircuitClosed,
+    /// The handler still ran when its lease ended.
+    HandlerOverrun {
+        /// Its fencing token.
+        fencing_token: FencingToken,
+    },
+    /// The reader of this stream was too slow: so many events are missing here.
+    Lagged {
+        /// How many.
+        missed: u64,
+    },
+}

@@ -1,0 +1,303 @@
+//! What stands in the bucket: the record of a leader, fence records, delete markers.
+//!
+//! Everything read here may have been written by anyone: it is hostile until parsed, and nothing in it can make a
+//! parser fail. What cannot be understood is an [`Content::Opaque`] leader, respected like any other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::token::LeaseToken;
+
+/// Version of the record that this crate writes.
+pub const RECORD_VERSION: u64 = 1;
+
+/// Header of a delete marker by which a leader frees its role at once.
+pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
+
+/// Bounds of a lease that a foreign record may claim.
+pub const FOREIGN_LEASE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+
+/// Values larger than this are not parsed.
+const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// Names longer than this are cut, in characters.
+const MAX_NAME_CHARS: usize = 255;
+
+/// Names one attempt to write, for ever: an incarnation never uses a beat twice for the same role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Nonce {
+    pub incarnation: Uuid,
+    pub beat: u64,
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.incarnation, self.beat)
+    }
+}
+
+impl Nonce {
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (incarnation, beat) = text.split_once(':')?;
+        Some(Self { incarnation: incarnation.parse().ok()?, beat: beat.parse().ok()? })
+    }
+}
+
+/// The record that a leader writes to its role's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub id: String,
+    pub token: LeaseToken,
+    pub priority: i64,
+    pub meta: BTreeMap<String, String>,
+    pub ttl: Duration,
+    pub nonce: Nonce,
+}
+
+impl Record {
+    /// The JSON value for the bucket.
+    pub fn to_json(&self) -> Vec<u8> {
+        json!({
+            "id": self.id,
+            "token": self.token.expose(),
+            "priority": self.priority,
+            "meta": self.meta,
+            "v": RECORD_VERSION,
+            "ttl_ms": millis(self.ttl),
+            "incarnation": self.nonce.incarnation,
+            "beat": self.nonce.beat,
+        })
+        .to_string()
+        .into_bytes()
+    }
+}
+
+/// The value of a role's fence key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceRecord {
+    pub id: String,
+    pub nonce: Nonce,
+}
+
+impl FenceRecord {
+    /// The JSON value for the bucket.
+    pub fn to_json(&self) -> Vec<u8> {
+        json!({ "id": self.id, "incarnation": self.nonce.incarnation, "beat": self.nonce.beat })
+            .to_string()
+            .into_bytes()
+    }
+
+    /// The nonce in a fence record; nothing if somebody else's hand wrote it.
+    pub fn parse_nonce(value: &[u8]) -> Option<Nonce> {
+        nonce_of(&parse_object(value)?)
+    }
+}
+
+/// A leader's record as read from the bucket. Its lease token is not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRecord {
+    pub id: String,
+    pub priority: i64,
+    pub meta: BTreeMap<String, String>,
+    /// The lease it claims, within [`FOREIGN_LEASE`].
+    pub ttl: Option<Duration>,
+    pub incarnation: Option<Uuid>,
+    pub beat: Option<u64>,
+}
+
+impl SeenRecord {
+    pub fn nonce(&self) -> Option<Nonce> {
+        Some(Nonce { incarnation: self.incarnation?, beat: self.beat? })
+    }
+}
+
+/// What the last message under a role's key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A leader's record.
+    Record(Box<SeenRecord>),
+    /// A value that is no record: somebody leads whom we can't read.
+    Opaque,
+    /// A delete marker with our release header: the role is free.
+    Release(Option<Nonce>),
+    /// A delete marker of another hand, or of the server's expiry.
+    ForeignMarker,
+}
+
+impl Content {
+    /// Reads a value that is no delete marker.
+    pub fn parse(value: &[u8]) -> Self {
+        let Some(mut object) = parse_object(value) else { return Self::Opaque };
+        let nonce = nonce_of(&object);
+        let record = SeenRecord {
+            id: object.get("id").and_then(Value::as_str).map(printable).unwrap_or_default(),
+            priority: object.get("priority").and_then(Value::as_i64).unwrap_or(0),
+            meta: object.remove("meta").map(meta_of).unwrap_or_default(),
+            ttl: object
+                .get("ttl_ms")
+                .and_then(Value::as_u64)
+                .map(|ms| Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)),
+            incarnation: nonce.map(|n| n.incarnation).or_else(|| incarnation_of(&object)),
+            beat: nonce.map(|n| n.beat),
+        };
+        Self::Record(Box::new(record))
+    }
+
+    /// The nonce of the attempt that wrote this, if it shows one.
+    pub fn nonce(&self) -> Option<Nonce> {
+        match self {
+            Self::Record(record) => record.nonce(),
+            Self::Release(nonce) => *nonce,
+            Self::Opaque | Self::ForeignMarker => None,
+        }
+    }
+}
+
+/// The last message under a role's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub revision: u64,
+    pub content: Content,
+}
+
+/// The last message under a role's fence key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceEntry {
+    pub revision: u64,
+    pub nonce: Option<Nonce>,
+}
+
+fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
+    if value.len() > MAX_RECORD_BYTES {
+        return None;
+    }
+    match serde_json::from_slice(value).ok()? {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+fn incarnation_of(object: &Map<String, Value>) -> Option<Uuid> {
+    object.get("incarnation")?.as_str()?.parse().ok()
+}
+
+fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
+    Some(Nonce { incarnation: incarnation_of(object)?, beat: object.get("beat")?.as_u64()? })
+}
+
+fn meta_of(value: Value) -> BTreeMap<String, String> {
+    let Value::Object(object) = value else { return BTreeMap::new() };
+    object
+        .into_iter()
+        .filter_map(|(key, value)| Some((printable(&key), printable(value.as_str()?))))
+        .collect()
+}
+
+/// Text from the bucket ends up in logs and labels: no control characters, no endless names.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            id: "node-1".into(),
+            token: LeaseToken::new(Uuid::from_u128(7)),
+            priority: 10,
+            meta: BTreeMap::from([("region".into(), "eu-west-1".into())]),
+            ttl: Duration::from_secs(15),
+            nonce: Nonce { incarnation: Uuid::from_u128(1), beat: 17 },
+        }
+    }
+
+    fn parsed(value: &[u8]) -> SeenRecord {
+        match Content::parse(value) {
+            Content::Record(record) => *record,
+            other => panic!("no record: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let seen = parsed(&record().to_json());
+        assert_eq!(seen.id, "node-1");
+        assert_eq!(seen.priority, 10);
+        assert_eq!(seen.meta["region"], "eu-west-1");
+        assert_eq!(seen.ttl, Some(Duration::from_secs(15)));
+        assert_eq!(seen.nonce(), Some(record().nonce));
+    }
+
+    #[test]
+    fn a_go_record_has_no_ttl_and_no_nonce() {
+        let seen = parsed(br#"{"id":"go-1","token":"abc","priority":3}"#);
+        assert_eq!((seen.id.as_str(), seen.priority), ("go-1", 3));
+        assert_eq!((seen.ttl, seen.nonce()), (None, None));
+    }
+
+    #[test]
+    fn a_newer_schema_is_read_as_far_as_it_is_known() {
+        let seen = parsed(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things","to","come"]}}"#);
+        assert_eq!(seen.ttl, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_hostile_lease_is_bounded() {
+        for (ms, bounded) in [("0", FOREIGN_LEASE.0), ("18446744073709551615", FOREIGN_LEASE.1)] {
+            let seen = parsed(format!(r#"{{"id":"n","ttl_ms":{ms}}}"#).as_bytes());
+            assert_eq!(seen.ttl, Some(bounded));
+        }
+    }
+
+    #[test]
+    fn fields_of_the_wrong_type_are_missing_fields() {
+        let seen = parsed(br#"{"id":7,"ttl_ms":"soon","priority":"high","meta":[1],"incarnation":"x","beat":-1}"#);
+        assert_eq!(seen.id, "");
+        assert_eq!((seen.ttl, seen.nonce(), seen.priority), (None, None, 0));
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_an_opaque_leader() {
+        let huge = format!(r#"{{"id":"{}"}}"#, "x".repeat(MAX_RECORD_BYTES));
+        let deep = "[".repeat(100_000);
+        for value in [&b""[..], b"\xff\xfe", b"null", b"[1]", b"leader", huge.as_bytes(), deep.as_bytes()] {
+            assert_eq!(Content::parse(value), Content::Opaque);
+        }
+    }
+
+    #[test]
+    fn names_from_the_bucket_cannot_forge_log_lines() {
+        let seen = parsed(br#"{"id":"a\nERROR b","meta":{"k\u0007":"v\r"}}"#);
+        assert_eq!(seen.id, "aERROR b");
+        assert_eq!(seen.meta["k"], "v");
+    }
+
+    #[test]
+    fn a_nonce_reads_back() {
+        let nonce = record().nonce;
+        assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce));
+        for bad in ["", ":", "x:1", "00000000-0000-0000-0000-000000000001:", "1:00000000-0000-0000-0000-000000000001"] {
+            assert_eq!(Nonce::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_fail(value in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = Content::parse(&value);
+            let _ = FenceRecord::parse_nonce(&value);
+        }
+    }
+}
