@@ -1,0 +1,231 @@
+//! Names that were checked once: of roles, of buckets, of instances.
+//!
+//! Each is a string that obeys the rule of the place where it ends up: a role name is a key of the bucket, a bucket name is part of a
+//! stream name, an instance id stands in JSON and in metric labels. They are shared, so cloning one costs no allocation.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The longest name of any kind, in bytes: a subject made of a bucket and a role stays far below the server's limit
+/// for a protocol line (4 KiB).
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// A string that is not a name of the wanted kind; says what was wrong, and what the rule is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no {kind}: {problem}; {rule}")]
+#[non_exhaustive]
+pub struct NameError {
+    /// What was to be named: `role name`, `bucket name` or `instance id`.
+    pub kind: &'static str,
+    /// The refused string, or its beginning if it is long.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: NameProblem,
+    /// The whole rule, in words.
+    pub rule: &'static str,
+}
+
+/// What is wrong with a refused name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameProblem {
+    /// The empty string.
+    #[error("it is empty")]
+    Empty,
+    /// More than [`MAX_NAME_BYTES`] bytes; here, how many.
+    #[error("it is {0} bytes long")]
+    TooLong(usize),
+    /// A character that the rule does not allow.
+    #[error("it has {found:?} at byte {at}")]
+    Character {
+        /// The first such character.
+        found: char,
+        /// Its position in bytes.
+        at: usize,
+    },
+    /// A leading `_`, which marks keys that are not roles.
+    #[error("it begins with '_', which is reserved")]
+    Reserved,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $problem:path, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The rule in words, as errors quote it.
+            pub const RULE: &'static str = $rule;
+
+            /// Checks the string against [`Self::RULE`].
+            pub fn new(name: &str) -> Result<Self, NameError> {
+                match $problem(name) {
+                    None => Ok(Self(name.into())),
+                    Some(problem) => Err(NameError {
+                        kind: $kind,
+                        name: beginning(name),
+                        problem,
+                        rule: Self::RULE,
+                    }),
+                }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                *self.0 == *other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                *self.0 == **other
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = NameError;
+
+            fn try_from(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(&name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.as_str().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a role, which is its key in the bucket.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_` and `=`. No dots: the watch on role keys is a single-token wildcard.
+    /// No leading `_`: such keys are the crate's own (fence records, fenced data).
+    RoleName, "role name", role_problem,
+    "a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', and does not begin with '_'"
+}
+
+name! {
+    /// The name of a JetStream Key-Value bucket.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-` and `_`: the server's rule for the stream behind it.
+    BucketName, "bucket name", bucket_problem,
+    "a bucket name is 1 to 255 ASCII letters, digits, '-' and '_'"
+}
+
+name! {
+    /// What people call an instance: unique among the running processes by intention, not by need.
+    ///
+    /// 1 to 255 bytes of printable UTF-8 without white space, since it is shown in logs, metric labels and tables. Two processes
+    /// with one id are still two instances: identity is the id *and* the incarnation.
+    InstanceId, "instance id", instance_problem,
+    "an instance id is 1 to 255 bytes of printable UTF-8 without white space, control or invisible characters"
+}
+
+fn role_problem(name: &str) -> Option<NameProblem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=');
+    problem(name, allowed).or_else(|| name.starts_with('_').then_some(NameProblem::Reserved))
+}
+
+fn bucket_problem(name: &str) -> Option<NameProblem> {
+    problem(name, |c| {
+        c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+    })
+}
+
+fn instance_problem(name: &str) -> Option<NameProblem> {
+    problem(name, |c| {
+        !c.is_control() && !c.is_whitespace() && !is_invisible(c)
+    })
+}
+
+/// Characters that show as nothing or turn the text around: with them one id could pass for another on a dashboard.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn problem(name: &str, allowed: impl Fn(char) -> bool) -> Option<NameProblem> {
+    if name.is_empty() {
+        return Some(NameProblem::Empty);
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Some(NameProblem::TooLong(name.len()));
+    }
+    let (at, found) = name.char_indices().find(|&(_, c)| !allowed(c))?;
+    Some(NameProblem::Character { found, at })
+}
+
+/// Enough of a refused string to recognise it by; it may be anything, and megabytes of it.
+fn beginning(name: &str) -> String {
+    const SHOWN: usize = 64;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
