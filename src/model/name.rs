@@ -229,3 +229,101 @@ fn beginning(name: &str) -> String {
         None => name.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ordinary_names_are_taken_as_they_are() {
+        for name in ["a", "scheduler", "eu-west/1", "a=b", "a_", "-", "/", "A9"] {
+            assert_eq!(RoleName::new(name).unwrap().as_str(), name);
+        }
+        assert_eq!(BucketName::new("_leaders-1").unwrap(), "_leaders-1");
+        for id in ["node-1", "10.0.0.1:80", "zürich", "机器", "a\"b"] {
+            assert_eq!(InstanceId::new(id).unwrap().to_string(), id);
+        }
+    }
+
+    #[test]
+    fn a_name_has_1_to_255_bytes() {
+        assert_eq!(RoleName::new("").unwrap_err().problem, NameProblem::Empty);
+        assert_eq!(BucketName::new("").unwrap_err().problem, NameProblem::Empty);
+        assert_eq!(InstanceId::new("").unwrap_err().problem, NameProblem::Empty);
+        assert!(RoleName::new(&"r".repeat(255)).is_ok());
+        let error = RoleName::new(&"r".repeat(256)).unwrap_err();
+        assert_eq!(error.problem, NameProblem::TooLong(256));
+        assert!(error.to_string().len() < 300, "{error}");
+        let error = InstanceId::new(&"é".repeat(128)).unwrap_err();
+        assert_eq!(error.problem, NameProblem::TooLong(256));
+    }
+
+    #[test]
+    fn the_error_tells_what_is_wrong_and_the_rule() {
+        assert_eq!(
+            RoleName::new("a.b").unwrap_err().to_string(),
+            "\"a.b\" is no role name: it has '.' at byte 1; a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', \
+             and does not begin with '_'"
+        );
+        for name in ["a b", "a*", "a>", "ä", "a\n"] {
+            assert!(RoleName::new(name).is_err(), "{name}");
+        }
+        assert!(BucketName::new("a/b").is_err());
+    }
+
+    #[test]
+    fn a_leading_underscore_is_reserved_for_keys_that_are_no_roles() {
+        for name in ["_", "_fence", "_data"] {
+            assert_eq!(
+                RoleName::new(name).unwrap_err().problem,
+                NameProblem::Reserved
+            );
+        }
+    }
+
+    #[test]
+    fn an_instance_id_shows_all_that_it_is() {
+        for id in [
+            "a b",
+            "a\t",
+            "a\u{a0}b",
+            "a\0",
+            "\u{7f}",
+            "a\u{200b}",
+            "\u{202e}a",
+        ] {
+            assert!(InstanceId::new(id).is_err(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn serde_checks_the_rule_too() {
+        let map: BTreeMap<RoleName, InstanceId> = serde_json::from_str(r#"{"a":"x"}"#).unwrap();
+        assert_eq!(map["a"], "x");
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"a":"x"}"#);
+        let error = serde_json::from_str::<RoleName>(r#""a.b""#).unwrap_err();
+        assert!(error.to_string().contains("is no role name"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_role_name_is_accepted_exactly_by_its_rule(name in "[-/_=a-z.*> ]{0,6}|\\PC{0,90}") {
+            let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-/_=".contains(&b);
+            let valid = (1..=255).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('_');
+            prop_assert_eq!(RoleName::new(&name).is_ok(), valid);
+        }
+
+        #[test]
+        fn no_string_makes_a_check_panic(name in any::<String>()) {
+            for error in [
+                RoleName::new(&name).err(), BucketName::new(&name).err(), InstanceId::new(&name).err(),
+            ].into_iter().flatten() {
+                prop_assert!(error.to_string().contains(error.rule));
+            }
+        }
+    }
+}

@@ -81,15 +81,20 @@ impl ManagerConfig {
             "must name at least one server".into()
         })?;
         for (i, server) in self.servers.iter().enumerate() {
-            let address: Result<ServerAddr, _> = server.parse();
-            if let Err(error) = address {
-                let value = format!("{:?}", without_credentials(server));
-                return Err(ConfigError::new(
-                    format!("servers[{i}]"),
-                    value,
-                    format!("must be an address like nats://host:4222 ({error})"),
-                ));
-            }
+            let address = server.parse::<ServerAddr>();
+            let problem = match &address {
+                Ok(address) if address.host().is_empty() => "it has no host".to_owned(),
+                Ok(address) if address.host().contains(',') => {
+                    "several servers are a list".to_owned()
+                }
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            return Err(ConfigError::new(
+                format!("servers[{i}]"),
+                format!("{:?}", without_credentials(server)),
+                format!("must be an address like nats://host:4222 ({problem})"),
+            ));
         }
         BucketName::new(&self.bucket).map_err(|error| {
             ConfigError::new(
@@ -166,4 +171,143 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
         Servers::One(server) => vec![server],
         Servers::Many(servers) => servers,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &ManagerConfig, field: &str, value: &str, rule: &str) {
+        let error = config.validate().unwrap_err();
+        assert_eq!((error.field.as_str(), error.value.as_str()), (field, value));
+        assert!(error.rule.contains(rule), "{error}");
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(ManagerConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config: ManagerConfig = toml::from_str("").unwrap();
+        assert_eq!(config, ManagerConfig::default());
+    }
+
+    #[test]
+    fn servers_are_a_string_or_a_list() {
+        let one: ManagerConfig = toml::from_str("servers = 'nats://a'").unwrap();
+        assert_eq!(one.servers, ["nats://a"]);
+        let two: ManagerConfig = toml::from_str("servers = ['nats://a', 'b:4223']").unwrap();
+        assert_eq!(two.servers, ["nats://a", "b:4223"]);
+        assert_eq!(two.validate(), Ok(()));
+        let error = toml::from_str::<ManagerConfig>("servers = 4222").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected a server address or a list of them"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn each_server_must_be_one_address() {
+        let rule = "must be an address like nats://host:4222";
+        let mut config = ManagerConfig {
+            servers: vec![],
+            ..ManagerConfig::default()
+        };
+        refused(&config, "servers", "[]", "must name at least one server");
+        for bad in [
+            "",
+            "nats://",
+            "http://host",
+            "nats://host:port",
+            "nats://a:4222,nats://b:4222",
+            "a,b",
+            "a b",
+        ] {
+            config.servers = vec!["nats://good".into(), bad.into()];
+            refused(&config, "servers[1]", &format!("{bad:?}"), rule);
+        }
+    }
+
+    #[test]
+    fn passwords_show_neither_in_errors_nor_in_debug_output() {
+        for address in [
+            "http://me:secret@host",
+            "nats://me:se@secret@host",
+            "me:secret@host:port",
+            "nats://secret@ho st",
+        ] {
+            let config = ManagerConfig {
+                servers: vec![address.into()],
+                ..ManagerConfig::default()
+            };
+            if let Err(error) = config.validate() {
+                let error = error.to_string();
+                assert!(!error.contains("secret"), "{error}");
+                assert!(error.contains("***@ho"), "{error}");
+            }
+            let debug = format!("{config:?}");
+            assert!(!debug.contains("secret"), "{debug}");
+        }
+    }
+
+    #[test]
+    fn names_obey_their_rules() {
+        let mut config = ManagerConfig {
+            bucket: "lead.ers".into(),
+            ..ManagerConfig::default()
+        };
+        refused(&config, "bucket", "\"lead.ers\"", "it has '.' at byte 4");
+        config.bucket = "b".into();
+        config.instance_id = Some("node 1".into());
+        refused(&config, "instance_id", "\"node 1\"", "without white space");
+    }
+
+    #[test]
+    fn numbers_stay_in_their_ranges() {
+        let mut config = ManagerConfig::default();
+        for replicas in [0, 6, usize::MAX] {
+            config.replicas = replicas;
+            refused(
+                &config,
+                "replicas",
+                &replicas.to_string(),
+                "must be from 1 to 5",
+            );
+        }
+        config.replicas = 5;
+        config.start_timeout = Duration::ZERO;
+        refused(&config, "start_timeout", "0s", "must be from 1ms to 1day");
+        config.start_timeout = Duration::MAX;
+        assert_eq!(config.validate().unwrap_err().field, "start_timeout");
+    }
+
+    #[test]
+    fn survives_a_round_trip_through_toml() {
+        let config = ManagerConfig {
+            servers: vec!["tls://a".into(), "b".into()],
+            instance_id: Some("node-1".into()),
+            start_timeout: Duration::from_millis(1500),
+            bucket_auto_create: true,
+            replicas: 3,
+            storage: Storage::Memory,
+            ..ManagerConfig::default()
+        };
+        let text = toml::to_string(&config).unwrap();
+        assert!(text.contains("storage = \"memory\""), "{text}");
+        assert!(text.contains("start_timeout = \"1s 500ms\""), "{text}");
+        assert_eq!(toml::from_str::<ManagerConfig>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error() {
+        let error = toml::from_str::<ManagerConfig>("buckets = 'x'").unwrap_err();
+        assert!(
+            error.to_string().contains("unknown field `buckets`"),
+            "{error}"
+        );
+    }
 }

@@ -5,9 +5,13 @@
 //! holds values that fit together.
 
 mod manager;
+#[cfg(test)]
+mod properties;
 mod role;
 mod rules;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use manager::{ManagerConfig, Storage};
 pub use role::{
