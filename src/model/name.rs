@@ -171,7 +171,7 @@ name! {
 }
 
 name! {
-    /// The name of a JetStream Key-Value bucket.
+    /// The name of a NATS Key-Value bucket.
     ///
     /// 1 to 255 bytes of ASCII letters, digits, `-` and `_`: the server's rule for the stream behind it.
     BucketName, "bucket name", bucket_problem,

@@ -77,9 +77,12 @@ impl ManagerConfig {
     ///
     /// The first rule that is broken, with the field, its value and the rule.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        ensure(!self.servers.is_empty(), "servers", "[]", || {
-            "must name at least one server".into()
-        })?;
+        ensure(
+            !self.servers.is_empty(),
+            "servers",
+            "[]",
+            "must name at least one server",
+        )?;
         for (i, server) in self.servers.iter().enumerate() {
             let address = server.parse::<ServerAddr>();
             let problem = match &address {
@@ -122,7 +125,7 @@ impl ManagerConfig {
             (1..=5).contains(&self.replicas),
             "replicas",
             self.replicas,
-            || "must be from 1 to 5".into(),
+            "must be from 1 to 5",
         )
     }
 }

@@ -132,7 +132,7 @@ proptest! {
         let config = RoleConfig::default().ttl(ms(millis));
         prop_assert!(obeys_the_rules(&config.settings().unwrap()));
         // Nor do those that derive from a heartbeat that was set.
-        let heartbeat = ms(10) + (ms(millis) / 3 - ms(10)).mul_f64(heartbeat);
+        let heartbeat = (ms(millis) / 3).mul_f64(heartbeat).max(ms(10));
         let settings = config.heartbeat_interval(heartbeat).settings().unwrap();
         prop_assert!(obeys_the_rules(&settings));
     }

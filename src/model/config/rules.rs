@@ -37,10 +37,7 @@ impl RoleConfig {
             ttl.subsec_nanos().is_multiple_of(1_000_000),
             "ttl",
             human(ttl),
-            || {
-                "must be a whole number of milliseconds, as the record carries it in milliseconds"
-                    .into()
-            },
+            "must be a whole number of milliseconds, as the record carries it in milliseconds",
         )?;
 
         let heartbeat = self
@@ -51,7 +48,7 @@ impl RoleConfig {
             heartbeat.saturating_mul(3) <= ttl,
             "heartbeat_interval",
             human(heartbeat),
-            || format!("`ttl` ({}) must be at least 3 heartbeats", human(ttl)),
+            format_args!("`ttl` ({}) must be at least 3 heartbeats", human(ttl)),
         )?;
         let two_heartbeats = heartbeat.saturating_mul(2);
 
@@ -61,12 +58,10 @@ impl RoleConfig {
             request_timeout < heartbeat,
             "request_timeout",
             human(request_timeout),
-            || {
-                format!(
-                    "must be less than `heartbeat_interval` ({})",
-                    human(heartbeat)
-                )
-            },
+            format_args!(
+                "must be less than `heartbeat_interval` ({})",
+                human(heartbeat)
+            ),
         )?;
 
         if let Some(grace) = self.disconnect_grace_period {
@@ -91,14 +86,12 @@ impl RoleConfig {
                 <= ttl,
             "stop_budget",
             human(stop_budget),
-            || {
-                format!(
-                    "stop_budget + drift margin ({}) + 2 heartbeats ({}) must be at most `ttl` ({})",
-                    human(drift),
-                    human(two_heartbeats),
-                    human(ttl)
-                )
-            },
+            format_args!(
+                "stop_budget + drift margin ({}) + 2 heartbeats ({}) must be at most `ttl` ({})",
+                human(drift),
+                human(two_heartbeats),
+                human(ttl)
+            ),
         )?;
 
         let cooldown = self.cooldown.unwrap_or(two_heartbeats);
@@ -157,7 +150,7 @@ fn health(
         max_consecutive_failures >= 1,
         "health.max_consecutive_failures",
         max_consecutive_failures,
-        || "must be at least 1".into(),
+        "must be at least 1",
     )?;
     Ok(HealthSettings {
         interval,
@@ -171,7 +164,7 @@ fn retry(config: &RetryConfig) -> Result<RetryConfig, ConfigError> {
         config.max_attempts >= 1,
         "retry.max_attempts",
         config.max_attempts,
-        || "must be at least 1".into(),
+        "must be at least 1",
     )?;
     at_most("retry.max_backoff", config.max_backoff, MAX_BACKOFF, "")?;
     at_least("retry.initial_backoff", config.initial_backoff, TICK, "")?;
@@ -186,13 +179,13 @@ fn retry(config: &RetryConfig) -> Result<RetryConfig, ConfigError> {
         (1.0..=10.0).contains(&config.backoff_multiplier),
         "retry.backoff_multiplier",
         config.backoff_multiplier,
-        || "must be a number from 1 to 10".into(),
+        "must be a number from 1 to 10",
     )?;
     ensure(
         (0.0..=1.0).contains(&config.jitter),
         "retry.jitter",
         config.jitter,
-        || "must be a number from 0 to 1".into(),
+        "must be a number from 0 to 1",
     )?;
     Ok(config.clone())
 }
@@ -203,7 +196,7 @@ fn meta(meta: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Con
         bytes <= MAX_META_BYTES,
         "meta",
         format_args!("{bytes} bytes as JSON"),
-        || format!("must be at most {MAX_META_BYTES} bytes, as each heartbeat carries it"),
+        format_args!("must be at most {MAX_META_BYTES} bytes, as each heartbeat carries it"),
     )?;
     Ok(meta.clone())
 }
@@ -214,33 +207,42 @@ pub(super) fn range(
     min: Duration,
     max: Duration,
 ) -> Result<(), ConfigError> {
-    ensure((min..=max).contains(&value), field, human(value), || {
-        format!("must be from {} to {}", human(min), human(max))
-    })
+    ensure(
+        (min..=max).contains(&value),
+        field,
+        human(value),
+        format_args!("must be from {} to {}", human(min), human(max)),
+    )
 }
 
 fn at_least(field: &str, value: Duration, min: Duration, what: &str) -> Result<(), ConfigError> {
-    ensure(value >= min, field, human(value), || {
-        format!("must be at least {}{what}", human(min))
-    })
+    ensure(
+        value >= min,
+        field,
+        human(value),
+        format_args!("must be at least {}{what}", human(min)),
+    )
 }
 
 fn at_most(field: &str, value: Duration, max: Duration, what: &str) -> Result<(), ConfigError> {
-    ensure(value <= max, field, human(value), || {
-        format!("must be at most {}{what}", human(max))
-    })
+    ensure(
+        value <= max,
+        field,
+        human(value),
+        format_args!("must be at most {}{what}", human(max)),
+    )
 }
 
 pub(super) fn ensure(
     holds: bool,
     field: &str,
     value: impl fmt::Display,
-    rule: impl FnOnce() -> String,
+    rule: impl fmt::Display,
 ) -> Result<(), ConfigError> {
     if holds {
         return Ok(());
     }
-    Err(ConfigError::new(field, value.to_string(), rule()))
+    Err(ConfigError::new(field, value.to_string(), rule.to_string()))
 }
 
 /// A duration as configuration files write it.
