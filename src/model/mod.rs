@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod event;
+pub mod name;
 pub mod record;
 pub mod status;
 pub mod token;

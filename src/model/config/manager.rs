@@ -1,0 +1,316 @@
+//! What users set for a whole process.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_nats::ServerAddr;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::ConfigError;
+use super::rules::{DAY, ensure, range};
+use crate::model::name::{BucketName, InstanceId};
+
+/// How a process takes part in elections: which NATS, which bucket, under what name.
+///
+/// Its `Debug` form shows no user names and passwords of server addresses; its serialized form does.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ManagerConfig {
+    /// Addresses of NATS servers, in a file a single string or a list. Default `["nats://127.0.0.1:4222"]`; at least one.
+    /// The client learns of the cluster's other servers from the first that answers.
+    #[serde(deserialize_with = "one_or_many")]
+    pub servers: Vec<String>,
+
+    /// The Key-Value bucket that holds the roles. Default `leaders`; 1 to 255 ASCII letters, digits, `-` and `_`.
+    pub bucket: String,
+
+    /// What people call this instance. Unset: host name, process id and a short random part.
+    /// 1 to 255 bytes of printable UTF-8 without white space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_id: Option<String>,
+
+    /// How long starting may wait for NATS before it fails. Default 30 s; 1 ms to a day.
+    #[serde(with = "humantime_serde")]
+    pub start_timeout: Duration,
+
+    /// Whether a missing bucket is created. Default false: a mistyped name or account should fail, not elect a second leader there.
+    pub bucket_auto_create: bool,
+
+    /// Replicas of a bucket that is created here. Default 1; 1 to 5, which is the server's limit. Use 3 in a cluster.
+    pub replicas: usize,
+
+    /// Storage of a bucket that is created here. Default [`Storage::File`].
+    pub storage: Storage,
+}
+
+impl Default for ManagerConfig {
+    fn default() -> Self {
+        Self {
+            servers: vec!["nats://127.0.0.1:4222".into()],
+            bucket: "leaders".into(),
+            instance_id: None,
+            start_timeout: Duration::from_secs(30),
+            bucket_auto_create: false,
+            replicas: 1,
+            storage: Storage::default(),
+        }
+    }
+}
+
+/// Where NATS keeps a bucket that is created here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Storage {
+    /// On disk: roles and fencing survive a restart of NATS.
+    #[default]
+    File,
+    /// In memory: a restart of all replicas forgets who led and how far fencing had come.
+    Memory,
+}
+
+impl ManagerConfig {
+    /// Checks every rule.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken, with the field, its value and the rule.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        ensure(
+            !self.servers.is_empty(),
+            "servers",
+            "[]",
+            "must name at least one server",
+        )?;
+        for (i, server) in self.servers.iter().enumerate() {
+            let address = server.parse::<ServerAddr>();
+            let problem = match &address {
+                Ok(address) if address.host().is_empty() => "it has no host".to_owned(),
+                Ok(address) if address.host().contains(',') => {
+                    "several servers are a list".to_owned()
+                }
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            return Err(ConfigError::new(
+                format!("servers[{i}]"),
+                format!("{:?}", without_credentials(server)),
+                format!("must be an address like nats://host:4222 ({problem})"),
+            ));
+        }
+        BucketName::new(&self.bucket).map_err(|error| {
+            ConfigError::new(
+                "bucket",
+                format!("{:?}", error.name),
+                name_rule(error.problem, error.rule),
+            )
+        })?;
+        if let Some(id) = &self.instance_id {
+            InstanceId::new(id).map_err(|error| {
+                ConfigError::new(
+                    "instance_id",
+                    format!("{:?}", error.name),
+                    name_rule(error.problem, error.rule),
+                )
+            })?;
+        }
+        range(
+            "start_timeout",
+            self.start_timeout,
+            Duration::from_millis(1),
+            DAY,
+        )?;
+        ensure(
+            (1..=5).contains(&self.replicas),
+            "replicas",
+            self.replicas,
+            "must be from 1 to 5",
+        )
+    }
+}
+
+fn name_rule(problem: impl fmt::Display, rule: &str) -> String {
+    format!("{rule} ({problem})")
+}
+
+impl fmt::Debug for ManagerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers: Vec<_> = self
+            .servers
+            .iter()
+            .map(|server| without_credentials(server))
+            .collect();
+        f.debug_struct("ManagerConfig")
+            .field("servers", &servers)
+            .field("bucket", &self.bucket)
+            .field("instance_id", &self.instance_id)
+            .field("start_timeout", &self.start_timeout)
+            .field("bucket_auto_create", &self.bucket_auto_create)
+            .field("replicas", &self.replicas)
+            .field("storage", &self.storage)
+            .finish()
+    }
+}
+
+/// An address for people to see. Whatever stands before an `@` may be a password, also in an address that does not parse.
+fn without_credentials(server: &str) -> String {
+    let Some((before, host)) = server.rsplit_once('@') else {
+        return server.to_owned();
+    };
+    let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{separator}***@{host}")
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a server address or a list of them")]
+    enum Servers {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Servers::deserialize(deserializer)? {
+        Servers::One(server) => vec![server],
+        Servers::Many(servers) => servers,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &ManagerConfig, field: &str, value: &str, rule: &str) {
+        let error = config.validate().unwrap_err();
+        assert_eq!((error.field.as_str(), error.value.as_str()), (field, value));
+        assert!(error.rule.contains(rule), "{error}");
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(ManagerConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config: ManagerConfig = toml::from_str("").unwrap();
+        assert_eq!(config, ManagerConfig::default());
+    }
+
+    #[test]
+    fn servers_are_a_string_or_a_list() {
+        let one: ManagerConfig = toml::from_str("servers = 'nats://a'").unwrap();
+        assert_eq!(one.servers, ["nats://a"]);
+        let two: ManagerConfig = toml::from_str("servers = ['nats://a', 'b:4223']").unwrap();
+        assert_eq!(two.servers, ["nats://a", "b:4223"]);
+        assert_eq!(two.validate(), Ok(()));
+        let error = toml::from_str::<ManagerConfig>("servers = 4222").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected a server address or a list of them"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn each_server_must_be_one_address() {
+        let rule = "must be an address like nats://host:4222";
+        let mut config = ManagerConfig {
+            servers: vec![],
+            ..ManagerConfig::default()
+        };
+        refused(&config, "servers", "[]", "must name at least one server");
+        for bad in [
+            "",
+            "nats://",
+            "http://host",
+            "nats://host:port",
+            "nats://a:4222,nats://b:4222",
+            "a,b",
+            "a b",
+        ] {
+            config.servers = vec!["nats://good".into(), bad.into()];
+            refused(&config, "servers[1]", &format!("{bad:?}"), rule);
+        }
+    }
+
+    #[test]
+    fn passwords_show_neither_in_errors_nor_in_debug_output() {
+        for address in [
+            "http://me:secret@host",
+            "nats://me:se@secret@host",
+            "me:secret@host:port",
+            "nats://secret@ho st",
+        ] {
+            let config = ManagerConfig {
+                servers: vec![address.into()],
+                ..ManagerConfig::default()
+            };
+            if let Err(error) = config.validate() {
+                let error = error.to_string();
+                assert!(!error.contains("secret"), "{error}");
+                assert!(error.contains("***@ho"), "{error}");
+            }
+            let debug = format!("{config:?}");
+            assert!(!debug.contains("secret"), "{debug}");
+        }
+    }
+
+    #[test]
+    fn names_obey_their_rules() {
+        let mut config = ManagerConfig {
+            bucket: "lead.ers".into(),
+            ..ManagerConfig::default()
+        };
+        refused(&config, "bucket", "\"lead.ers\"", "it has '.' at byte 4");
+        config.bucket = "b".into();
+        config.instance_id = Some("node 1".into());
+        refused(&config, "instance_id", "\"node 1\"", "without white space");
+    }
+
+    #[test]
+    fn numbers_stay_in_their_ranges() {
+        let mut config = ManagerConfig::default();
+        for replicas in [0, 6, usize::MAX] {
+            config.replicas = replicas;
+            refused(
+                &config,
+                "replicas",
+                &replicas.to_string(),
+                "must be from 1 to 5",
+            );
+        }
+        config.replicas = 5;
+        config.start_timeout = Duration::ZERO;
+        refused(&config, "start_timeout", "0s", "must be from 1ms to 1day");
+        config.start_timeout = Duration::MAX;
+        assert_eq!(config.validate().unwrap_err().field, "start_timeout");
+    }
+
+    #[test]
+    fn survives_a_round_trip_through_toml() {
+        let config = ManagerConfig {
+            servers: vec!["tls://a".into(), "b".into()],
+            instance_id: Some("node-1".into()),
+            start_timeout: Duration::from_millis(1500),
+            bucket_auto_create: true,
+            replicas: 3,
+            storage: Storage::Memory,
+            ..ManagerConfig::default()
+        };
+        let text = toml::to_string(&config).unwrap();
+        assert!(text.contains("storage = \"memory\""), "{text}");
+        assert!(text.contains("start_timeout = \"1s 500ms\""), "{text}");
+        assert_eq!(toml::from_str::<ManagerConfig>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error() {
+        let error = toml::from_str::<ManagerConfig>("buckets = 'x'").unwrap_err();
+        assert!(
+            error.to_string().contains("unknown field `buckets`"),
+            "{error}"
+        );
+    }
+}

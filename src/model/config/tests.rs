@@ -1,0 +1,435 @@
+//! Each rule refuses what breaks it, by the field's name.
+
+use std::time::Duration;
+
+use super::*;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn role() -> RoleConfig {
+    RoleConfig::default()
+}
+
+#[track_caller]
+fn refused(config: &RoleConfig, field: &str, value: &str, rule: &str) {
+    let error = config.settings().expect_err(field);
+    assert_eq!((error.field.as_str(), error.value.as_str()), (field, value));
+    assert!(error.rule.contains(rule), "{error}");
+    assert_eq!(
+        error.to_string(),
+        format!("`{field}` is {value}, but {}", error.rule)
+    );
+}
+
+#[track_caller]
+fn accepted(config: &RoleConfig) -> RoleSettings {
+    config.settings().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn defaults_come_to_what_the_documentation_says() {
+    let settings = accepted(&role());
+    let expected = RoleSettings {
+        ttl: secs(15),
+        heartbeat: secs(1),
+        request_timeout: ms(500),
+        grace: None,
+        stop_budget: secs(3),
+        cooldown: secs(2),
+        max_cooldown: secs(30),
+        claim_delay: DEFAULT_CLAIM_DELAY,
+        priority: 0,
+        validation_interval: secs(5),
+        validate_on_critical_ops: false,
+        health: HealthSettings {
+            interval: secs(5),
+            timeout: ms(2500),
+            max_consecutive_failures: 3,
+        },
+        retry: RetryConfig {
+            max_attempts: 10,
+            initial_backoff: ms(50),
+            max_backoff: secs(5),
+            backoff_multiplier: 2.0,
+            jitter: 0.1,
+        },
+        overrun: Overrun::Abort,
+        delete_on_stop: true,
+        meta: std::collections::BTreeMap::new(),
+    };
+    assert_eq!(settings, expected);
+    assert_eq!(settings.drift_margin(), ms(300));
+    assert_eq!(settings.abort_allowance(), ms(100));
+    assert_eq!(
+        settings.worst_case_failover(),
+        secs(15) + DEFAULT_CLAIM_DELAY
+    );
+}
+
+#[test]
+fn the_shortest_ttl_needs_no_other_setting() {
+    let settings = accepted(&role().ttl(ms(100)));
+    assert_eq!(settings.heartbeat, ms(20));
+    assert_eq!(settings.stop_budget, ms(20));
+    assert_eq!(settings.drift_margin(), ms(5));
+    assert_eq!(settings.abort_allowance(), ms(5));
+}
+
+#[test]
+fn the_abort_allowance_is_a_tenth_within_bounds() {
+    let allowance = |stop| accepted(&role().stop_budget(stop)).abort_allowance();
+    assert_eq!(allowance(ms(10)), ms(5));
+    assert_eq!(allowance(ms(40)), ms(5));
+    assert_eq!(allowance(ms(400)), ms(40));
+    assert_eq!(allowance(secs(5)), ms(100));
+    let mut unchecked = accepted(&role());
+    unchecked.stop_budget = ms(4);
+    assert_eq!(unchecked.abort_allowance(), ms(2));
+}
+
+#[test]
+fn ttl_is_100_ms_to_1_h_in_whole_milliseconds() {
+    for (ttl, value) in [(Duration::ZERO, "0s"), (ms(99), "99ms")] {
+        refused(&role().ttl(ttl), "ttl", value, "must be from 100ms to 1h");
+    }
+    refused(&role().ttl(ms(3_600_001)), "ttl", "1h 1ms", "100ms to 1h");
+    accepted(&role().ttl(secs(3600)));
+    refused(
+        &role().ttl(Duration::from_micros(100_500)),
+        "ttl",
+        "100ms 500us",
+        "whole number of milliseconds",
+    );
+}
+
+#[test]
+fn heartbeat_is_10_ms_to_a_third_of_ttl() {
+    let config = role().ttl(secs(3));
+    accepted(&config.clone().heartbeat_interval(secs(1)));
+    refused(
+        &config.clone().heartbeat_interval(ms(1001)),
+        "heartbeat_interval",
+        "1s 1ms",
+        "`ttl` (3s) must be at least 3 heartbeats",
+    );
+    refused(
+        &config.heartbeat_interval(ms(9)),
+        "heartbeat_interval",
+        "9ms",
+        "must be at least 10ms",
+    );
+}
+
+#[test]
+fn request_timeout_is_less_than_a_heartbeat() {
+    accepted(&role().request_timeout(ms(999)));
+    refused(
+        &role().request_timeout(secs(1)),
+        "request_timeout",
+        "1s",
+        "must be less than `heartbeat_interval` (1s)",
+    );
+    refused(
+        &role().request_timeout(Duration::ZERO),
+        "request_timeout",
+        "0s",
+        "must be at least 1ms",
+    );
+}
+
+#[test]
+fn grace_period_is_at_least_two_heartbeats() {
+    let settings = accepted(&role().disconnect_grace_period(secs(2)));
+    assert_eq!(settings.grace, Some(secs(2)));
+    refused(
+        &role().disconnect_grace_period(ms(1999)),
+        "disconnect_grace_period",
+        "1s 999ms",
+        "must be at least 2s (2 heartbeats)",
+    );
+}
+
+#[test]
+fn stop_budget_leaves_room_for_two_heartbeats_and_the_drift_margin() {
+    // 15 s - 2 s of heartbeats - 300 ms of drift margin.
+    accepted(&role().stop_budget(ms(12_700)));
+    refused(
+        &role().stop_budget(ms(12_701)),
+        "stop_budget",
+        "12s 701ms",
+        "stop_budget + drift margin (300ms) + 2 heartbeats (2s) must be at most `ttl` (15s)",
+    );
+    refused(
+        &role().stop_budget(ms(9)),
+        "stop_budget",
+        "9ms",
+        "must be at least 10ms",
+    );
+}
+
+#[test]
+fn cooldown_is_within_its_limit() {
+    assert_eq!(
+        accepted(&role().cooldown(secs(60))).max_cooldown,
+        secs(60),
+        "the default limit follows a long cooldown"
+    );
+    refused(
+        &role().max_cooldown(secs(1)),
+        "max_cooldown",
+        "1s",
+        "must be at least 2s (`cooldown`)",
+    );
+    refused(
+        &role().cooldown(Duration::ZERO),
+        "cooldown",
+        "0s",
+        "must be from 1ms to 1day",
+    );
+}
+
+#[test]
+fn claim_delay_may_be_zero_but_not_exceed_ttl() {
+    accepted(&role().claim_delay(Duration::ZERO));
+    accepted(&role().claim_delay(secs(15)));
+    refused(
+        &role().claim_delay(ms(15_001)),
+        "claim_delay",
+        "15s 1ms",
+        "must be at most 15s (`ttl`)",
+    );
+}
+
+#[test]
+fn validation_interval_is_at_least_a_heartbeat() {
+    let fencing = |interval| FencingConfig::default().validation_interval(interval);
+    accepted(&role().fencing(fencing(secs(1))));
+    refused(
+        &role().fencing(fencing(ms(999))),
+        "fencing.validation_interval",
+        "999ms",
+        "must be at least 1s (`heartbeat_interval`)",
+    );
+}
+
+#[test]
+fn health_checks_do_not_overlap() {
+    let health = HealthConfig::default().interval(secs(1));
+    accepted(&role().health(health.clone().timeout(secs(1))));
+    refused(
+        &role().health(health.clone().timeout(ms(1001))),
+        "health.timeout",
+        "1s 1ms",
+        "must be at most 1s (`health.interval`)",
+    );
+    refused(
+        &role().health(health.clone().timeout(Duration::ZERO)),
+        "health.timeout",
+        "0s",
+        "must be at least 1ms",
+    );
+    refused(
+        &role().health(health.clone().interval(Duration::ZERO)),
+        "health.interval",
+        "0s",
+        "must be from 10ms to 1day",
+    );
+    refused(
+        &role().health(health.max_consecutive_failures(0)),
+        "health.max_consecutive_failures",
+        "0",
+        "must be at least 1",
+    );
+}
+
+#[test]
+fn retries_grow_from_the_first_pause_to_the_longest() {
+    let retry = RetryConfig::default();
+    let refused = |retry: RetryConfig, field, value, rule| {
+        refused(&role().retry(retry), field, value, rule);
+    };
+    refused(
+        retry.clone().max_attempts(0),
+        "retry.max_attempts",
+        "0",
+        "must be at least 1",
+    );
+    refused(
+        retry.clone().initial_backoff(Duration::ZERO),
+        "retry.initial_backoff",
+        "0s",
+        "must be at least 1ms",
+    );
+    refused(
+        retry.clone().initial_backoff(secs(6)),
+        "retry.initial_backoff",
+        "6s",
+        "must be at most 5s (`retry.max_backoff`)",
+    );
+    refused(
+        retry.clone().max_backoff(secs(3601)),
+        "retry.max_backoff",
+        "1h 1s",
+        "must be at most 1h",
+    );
+    for (given, value) in [
+        (0.99, "0.99"),
+        (10.1, "10.1"),
+        (f64::NAN, "NaN"),
+        (f64::INFINITY, "inf"),
+    ] {
+        let retry = retry.clone().backoff_multiplier(given);
+        refused(
+            retry,
+            "retry.backoff_multiplier",
+            value,
+            "must be a number from 1 to 10",
+        );
+    }
+    for (given, value) in [(-0.1, "-0.1"), (1.5, "1.5"), (f64::NAN, "NaN")] {
+        let retry = retry.clone().jitter(given);
+        refused(retry, "retry.jitter", value, "must be a number from 0 to 1");
+    }
+    accepted(&role().retry(retry.backoff_multiplier(1.0).jitter(0.0)));
+}
+
+#[test]
+fn meta_is_at_most_4_kib_as_json() {
+    // {"k":"…"} adds 8 bytes.
+    accepted(&role().meta("k", "x".repeat(4088)));
+    refused(
+        &role().meta("k", "x".repeat(4089)),
+        "meta",
+        "4097 bytes as JSON",
+        "must be at most 4096 bytes",
+    );
+    // What counts is the JSON: a quote takes two bytes there.
+    assert!(role().meta("k", "\"".repeat(2045)).settings().is_err());
+}
+
+#[test]
+fn absurd_durations_are_errors() {
+    let max = Duration::MAX;
+    for (config, field) in [
+        (role().ttl(max), "ttl"),
+        (role().heartbeat_interval(max), "heartbeat_interval"),
+        (role().request_timeout(max), "request_timeout"),
+        (
+            role().disconnect_grace_period(max),
+            "disconnect_grace_period",
+        ),
+        (role().stop_budget(max), "stop_budget"),
+        (role().cooldown(max), "cooldown"),
+        (role().max_cooldown(max), "max_cooldown"),
+        (role().claim_delay(max), "claim_delay"),
+        (
+            role().fencing(FencingConfig::default().validation_interval(max)),
+            "fencing.validation_interval",
+        ),
+        (
+            role().health(HealthConfig::default().interval(max)),
+            "health.interval",
+        ),
+        (
+            role().health(HealthConfig::default().timeout(max)),
+            "health.timeout",
+        ),
+        (
+            role().retry(RetryConfig::default().initial_backoff(max)),
+            "retry.initial_backoff",
+        ),
+        (
+            role().retry(RetryConfig::default().max_backoff(max)),
+            "retry.max_backoff",
+        ),
+    ] {
+        assert_eq!(config.settings().expect_err(field).field, field);
+    }
+}
+
+#[test]
+fn a_short_ttl_on_a_replicated_bucket_is_worth_a_warning() {
+    let short = accepted(&role().ttl(ms(9999)));
+    assert!(short.warnings(1).is_empty());
+    let [warning] = &short.warnings(3)[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        warning.contains("9s 999ms")
+            && warning.contains("3 replicas")
+            && warning.contains("4 to 6 seconds")
+    );
+    assert!(accepted(&role().ttl(secs(10))).warnings(3).is_empty());
+}
+
+#[test]
+fn a_grace_period_beyond_the_lease_is_worth_a_warning() {
+    assert!(
+        accepted(&role().disconnect_grace_period(secs(15)))
+            .warnings(3)
+            .is_empty()
+    );
+    let warnings = accepted(&role().disconnect_grace_period(secs(16))).warnings(3);
+    assert!(matches!(&warnings[..], [warning] if warning.contains("has no effect")));
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    assert_eq!(toml::from_str::<RoleConfig>("").unwrap(), role());
+}
+
+#[test]
+fn a_file_speaks_in_durations() {
+    let config: RoleConfig = toml::from_str(
+        "ttl = '1m 30s'\nclaim_delay = '0s'\noverrun = 'exit'\nfencing.validate_on_critical_ops = true\nmeta.region = 'eu'\n\
+         [health]\ninterval = '2s'\n[retry]\njitter = 0.5\n",
+    )
+    .unwrap();
+    let expected = role()
+        .ttl(secs(90))
+        .claim_delay(Duration::ZERO)
+        .overrun(Overrun::Exit)
+        .fencing(FencingConfig::default().validate_on_critical_ops(true))
+        .health(HealthConfig::default().interval(secs(2)))
+        .retry(RetryConfig::default().jitter(0.5))
+        .meta("region", "eu");
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn an_unknown_field_is_an_error_at_every_level() {
+    for (text, field) in [
+        ("tll = '1s'", "tll"),
+        ("[fencing]\ninterval = '1s'", "interval"),
+        ("[health]\nretries = 1", "retries"),
+        ("[retry]\nbackoff = '1s'", "backoff"),
+    ] {
+        let error = toml::from_str::<RoleConfig>(text).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("unknown field `{field}`")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_duration_is_an_error() {
+    for text in [
+        "ttl = 15",
+        "ttl = '15'",
+        "ttl = 'soon'",
+        "ttl = '-1s'",
+        "heartbeat_interval = '1 parsec'",
+        "cooldown = '99999999999999999999s'",
+        "cooldown = '18446744073709551615years'",
+    ] {
+        let error = toml::from_str::<RoleConfig>(text).unwrap_err().to_string();
+        assert!(error.contains(text), "shows the line: {error}");
+    }
+}
