@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub(crate) mod election;
 mod model;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
