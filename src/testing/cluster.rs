@@ -15,8 +15,8 @@ const START_ATTEMPTS: usize = 5;
 
 /// A `JetStream` cluster of private servers on loopback, stopped on drop like each [`NatsServer`] of it.
 ///
-/// Clients learn no address from the servers but those that they were given, so a client behind a proxy
-/// stays behind it.
+/// Clients learn no address from the servers but those that they were given, so a client behind a
+/// [`TcpProxy`](super::TcpProxy) stays behind it.
 ///
 /// All methods block; see the [module](crate::testing) for what that means in an async test.
 #[derive(Debug)]

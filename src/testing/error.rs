@@ -76,6 +76,13 @@ pub enum TestingError {
         last: u16,
     },
 
+    /// A proxy was given an address that it cannot connect to.
+    #[error("`{upstream}` is no address of a server; give it as `nats://host:port` or `host:port`")]
+    BadUpstream {
+        /// The address.
+        upstream: String,
+    },
+
     /// The operating system refused something.
     #[error(
         "{what}: {source}; look at free disk space, the limits on processes and open files, and permissions"

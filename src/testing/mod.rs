@@ -6,6 +6,7 @@
 //! - [`NatsServer`] runs a real `nats-server` on free loopback ports, with its data in a temporary folder. It ends when it
 //!   is dropped, and also when the process that started it is killed.
 //! - [`NatsCluster`] runs several of them as one `JetStream` cluster.
+//! - [`TcpProxy`] stands between a client and a server and cuts, delays or swallows what passes.
 //! - [`eventually`] awaits a condition instead of sleeping.
 //!
 //! Servers and clusters have blocking methods, so they work with or without a runtime. They block for at most some
@@ -41,9 +42,11 @@ mod eventually;
 mod guard;
 mod monitor;
 mod ports;
+mod proxy;
 mod server;
 
 pub use cluster::{NatsCluster, NatsClusterBuilder};
 pub use error::TestingError;
 pub use eventually::eventually;
+pub use proxy::{Direction, TcpProxy};
 pub use server::{NatsServer, NatsServerBuilder};
