@@ -370,7 +370,7 @@ fn a_server_dies_with_its_owner() {
     assert!(lives(pid));
     owner.kill().expect("kill the owner");
     owner.wait().expect("reap the owner");
-    while_waiting(|| !lives(pid));
+    block_until(|| !lives(pid));
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn a_wrong_path_in_the_environment_is_explained() {
 
 #[test]
 fn without_any_server_the_ways_out_are_named() {
-    let empty = tempfile_folder();
+    let empty = empty_folder();
     let mut owner = helper(&[("PATH", empty.as_str()), ("CARGO_TARGET_DIR", &empty)]);
     let answer = first_answer(&mut owner);
     owner.wait().expect("reap the owner");
@@ -441,7 +441,7 @@ fn first_answer(helper: &mut Child) -> String {
         .expect("an answer")
 }
 
-fn tempfile_folder() -> String {
+fn empty_folder() -> String {
     let folder = std::env::temp_dir().join(format!("nats-elect-kit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("make a folder");
     folder.to_str().expect("text").to_owned()
@@ -456,7 +456,7 @@ fn lives(pid: u32) -> bool {
         .success()
 }
 
-fn while_waiting(condition: impl Fn() -> bool) {
+fn block_until(condition: impl Fn() -> bool) {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,5 +1,6 @@
 //! Several private servers as one `JetStream` cluster.
 
+use std::path::PathBuf;
 use std::thread;
 
 use serde_json::Value;
@@ -29,6 +30,7 @@ pub struct NatsCluster {
 #[must_use = "a builder does nothing until `start`"]
 pub struct NatsClusterBuilder {
     size: usize,
+    binary: Option<PathBuf>,
     config: String,
 }
 
@@ -42,13 +44,22 @@ impl NatsClusterBuilder {
         self
     }
 
+    /// Runs this program instead of the one that is found: for tests against several versions.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
     /// Starts the nodes and waits until streams with as many replicas as there are nodes can be made.
     ///
     /// # Errors
     ///
     /// Those of [`NatsServerBuilder::start`](super::NatsServerBuilder::start).
     pub fn start(self) -> Result<NatsCluster, TestingError> {
-        let binary = Binary::find()?;
+        let binary = match &self.binary {
+            Some(path) => Binary::at(path.clone())?,
+            None => Binary::find()?,
+        };
         let mut attempt = 1;
         loop {
             let mut cluster = self.prepare(&binary)?;
@@ -115,11 +126,14 @@ impl NatsCluster {
         assert!(size >= 2, "a cluster has at least two nodes, not {size}");
         NatsClusterBuilder {
             size,
+            binary: None,
             config: String::new(),
         }
     }
 
-    /// The client addresses of all nodes, separated by commas, as `async_nats::connect` takes them after a split.
+    /// The client addresses of all nodes, separated by commas.
+    ///
+    /// `async_nats::connect` wants a list: split it there.
     pub fn urls(&self) -> String {
         let urls: Vec<_> = self.nodes.iter().map(NatsServer::url).collect();
         urls.join(",")
@@ -173,7 +187,7 @@ impl NatsCluster {
 
     /// Waits up to 30 seconds until every node that runs is healthy and the `JetStream` meta leader sees all of them.
     ///
-    /// Call it after a restart: only then may a lost node again be missed by nobody. Nodes that are down or paused are
+    /// Call it after a restart: only then does the cluster bear the loss of another node. Nodes that are down or paused are
     /// left out, but a majority must run.
     ///
     /// # Errors
