@@ -3,5 +3,6 @@
 
 mod clock;
 mod model;
+mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
