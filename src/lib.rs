@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub(crate) mod election;
 mod model;
 mod store;
 #[cfg(all(feature = "testing", unix))]

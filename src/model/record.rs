@@ -19,7 +19,8 @@ pub const RECORD_VERSION: u64 = 1;
 pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
 
 /// Bounds of a lease that a foreign record may claim.
-pub const FOREIGN_LEASE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+pub const FOREIGN_LEASE: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(3600));
 
 /// Values larger than this are not parsed.
 const MAX_RECORD_BYTES: usize = 64 * 1024;
@@ -43,7 +44,10 @@ impl Nonce {
     /// Reads what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (incarnation, beat) = text.split_once(':')?;
-        Some(Self { incarnation: incarnation.parse().ok()?, beat: beat.parse().ok()? })
+        Some(Self {
+            incarnation: incarnation.parse().ok()?,
+            beat: beat.parse().ok()?,
+        })
     }
 }
 
@@ -111,7 +115,10 @@ pub struct SeenRecord {
 
 impl SeenRecord {
     pub fn nonce(&self) -> Option<Nonce> {
-        Some(Nonce { incarnation: self.incarnation?, beat: self.beat? })
+        Some(Nonce {
+            incarnation: self.incarnation?,
+            beat: self.beat?,
+        })
     }
 }
 
@@ -131,17 +138,25 @@ pub enum Content {
 impl Content {
     /// Reads a value that is no delete marker.
     pub fn parse(value: &[u8]) -> Self {
-        let Some(mut object) = parse_object(value) else { return Self::Opaque };
+        let Some(mut object) = parse_object(value) else {
+            return Self::Opaque;
+        };
         let nonce = nonce_of(&object);
         let record = SeenRecord {
-            id: object.get("id").and_then(Value::as_str).map(printable).unwrap_or_default(),
+            id: object
+                .get("id")
+                .and_then(Value::as_str)
+                .map(printable)
+                .unwrap_or_default(),
             priority: object.get("priority").and_then(Value::as_i64).unwrap_or(0),
             meta: object.remove("meta").map(meta_of).unwrap_or_default(),
             ttl: object
                 .get("ttl_ms")
                 .and_then(Value::as_u64)
                 .map(|ms| Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)),
-            incarnation: nonce.map(|n| n.incarnation).or_else(|| incarnation_of(&object)),
+            incarnation: nonce
+                .map(|n| n.incarnation)
+                .or_else(|| incarnation_of(&object)),
             beat: nonce.map(|n| n.beat),
         };
         Self::Record(Box::new(record))
@@ -186,11 +201,16 @@ fn incarnation_of(object: &Map<String, Value>) -> Option<Uuid> {
 }
 
 fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
-    Some(Nonce { incarnation: incarnation_of(object)?, beat: object.get("beat")?.as_u64()? })
+    Some(Nonce {
+        incarnation: incarnation_of(object)?,
+        beat: object.get("beat")?.as_u64()?,
+    })
 }
 
 fn meta_of(value: Value) -> BTreeMap<String, String> {
-    let Value::Object(object) = value else { return BTreeMap::new() };
+    let Value::Object(object) = value else {
+        return BTreeMap::new();
+    };
     object
         .into_iter()
         .filter_map(|(key, value)| Some((printable(&key), printable(value.as_str()?))))
@@ -199,7 +219,10 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
 
 /// Text from the bucket ends up in logs and labels: no control characters, no endless names.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_NAME_CHARS)
+        .collect()
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -219,7 +242,10 @@ mod tests {
             priority: 10,
             meta: BTreeMap::from([("region".into(), "eu-west-1".into())]),
             ttl: Duration::from_secs(15),
-            nonce: Nonce { incarnation: Uuid::from_u128(1), beat: 17 },
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(1),
+                beat: 17,
+            },
         }
     }
 
@@ -249,13 +275,17 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_read_as_far_as_it_is_known() {
-        let seen = parsed(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things","to","come"]}}"#);
+        let seen =
+            parsed(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things","to","come"]}}"#);
         assert_eq!(seen.ttl, Some(Duration::from_secs(2)));
     }
 
     #[test]
     fn a_hostile_lease_is_bounded() {
-        for (ms, bounded) in [("0", FOREIGN_LEASE.0), ("18446744073709551615", FOREIGN_LEASE.1)] {
+        for (ms, bounded) in [
+            ("0", FOREIGN_LEASE.0),
+            ("18446744073709551615", FOREIGN_LEASE.1),
+        ] {
             let seen = parsed(format!(r#"{{"id":"n","ttl_ms":{ms}}}"#).as_bytes());
             assert_eq!(seen.ttl, Some(bounded));
         }
@@ -263,7 +293,9 @@ mod tests {
 
     #[test]
     fn fields_of_the_wrong_type_are_missing_fields() {
-        let seen = parsed(br#"{"id":7,"ttl_ms":"soon","priority":"high","meta":[1],"incarnation":"x","beat":-1}"#);
+        let seen = parsed(
+            br#"{"id":7,"ttl_ms":"soon","priority":"high","meta":[1],"incarnation":"x","beat":-1}"#,
+        );
         assert_eq!(seen.id, "");
         assert_eq!((seen.ttl, seen.nonce(), seen.priority), (None, None, 0));
     }
@@ -272,7 +304,15 @@ mod tests {
     fn what_is_no_json_object_is_an_opaque_leader() {
         let huge = format!(r#"{{"id":"{}"}}"#, "x".repeat(MAX_RECORD_BYTES));
         let deep = "[".repeat(100_000);
-        for value in [&b""[..], b"\xff\xfe", b"null", b"[1]", b"leader", huge.as_bytes(), deep.as_bytes()] {
+        for value in [
+            &b""[..],
+            b"\xff\xfe",
+            b"null",
+            b"[1]",
+            b"leader",
+            huge.as_bytes(),
+            deep.as_bytes(),
+        ] {
             assert_eq!(Content::parse(value), Content::Opaque);
         }
     }
@@ -288,7 +328,13 @@ mod tests {
     fn a_nonce_reads_back() {
         let nonce = record().nonce;
         assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce));
-        for bad in ["", ":", "x:1", "00000000-0000-0000-0000-000000000001:", "1:00000000-0000-0000-0000-000000000001"] {
+        for bad in [
+            "",
+            ":",
+            "x:1",
+            "00000000-0000-0000-0000-000000000001:",
+            "1:00000000-0000-0000-0000-000000000001",
+        ] {
             assert_eq!(Nonce::parse(bad), None, "{bad}");
         }
     }

@@ -31,8 +31,15 @@ pub enum RoleState {
 
 impl RoleState {
     /// Every state, in the order of a life.
-    pub const ALL: [Self; 7] =
-        [Self::Init, Self::Candidate, Self::Follower, Self::Leader, Self::Draining, Self::Demoted, Self::Stopped];
+    pub const ALL: [Self; 7] = [
+        Self::Init,
+        Self::Candidate,
+        Self::Follower,
+        Self::Leader,
+        Self::Draining,
+        Self::Demoted,
+        Self::Stopped,
+    ];
 
     /// The state's name as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
@@ -144,14 +151,22 @@ mod tests {
     #[test]
     fn nobody_leads_without_having_stood() {
         for state in RoleState::ALL {
-            assert_eq!(state.may_become(RoleState::Leader), state == RoleState::Candidate, "{state}");
+            assert_eq!(
+                state.may_become(RoleState::Leader),
+                state == RoleState::Candidate,
+                "{state}"
+            );
         }
     }
 
     #[test]
     fn a_leader_only_drains_and_the_stopped_stay_so() {
         for state in RoleState::ALL {
-            assert_eq!(RoleState::Leader.may_become(state), state == RoleState::Draining, "{state}");
+            assert_eq!(
+                RoleState::Leader.may_become(state),
+                state == RoleState::Draining,
+                "{state}"
+            );
             assert!(!RoleState::Stopped.may_become(state), "{state}");
         }
     }

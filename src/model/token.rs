@@ -73,8 +73,14 @@ mod tests {
 
     #[test]
     fn a_recreated_bucket_outranks_every_sequence_of_the_old_one() {
-        let old = FencingToken { epoch: 1, sequence: u64::MAX };
-        let new = FencingToken { epoch: 2, sequence: 1 };
+        let old = FencingToken {
+            epoch: 1,
+            sequence: u64::MAX,
+        };
+        let new = FencingToken {
+            epoch: 2,
+            sequence: 1,
+        };
         assert!(old < new);
     }
 }

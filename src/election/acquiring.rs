@@ -1,0 +1,344 @@
+//! From a confirmed claim to promotion: the fence record, which makes the term's place in the order of terms.
+
+use super::agenda::Task;
+use super::core::{Doing, Election, Hold, Phase};
+use super::draining::Drain;
+use super::effect::{Effect, FenceCondition, TermStart, WriteKind};
+use super::input::{Failure, Link, Snapshot, WriteOutcome};
+use super::leading::Tenure;
+use super::ledger::{Attempt, Purpose};
+use super::standing::Standing;
+use crate::clock::Moment;
+use crate::model::event::{Event, FailureKind, Outcome};
+use crate::model::record::FenceEntry;
+use crate::model::status::RoleState;
+use crate::model::token::FencingToken;
+
+/// A claim is confirmed, its fence is not.
+#[derive(Debug)]
+pub(super) struct Acquisition {
+    pub hold: Hold,
+    step: Step,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Write the fence record.
+    Fence(FenceCondition),
+    /// The fence stands at this revision, but its write did not look at the role's key: prove the claim by a second,
+    /// later compare-and-set.
+    Prove(u64),
+    /// Read both keys: to learn the fence key's revision, or what became of an unanswered write.
+    Look,
+    /// Our claim no longer stands, unless the keys show our own fence.
+    LookOnce,
+}
+
+impl Election {
+    pub(super) fn acquiring_agenda(&self, acquisition: &Acquisition) -> Vec<(Moment, Task)> {
+        if self.stopping.is_some() {
+            return if self.pending.is_none() {
+                vec![(self.now, Task::GiveBack)]
+            } else {
+                Vec::new()
+            };
+        }
+        let mut agenda = vec![(self.promotable_until(&acquisition.hold), Task::AbandonClaim)];
+        if self.may_send() {
+            let task = match acquisition.step {
+                Step::Fence(_) => Task::Fence,
+                Step::Prove(_) => Task::Renew,
+                Step::Look | Step::LookOnce => Task::Read,
+            };
+            agenda.push((self.retry.at().max(acquisition.hold.sent), task));
+        }
+        agenda
+    }
+
+    /// A claim was answered.
+    pub(super) fn claim_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write {
+            term,
+            beat,
+            sent,
+            batch,
+            ..
+        } = what
+        else {
+            return;
+        };
+        let told = match outcome {
+            WriteOutcome::Acked { .. } => Outcome::Confirmed,
+            WriteOutcome::Conflict { .. } => Outcome::Conflict,
+            WriteOutcome::Unsupported => Outcome::Failed,
+            WriteOutcome::Failed(failure) => outcome_of(failure),
+        };
+        self.tell(Event::ClaimEnded { outcome: told });
+        if !matches!(self.phase, Phase::Standing(_)) {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                // The messages of a batch stand one behind the other.
+                let claimed = if batch { revision - 1 } else { *revision };
+                let Some(attempt) = self.ledger.find(Some(self.own_nonce(beat))) else {
+                    return;
+                };
+                debug_assert!(
+                    attempt.term == term && attempt.sent == sent,
+                    "the ledger knows the attempt"
+                );
+                let fence = batch.then(|| FenceEntry {
+                    revision: *revision,
+                    nonce: Some(self.own_nonce(beat)),
+                });
+                self.claimed(attempt, claimed, fence);
+            }
+            WriteOutcome::Conflict { .. } => {
+                let read_at = self.now + self.patience_for_watch();
+                self.standing_must_read(read_at, false);
+            }
+            WriteOutcome::Unsupported => {
+                if let Some(bucket) = &mut self.bucket {
+                    bucket.atomic = false;
+                }
+            }
+            WriteOutcome::Failed(failure) => {
+                self.request_failed(failure);
+                self.standing_must_read(self.now, true);
+            }
+        }
+    }
+
+    /// A claim of ours stands in the bucket, by its answer or by a read.
+    pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, fence: Option<FenceEntry>) {
+        self.view
+            .wrote(revision, self.own_content(claim.beat), self.now);
+        let hold = Hold {
+            term: claim.term,
+            token: claim.token,
+            revision,
+            sent: claim.sent,
+            until: self.lease_until(claim.sent),
+        };
+        self.write_fence(hold);
+        if let Some(fence) = fence {
+            self.fenced(fence);
+        }
+    }
+
+    pub(super) fn fence(&mut self) {
+        let Phase::Acquiring(Acquisition {
+            hold,
+            step: Step::Fence(condition),
+        }) = self.phase
+        else {
+            return;
+        };
+        self.send(Purpose::Fence, hold.term, hold.token, |election, nonce| {
+            WriteKind::Fence {
+                condition,
+                fence: election.fence_record(nonce),
+            }
+        });
+    }
+
+    /// The fence write was answered.
+    pub(super) fn fence_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write { term, beat, .. } = what else {
+            return;
+        };
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
+            return;
+        };
+        if acquisition.hold.term != term {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                self.fenced(FenceEntry {
+                    revision: *revision,
+                    nonce: Some(self.own_nonce(beat)),
+                });
+            }
+            WriteOutcome::Conflict { .. } => {
+                acquisition.step = match acquisition.step {
+                    Step::Fence(FenceCondition::FenceKeyAt(_)) => Step::Look,
+                    _ => Step::LookOnce,
+                };
+            }
+            WriteOutcome::Unsupported => {
+                acquisition.step = Step::Look;
+                self.cross_check = false;
+            }
+            WriteOutcome::Failed(failure) => {
+                acquisition.step = Step::Look;
+                self.request_failed(failure);
+            }
+        }
+    }
+
+    /// Both keys were read during the acquisition.
+    pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
+        let Phase::Acquiring(Acquisition { mut hold, step }) = self.phase else {
+            return;
+        };
+        let role = snapshot
+            .role
+            .as_ref()
+            .and_then(|entry| Some((entry.revision, self.ledger.find(entry.content.nonce())?)));
+        let stands = match role.filter(|(_, attempt)| attempt.term == hold.term) {
+            Some((revision, attempt))
+                if attempt.settled.is_none() && attempt.purpose == Purpose::Renew =>
+            {
+                self.ledger.settle(attempt.beat, revision);
+                hold = Hold {
+                    revision,
+                    sent: attempt.sent,
+                    until: self.lease_until(attempt.sent),
+                    ..hold
+                };
+                true
+            }
+            Some((revision, attempt)) => {
+                attempt.settled == Some(revision) && revision == hold.revision
+            }
+            None => false,
+        };
+        let fence = snapshot
+            .fence
+            .and_then(|fence| Some((fence, self.ledger.find(fence.nonce)?)));
+        self.phase = Phase::Acquiring(Acquisition { hold, step });
+        match fence.filter(|(_, attempt)| attempt.term == hold.term) {
+            // A fence write that looked at the role's key is proof by itself.
+            Some((fence, attempt)) if stands || self.cross_check => {
+                self.ledger.settle(attempt.beat, fence.revision);
+                self.fenced(fence);
+            }
+            _ if stands && step != Step::LookOnce => self.write_fence(hold),
+            _ => self.abandon_claim(),
+        }
+    }
+
+    /// The claim leads nowhere: stand again. Our own record may be claimed over at once.
+    pub(super) fn abandon_claim(&mut self) {
+        let pause = self
+            .settings
+            .retry
+            .initial_backoff
+            .min(self.settings.heartbeat);
+        self.phase = Phase::Standing(Standing::new());
+        self.standing_must_read(self.now + pause, false);
+    }
+
+    /// Leaving while a claim stands: release it, for nobody else can before its lease ends.
+    pub(super) fn give_back(&mut self) {
+        let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
+            return;
+        };
+        let give_up = self.now + self.settings.request_timeout * 2;
+        self.phase = Phase::Draining(Drain::of_claim(hold, self.stopping == Some(true), give_up));
+    }
+
+    /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
+    fn fenced(&mut self, fence: FenceEntry) {
+        let above = self.view.fenced(fence);
+        let cross_check = self.cross_check;
+        let Phase::Acquiring(Acquisition { hold, step }) = &mut self.phase else {
+            return;
+        };
+        let hold = *hold;
+        if !above {
+            self.write_fence(hold);
+        } else if cross_check {
+            self.promote(hold, fence.revision);
+        } else {
+            *step = Step::Prove(fence.revision);
+        }
+    }
+
+    /// The second compare-and-set on the role's key was answered.
+    pub(super) fn proof_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write { term, sent, .. } = what else {
+            return;
+        };
+        let until = self.lease_until(sent);
+        let Phase::Acquiring(Acquisition { hold, step }) = &mut self.phase else {
+            return;
+        };
+        let Step::Prove(fence_revision) = *step else {
+            return;
+        };
+        if hold.term != term {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                *hold = Hold {
+                    revision: *revision,
+                    sent,
+                    until,
+                    ..*hold
+                };
+                let hold = *hold;
+                self.promote(hold, fence_revision);
+            }
+            WriteOutcome::Conflict { .. } | WriteOutcome::Unsupported => *step = Step::LookOnce,
+            WriteOutcome::Failed(failure) => {
+                *step = Step::Look;
+                self.request_failed(failure);
+            }
+        }
+    }
+
+    fn promote(&mut self, hold: Hold, fence_revision: u64) {
+        if self.now >= self.promotable_until(&hold) || self.stopping.is_some() {
+            return;
+        }
+        let Some(bucket) = self.bucket else { return };
+        let fencing_token = FencingToken {
+            epoch: bucket.epoch,
+            sequence: fence_revision,
+        };
+        self.phase = Phase::Leading(Tenure::new(hold, fencing_token, self.now, &self.settings));
+        self.emit(Effect::StartTerm(TermStart {
+            term: hold.term,
+            lease_token: hold.token,
+            fencing_token,
+            lease: hold.until,
+            proved: hold.sent,
+        }));
+        self.become_state(RoleState::Leader);
+        self.tell(Event::TermStarted { fencing_token });
+        if !matches!(self.link, Link::Up(_)) {
+            self.suspend();
+        }
+    }
+
+    /// A handler must have time to wind down before its lease ends: later than this none is started.
+    fn promotable_until(&self, hold: &Hold) -> Moment {
+        hold.until - self.settings.stop_budget
+    }
+
+    fn write_fence(&mut self, hold: Hold) {
+        let condition = if self.cross_check {
+            FenceCondition::RoleKeyAt(hold.revision)
+        } else {
+            // Its sequence is taken from a read or an answer, never from an error's text.
+            FenceCondition::FenceKeyAt(self.view.fence().map_or(0, |fence| fence.revision))
+        };
+        self.phase = Phase::Acquiring(Acquisition {
+            hold,
+            step: Step::Fence(condition),
+        });
+    }
+}
+
+/// How a failed request is told.
+pub(super) const fn outcome_of(failure: &Failure) -> Outcome {
+    match failure.kind {
+        FailureKind::Timeout => Outcome::TimedOut,
+        _ => Outcome::Failed,
+    }
+}

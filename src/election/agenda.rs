@@ -1,0 +1,77 @@
+//! What is due when. One table serves both the timer and the work, so that no due thing can be slept over.
+
+use super::core::{Election, Phase};
+use crate::clock::Moment;
+use crate::model::event::EndCause;
+
+/// Something that time brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// A lease that we watch runs out: whoever held it is no leader any more.
+    NoteExpiry,
+    EndCooldown,
+    Read,
+    Claim,
+    Leave,
+    Fence,
+    AbandonClaim,
+    GiveBack,
+    Renew,
+    WindDown(EndCause),
+    CheckHealth,
+    VerifyFence,
+    Abort,
+    NoteOverrun,
+    Release,
+    FinishDrain,
+}
+
+/// More tasks than this in one step mean that one of them does not get done.
+const MOST_TASKS_A_STEP: usize = 32;
+
+impl Election {
+    pub(super) fn agenda(&self) -> Vec<(Moment, Task)> {
+        match &self.phase {
+            Phase::Standing(standing) => self.standing_agenda(standing),
+            Phase::Acquiring(acquisition) => self.acquiring_agenda(acquisition),
+            Phase::Leading(tenure) => self.leading_agenda(tenure),
+            Phase::Draining(drain) => self.draining_agenda(drain),
+            Phase::Stopped => Vec::new(),
+        }
+    }
+
+    /// Does all that is due now, the earliest first.
+    pub(super) fn run_agenda(&mut self) {
+        for _ in 0..MOST_TASKS_A_STEP {
+            let due = self
+                .agenda()
+                .into_iter()
+                .filter(|(due, _)| *due <= self.now)
+                .min_by_key(|(due, _)| *due);
+            let Some((_, task)) = due else { return };
+            self.perform(task);
+        }
+        debug_assert!(false, "a due task does not get done: {:?}", self.agenda());
+    }
+
+    fn perform(&mut self, task: Task) {
+        match task {
+            Task::NoteExpiry => {}
+            Task::EndCooldown => self.end_cooldown(),
+            Task::Read => self.send_read(),
+            Task::Claim => self.claim(),
+            Task::Leave => self.leave(),
+            Task::Fence => self.fence(),
+            Task::AbandonClaim => self.abandon_claim(),
+            Task::GiveBack => self.give_back(),
+            Task::Renew => self.renew(),
+            Task::WindDown(cause) => self.wind_down(cause),
+            Task::CheckHealth => self.check_health(),
+            Task::VerifyFence => self.verify_fence(),
+            Task::Abort => self.abort_handler(),
+            Task::NoteOverrun => self.note_overrun(),
+            Task::Release => self.release(),
+            Task::FinishDrain => self.finish_drain(),
+        }
+    }
+}

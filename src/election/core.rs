@@ -1,0 +1,524 @@
+//! The state of one election and the way through one step.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::acquiring::Acquisition;
+use super::draining::Drain;
+use super::effect::{Effect, Reply, Write, WriteKind};
+use super::input::{Bucket, Failure, Fresh, Input, Link, OpId, RequestId, TermId};
+use super::leading::Tenure;
+use super::ledger::{Ledger, Purpose};
+use super::retry::{Breaker, Retry};
+use super::standing::Standing;
+use super::view::View;
+use crate::clock::Moment;
+use crate::model::config::RoleSettings;
+use crate::model::event::{Event, FailureKind};
+use crate::model::record::{Content, FenceRecord, Nonce, Record};
+use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState};
+use crate::model::token::{FencingToken, LeaseToken};
+
+/// Who stands for a role, and with which settings.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub instance_id: String,
+    /// The start of this instance: with the id, its identity.
+    pub incarnation: Uuid,
+    /// No beat below this one is used: greater than all that an earlier machine of this incarnation used.
+    pub first_beat: u64,
+    pub settings: RoleSettings,
+}
+
+/// What the machine can be asked for at any time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreStatus {
+    pub state: RoleState,
+    pub leader: Option<LeaderInfo>,
+    pub fencing_token: Option<FencingToken>,
+    pub last_heartbeat: Option<Moment>,
+    pub last_transition: Moment,
+    pub revision: Option<u64>,
+    pub connection: ConnectionStatus,
+    pub lease_until: Option<Moment>,
+}
+
+/// What is held on the role's key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub term: TermId,
+    pub token: LeaseToken,
+    pub revision: u64,
+    /// When the last confirmed write was sent.
+    pub sent: Moment,
+    /// The lease's end.
+    pub until: Moment,
+}
+
+/// Where the machine is in its cycle. A handler exists in `Leading` and `Draining` alone.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Standing(Standing),
+    Acquiring(Acquisition),
+    Leading(Tenure),
+    Draining(Drain),
+    Stopped,
+}
+
+/// The operation under way: never more than one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub op: OpId,
+    pub what: Doing,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing {
+    Read,
+    Write {
+        purpose: Purpose,
+        term: TermId,
+        beat: u64,
+        sent: Moment,
+        batch: bool,
+    },
+}
+
+/// One instance's side of one role's election. See the [module](super) for how to drive it.
+#[derive(Debug)]
+pub struct Election {
+    pub(super) candidate: Candidate,
+    pub(super) settings: RoleSettings,
+    pub(super) link: Link,
+    /// The bucket last used, also while there is no link to it.
+    pub(super) bucket: Option<Bucket>,
+    pub(super) phase: Phase,
+    pub(super) view: View,
+    pub(super) ledger: Ledger,
+    pub(super) retry: Retry,
+    pub(super) pending: Option<Pending>,
+    /// The fence condition on the role's key is understood by the server, as far as is known.
+    pub(super) cross_check: bool,
+    /// Leaving; whether to free the role.
+    pub(super) stopping: Option<bool>,
+    pub(super) failures_in_a_row: u32,
+    pub(super) state: RoleState,
+    pub(super) now: Moment,
+    pub(super) fresh: Fresh,
+    last_transition: Moment,
+    link_lost_at: Option<Moment>,
+    leader: Option<LeaderInfo>,
+    told_connection: ConnectionStatus,
+    next_op: u64,
+    last_term: u64,
+    out: Vec<Effect>,
+}
+
+impl Election {
+    /// A machine that knows nothing yet: tell it the [`Link`] first.
+    pub fn new(candidate: Candidate, now: Moment) -> Self {
+        let settings = candidate.settings.clone();
+        Self {
+            link: Link::Down,
+            bucket: None,
+            phase: Phase::Standing(Standing::new()),
+            view: View::new(candidate.incarnation, settings.ttl),
+            ledger: Ledger::new(candidate.incarnation, candidate.first_beat),
+            retry: Retry::new(settings.retry.clone()),
+            pending: None,
+            cross_check: true,
+            stopping: None,
+            failures_in_a_row: 0,
+            state: RoleState::Init,
+            now,
+            fresh: Fresh {
+                uuid: Uuid::nil(),
+                chance: 0.5,
+            },
+            last_transition: now,
+            link_lost_at: Some(now),
+            leader: None,
+            told_connection: ConnectionStatus::Suspended,
+            next_op: 0,
+            last_term: 0,
+            out: Vec::new(),
+            candidate,
+            settings,
+        }
+    }
+
+    /// Takes one input and returns what is to be done, in order.
+    ///
+    /// `now` must not go back between calls; if it does, the later time is used. `fresh` must be new at each call.
+    pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        self.fresh = fresh;
+        self.take(input);
+        self.run_agenda();
+        self.relabel();
+        std::mem::take(&mut self.out)
+    }
+
+    /// When to step with [`Input::Tick`] next; nothing if only another input can change anything.
+    pub fn next_wakeup(&self) -> Option<Moment> {
+        self.agenda().into_iter().map(|(due, _)| due).min()
+    }
+
+    /// What is known now.
+    pub fn status(&self) -> CoreStatus {
+        let hold = self.hold();
+        CoreStatus {
+            state: self.state,
+            leader: self.leader.clone(),
+            fencing_token: match &self.phase {
+                Phase::Leading(tenure) => Some(tenure.fencing_token),
+                Phase::Draining(drain) => drain.fencing_token(),
+                _ => None,
+            },
+            last_heartbeat: hold.map(|hold| hold.sent),
+            last_transition: self.last_transition,
+            revision: self.view.revision(),
+            connection: self.connection(),
+            lease_until: match &self.phase {
+                Phase::Leading(tenure) => Some(tenure.keeper.hold.until),
+                Phase::Draining(drain) if !drain.is_revoked() => Some(drain.keeper.hold.until),
+                _ => None,
+            },
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Tick => {}
+            Input::Link(link) => self.link_changed(link),
+            Input::Observed(entry) => {
+                let revision = entry.revision;
+                let ours = self.ledger.find(entry.content.nonce()).is_some();
+                if self.view.watched(entry, self.now) {
+                    self.sight_changed();
+                    if !ours {
+                        self.suspect(revision);
+                    }
+                }
+            }
+            Input::WriteEnded { op, outcome } => self.write_ended(op, outcome),
+            Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
+            Input::HandlerEnded { term, end } => self.handler_ended(term, end),
+            Input::LeaseOver { term } => self.lease_over(term),
+            Input::Health { term, healthy } => self.health_checked(term, healthy),
+            Input::StepDown { request } => self.step_down(request),
+            Input::Validate { request, term } => self.validate(request, term),
+            Input::Stop { release } => self.stop(release),
+            Input::Abandon => self.abandon(),
+        }
+    }
+
+    pub(super) fn link_changed(&mut self, link: Link) {
+        match &link {
+            Link::Down => {
+                self.link_lost_at.get_or_insert(self.now);
+                self.link = link;
+                self.suspend();
+                let detail = "the connection to NATS broke".to_owned();
+                self.refuse_proofs(
+                    self.now,
+                    &Failure {
+                        kind: FailureKind::Unavailable,
+                        detail,
+                    },
+                );
+            }
+            Link::Unusable(failure) => {
+                self.link_lost_at.get_or_insert(self.now);
+                self.report(failure);
+                let failure = failure.clone();
+                self.link = link;
+                self.bucket_unusable(&failure);
+            }
+            Link::Up(bucket) => self.bucket_ready(*bucket),
+        }
+    }
+
+    fn bucket_ready(&mut self, bucket: Bucket) {
+        if let Some(max_age) = bucket
+            .max_age
+            .filter(|max_age| *max_age < self.settings.ttl)
+        {
+            let detail = format!(
+                "the bucket drops keys after {max_age:?}, before the lease of {:?} ends: choose a shorter ttl or a longer max age",
+                self.settings.ttl
+            );
+            self.link_changed(Link::Unusable(Failure {
+                kind: FailureKind::BucketUnfit,
+                detail,
+            }));
+            return;
+        }
+        self.link = Link::Up(bucket);
+        self.link_lost_at = None;
+        self.retry.hurry();
+        self.cross_check = true;
+        self.view.bucket_max_age(bucket.max_age, self.settings.ttl);
+        let replaced = self
+            .bucket
+            .replace(bucket)
+            .is_some_and(|old| old.epoch != bucket.epoch);
+        if replaced {
+            self.pending = None;
+            self.view.bucket_replaced();
+        }
+        self.linked(replaced);
+    }
+
+    /// Whether NATS can be asked now.
+    pub(super) fn may_send(&self) -> bool {
+        matches!(self.link, Link::Up(_)) && self.pending.is_none()
+    }
+
+    pub(super) fn emit(&mut self, effect: Effect) {
+        self.out.push(effect);
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        self.out.push(Effect::Event(event));
+    }
+
+    pub(super) fn reply(&mut self, request: RequestId, reply: Reply) {
+        self.out.push(Effect::Reply { request, reply });
+    }
+
+    pub(super) fn report(&mut self, failure: &Failure) {
+        self.tell(Event::Failure {
+            kind: failure.kind,
+            detail: failure.detail.clone(),
+        });
+    }
+
+    pub(super) fn regressed(&mut self, was: u64, is: u64) {
+        let detail = format!(
+            "the role's key went back from sequence {was} to {is}: NATS lost confirmed writes"
+        );
+        self.report(&Failure {
+            kind: FailureKind::Regression,
+            detail,
+        });
+    }
+
+    pub(super) fn note_breaker(&mut self, breaker: Breaker) {
+        match breaker {
+            Breaker::Unchanged => {}
+            Breaker::Opened => self.tell(Event::CircuitOpened),
+            Breaker::Closed => self.tell(Event::CircuitClosed),
+        }
+    }
+
+    /// A request failed: says so and sets the time of the next attempt.
+    pub(super) fn request_failed(&mut self, failure: &Failure) {
+        self.report(failure);
+        let limit = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_))
+            .then_some(self.settings.heartbeat);
+        let chance = self.fresh.chance;
+        let breaker = if failure.is_transient() || limit.is_some() {
+            self.retry.failed(self.now, chance, limit)
+        } else {
+            self.retry.failed_for_long(self.now, chance)
+        };
+        self.note_breaker(breaker);
+    }
+
+    /// A request was answered by a working bucket.
+    pub(super) fn request_answered(&mut self) {
+        let breaker = self.retry.succeeded();
+        self.note_breaker(breaker);
+    }
+
+    pub(super) fn lease_until(&self, sent: Moment) -> Moment {
+        sent + self.settings.ttl - self.settings.drift_margin()
+    }
+
+    /// Numbers a new acquisition.
+    pub(super) fn next_term(&mut self) -> TermId {
+        self.last_term += 1;
+        TermId(self.last_term)
+    }
+
+    pub(super) fn record(&self, token: LeaseToken, nonce: Nonce) -> Record {
+        Record {
+            id: self.candidate.instance_id.clone(),
+            token,
+            priority: self.settings.priority,
+            meta: self.settings.meta.clone(),
+            ttl: self.settings.ttl,
+            nonce,
+        }
+    }
+
+    pub(super) fn fence_record(&self, nonce: Nonce) -> FenceRecord {
+        FenceRecord {
+            id: self.candidate.instance_id.clone(),
+            nonce,
+        }
+    }
+
+    /// Sends one write and remembers it; `now` is its send time.
+    pub(super) fn send(
+        &mut self,
+        purpose: Purpose,
+        term: TermId,
+        token: LeaseToken,
+        kind: impl FnOnce(&Self, Nonce) -> WriteKind,
+    ) {
+        debug_assert!(
+            self.may_send(),
+            "one lease write at a time, and none without a link"
+        );
+        let nonce = self.ledger.open(purpose, term, token, self.now);
+        let kind = kind(self, nonce);
+        let batch = matches!(kind, WriteKind::ClaimAndFence { .. });
+        let what = Doing::Write {
+            purpose,
+            term,
+            beat: nonce.beat,
+            sent: self.now,
+            batch,
+        };
+        let op = self.begin(what);
+        self.emit(Effect::Write(Write { op, nonce, kind }));
+    }
+
+    pub(super) fn send_read(&mut self) {
+        debug_assert!(
+            self.may_send(),
+            "one request at a time, and none without a link"
+        );
+        let check_bucket = self.bucket.is_some_and(|bucket| !bucket.unique_sequences);
+        let op = self.begin(Doing::Read);
+        self.emit(Effect::Read { op, check_bucket });
+    }
+
+    fn begin(&mut self, what: Doing) -> OpId {
+        self.next_op += 1;
+        let op = OpId(self.next_op);
+        self.pending = Some(Pending { op, what });
+        op
+    }
+
+    /// Takes the pending operation if this is its answer.
+    pub(super) fn finish(&mut self, op: OpId) -> Option<Doing> {
+        let pending = self.pending.take_if(|pending| pending.op == op)?;
+        Some(pending.what)
+    }
+
+    pub(super) fn hold(&self) -> Option<&Hold> {
+        match &self.phase {
+            Phase::Acquiring(acquisition) => Some(&acquisition.hold),
+            Phase::Leading(tenure) => Some(&tenure.keeper.hold),
+            Phase::Draining(drain) => Some(&drain.keeper.hold),
+            Phase::Standing(_) | Phase::Stopped => None,
+        }
+    }
+
+    /// Goes to a state along the edges of the design, through `Candidate` where need be.
+    pub(super) fn become_state(&mut self, next: RoleState) {
+        if self.state == next {
+            return;
+        }
+        if !self.state.may_become(next) {
+            debug_assert!(
+                self.state.may_become(RoleState::Candidate)
+                    && RoleState::Candidate.may_become(next),
+                "no way from {} to {next}",
+                self.state
+            );
+            self.become_state(RoleState::Candidate);
+        }
+        let from = std::mem::replace(&mut self.state, next);
+        self.last_transition = self.now;
+        self.tell(Event::StateChanged { from, to: next });
+    }
+
+    fn connection(&self) -> ConnectionStatus {
+        let since = match &self.phase {
+            Phase::Leading(tenure) => tenure.suspended_since,
+            _ => self.link_lost_at,
+        };
+        match since {
+            None => ConnectionStatus::Connected,
+            Some(since) if self.now < since + self.patience() => ConnectionStatus::Suspended,
+            Some(_) => ConnectionStatus::Lost,
+        }
+    }
+
+    /// How long a role outlives its connection, at most.
+    pub(super) fn patience(&self) -> Duration {
+        self.settings
+            .grace
+            .map_or(self.settings.ttl, |grace| grace.min(self.settings.ttl))
+    }
+
+    /// Brings labels and announcements in line with what happened in this step.
+    fn relabel(&mut self) {
+        if let Phase::Standing(standing) = &self.phase {
+            let followed = self.followed();
+            if standing.cooling_until().is_some() && self.state == RoleState::Demoted {
+                // Out for the cool-down, whoever leads.
+            } else if followed {
+                self.become_state(RoleState::Follower);
+            } else if self.state != RoleState::Init || self.bucket.is_some() {
+                self.become_state(RoleState::Candidate);
+            }
+        }
+        let leader = self.known_leader();
+        if leader != self.leader {
+            self.leader.clone_from(&leader);
+            self.tell(Event::LeaderChanged(leader));
+        }
+        let connection = self.connection();
+        if connection != self.told_connection {
+            self.told_connection = connection;
+            self.tell(Event::ConnectionChanged(connection));
+        }
+    }
+
+    /// Whether somebody else's lease is believed to last.
+    fn followed(&self) -> bool {
+        self.view.foreign_content().is_some()
+            && self
+                .view
+                .free_at()
+                .is_some_and(|free_at| self.now < free_at)
+    }
+
+    fn known_leader(&self) -> Option<LeaderInfo> {
+        if matches!(self.phase, Phase::Leading(_)) {
+            return Some(LeaderInfo {
+                instance_id: self.candidate.instance_id.clone(),
+                incarnation: Some(self.candidate.incarnation),
+                priority: self.settings.priority,
+                meta: self.settings.meta.clone(),
+                is_self: true,
+            });
+        }
+        if !self.followed() {
+            return None;
+        }
+        let empty = LeaderInfo {
+            instance_id: String::new(),
+            incarnation: None,
+            priority: 0,
+            meta: std::collections::BTreeMap::new(),
+            is_self: false,
+        };
+        match self.view.foreign_content()? {
+            Content::Record(record) => Some(LeaderInfo {
+                instance_id: record.id.clone(),
+                incarnation: record.incarnation,
+                priority: record.priority,
+                meta: record.meta.clone(),
+                is_self: false,
+            }),
+            _ => Some(empty),
+        }
+    }
+}

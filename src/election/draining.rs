@@ -1,0 +1,417 @@
+//! The end of a term: wind the handler down, revoke the lease, and only then free the role.
+
+use super::agenda::Task;
+use super::core::{Election, Hold, Phase};
+use super::effect::{Effect, Reply, WriteKind};
+use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
+use super::keeping::Keeper;
+use super::ledger::Purpose;
+use super::standing::Standing;
+use crate::clock::Moment;
+use crate::model::event::{EndCause, Event};
+use crate::model::record::Content;
+use crate::model::status::RoleState;
+use crate::model::token::FencingToken;
+
+/// A term that ends, once and irrevocably.
+#[derive(Debug)]
+pub(super) struct Drain {
+    pub keeper: Keeper,
+    /// The lease is kept up while the handler winds down.
+    pub renewing: bool,
+    cause: EndCause,
+    /// The term; nothing if a claim is given back that never came to a term.
+    term: Option<(FencingToken, Moment)>,
+    running: bool,
+    /// The handler may wind down until then, within the lease.
+    stop_by: Moment,
+    aborted: bool,
+    overrun: bool,
+    revoked: bool,
+    /// The role is to be freed once the handler has ended.
+    free: Option<Free>,
+    released: bool,
+    /// A release was not simply confirmed: look at the keys.
+    look: bool,
+    give_up: Option<Moment>,
+    requests: Vec<RequestId>,
+}
+
+/// What a release replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Free {
+    /// Our own record.
+    OverHold,
+    /// Somebody's delete marker, at this revision.
+    OverMarker(u64),
+}
+
+impl Drain {
+    /// Gives back a claim that never came to a term.
+    pub const fn of_claim(hold: Hold, release: bool, give_up: Moment) -> Self {
+        Self {
+            free: if release { Some(Free::OverHold) } else { None },
+            keeper: Keeper::new(hold, hold.until),
+            renewing: false,
+            cause: EndCause::Stopped,
+            term: None,
+            running: false,
+            stop_by: hold.until,
+            aborted: false,
+            overrun: false,
+            revoked: true,
+            released: false,
+            look: false,
+            give_up: Some(give_up),
+            requests: Vec::new(),
+        }
+    }
+
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.term.map(|(token, _)| token)
+    }
+
+    pub const fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+}
+
+impl Election {
+    pub(super) fn draining_agenda(&self, drain: &Drain) -> Vec<(Moment, Task)> {
+        let mut agenda = Vec::new();
+        if drain.running {
+            let allowance = self.settings.abort_allowance();
+            let until = drain.keeper.hold.until;
+            let abort_at = if drain.revoked {
+                drain.stop_by
+            } else {
+                drain.stop_by.min(until - allowance)
+            };
+            if !drain.aborted {
+                agenda.push((abort_at, Task::Abort));
+            }
+            if !drain.overrun {
+                agenda.push((
+                    if drain.revoked {
+                        drain.stop_by + allowance
+                    } else {
+                        until
+                    },
+                    Task::NoteOverrun,
+                ));
+            }
+            if drain.renewing && !drain.aborted && self.now < abort_at && self.may_send() {
+                agenda.push(drain.keeper.due(self.retry.at()));
+            }
+            return agenda;
+        }
+        if drain.free.is_none() || drain.released {
+            return vec![(self.now, Task::FinishDrain)];
+        }
+        if let Some(give_up) = drain.give_up {
+            agenda.push((give_up, Task::FinishDrain));
+        }
+        if self.may_send() {
+            agenda.push((
+                self.retry.at(),
+                if drain.look {
+                    Task::Read
+                } else {
+                    Task::Release
+                },
+            ));
+        }
+        agenda
+    }
+
+    /// Ends the term in good order: there is a lease to finish under.
+    pub(super) fn wind_down(&mut self, cause: EndCause) {
+        let kept_up = matches!(
+            cause,
+            EndCause::SteppedDown | EndCause::Stopped | EndCause::Unhealthy
+        );
+        let Some(drain) = self.begin_drain(cause) else {
+            return;
+        };
+        drain.renewing = kept_up;
+        let term = drain.keeper.hold.term;
+        self.emit(Effect::Cancel { term });
+    }
+
+    /// Ends the term at once: what it rested on is gone. A foreign delete marker's lease still lasts, for others wait
+    /// a whole lease from the sight of it.
+    pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
+        if matches!(self.phase, Phase::Acquiring(_)) {
+            self.abandon_claim();
+            return;
+        }
+        if let Some(drain) = self.begin_drain(cause) {
+            let term = drain.keeper.hold.term;
+            self.emit(Effect::Cancel { term });
+        }
+        let hurried = self.now + self.settings.abort_allowance();
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        drain.renewing = false;
+        if cause == EndCause::Deleted && marker.is_some() {
+            // The delete was somebody's wish that another lead: pass it on as a release.
+            drain.free = drain.free.and(marker).map(Free::OverMarker);
+            return;
+        }
+        drain.free = None;
+        if !drain.revoked {
+            drain.revoked = true;
+            drain.stop_by = drain.stop_by.min(hurried);
+            let term = drain.keeper.hold.term;
+            self.emit(Effect::Revoke { term });
+        }
+    }
+
+    /// From leading to draining, once. The instance is leader no longer from here on.
+    fn begin_drain(&mut self, cause: EndCause) -> Option<&mut Drain> {
+        let now = self.now;
+        let stop_by = now + self.settings.stop_budget;
+        let release = match self.stopping {
+            Some(release) => release,
+            None => cause != EndCause::Abandoned,
+        };
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return None;
+        };
+        let term = tenure.keeper.hold.term;
+        let proofs = std::mem::take(&mut tenure.proofs);
+        let fencing_token = tenure.fencing_token;
+        let keeper = tenure.keeper;
+        let drain = Drain {
+            keeper,
+            renewing: false,
+            cause,
+            term: Some((fencing_token, tenure.started)),
+            running: true,
+            stop_by,
+            aborted: false,
+            overrun: false,
+            revoked: false,
+            free: release.then_some(Free::OverHold),
+            released: false,
+            look: false,
+            give_up: None,
+            requests: Vec::new(),
+        };
+        self.phase = Phase::Draining(drain);
+        self.emit(Effect::Resign { term });
+        self.become_state(RoleState::Draining);
+        self.tell(Event::TermEnding {
+            fencing_token,
+            cause,
+        });
+        for (request, _) in proofs {
+            self.reply(request, Reply::NotLeader);
+        }
+        match &mut self.phase {
+            Phase::Draining(drain) => Some(drain),
+            _ => None,
+        }
+    }
+
+    pub(super) fn handler_ended(&mut self, term: TermId, end: HandlerEnd) {
+        if self.hold().is_none_or(|hold| hold.term != term) {
+            return;
+        }
+        let cause = match end {
+            HandlerEnd::Returned => EndCause::Returned,
+            HandlerEnd::Panicked => EndCause::Panicked,
+            HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
+        };
+        self.begin_drain(cause);
+        let now = self.now;
+        let give_up = now + self.settings.request_timeout * 2;
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        drain.running = false;
+        drain.renewing = false;
+        drain.give_up = Some(drain.keeper.hold.until.max(give_up));
+        if drain.overrun {
+            // Its lease ran out under it: whoever waited has waited long enough.
+            drain.free = None;
+        }
+        drain.look = drain.free == Some(Free::OverHold) && drain.keeper.is_in_doubt();
+        if !drain.revoked {
+            drain.revoked = true;
+            self.emit(Effect::Revoke { term });
+        }
+    }
+
+    pub(super) fn abort_handler(&mut self) {
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        drain.aborted = true;
+        drain.renewing = false;
+        let term = drain.keeper.hold.term;
+        self.emit(Effect::Abort { term });
+    }
+
+    pub(super) fn note_overrun(&mut self) {
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        drain.overrun = true;
+        drain.renewing = false;
+        let term = drain.keeper.hold.term;
+        let fencing_token = drain.fencing_token();
+        if !std::mem::replace(&mut drain.revoked, true) {
+            self.emit(Effect::Revoke { term });
+        }
+        if let Some(fencing_token) = fencing_token {
+            self.tell(Event::HandlerOverrun { fencing_token });
+        }
+    }
+
+    pub(super) fn release(&mut self) {
+        let Phase::Draining(drain) = &self.phase else {
+            return;
+        };
+        debug_assert!(
+            drain.revoked && !drain.running,
+            "nothing is freed before the handler has ended"
+        );
+        let hold = drain.keeper.hold;
+        let over = match drain.free {
+            Some(Free::OverHold) => hold.revision,
+            Some(Free::OverMarker(revision)) => revision,
+            None => return,
+        };
+        self.send(Purpose::Release, hold.term, hold.token, |_, _| {
+            WriteKind::Release { over }
+        });
+    }
+
+    pub(super) fn release_ended(&mut self, outcome: &WriteOutcome) {
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                drain.released = true;
+                self.view.wrote(*revision, Content::Release(None), self.now);
+            }
+            WriteOutcome::Conflict { .. } => {
+                // Perhaps a heartbeat of ours came late; else somebody else has the role already.
+                if self.ledger.in_doubt(drain.keeper.hold.term) {
+                    drain.look = true;
+                } else {
+                    drain.free = None;
+                }
+            }
+            WriteOutcome::Unsupported => drain.free = None,
+            WriteOutcome::Failed(failure) => {
+                drain.look = true;
+                self.request_failed(failure);
+            }
+        }
+    }
+
+    /// The keys were read while a term ends.
+    pub(super) fn drain_has_read(&mut self, snapshot: &Snapshot) {
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        if drain.running {
+            if drain.keeper.is_in_doubt() {
+                self.keeper_has_read(snapshot);
+            }
+            return;
+        }
+        drain.look = false;
+        let found = snapshot
+            .role
+            .as_ref()
+            .map(|entry| (entry.revision, self.ledger.find(entry.content.nonce())));
+        match found {
+            Some((revision, Some(attempt))) if attempt.purpose == Purpose::Release => {
+                self.ledger.settle(attempt.beat, revision);
+                drain.released = true;
+            }
+            Some((revision, Some(attempt))) if attempt.term == drain.keeper.hold.term => {
+                drain.keeper.hold.revision = drain.keeper.hold.revision.max(revision);
+            }
+            Some((revision, None)) if drain.free == Some(Free::OverMarker(revision)) => {}
+            _ => drain.free = None,
+        }
+    }
+
+    /// The handler has ended and the role is freed, or can't be.
+    pub(super) fn finish_drain(&mut self) {
+        let stopped = self.stopping.is_some();
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        let (cause, released) = (drain.cause, drain.released);
+        let requests = std::mem::take(&mut drain.requests);
+        if let Some((fencing_token, started)) = drain.term {
+            let lasted = self.now.since(started);
+            self.failures_in_a_row = match cause.is_failure() {
+                true if lasted < self.settings.max_cooldown => {
+                    self.failures_in_a_row.saturating_add(1)
+                }
+                true => 1,
+                false => 0,
+            };
+            self.tell(Event::TermEnded {
+                fencing_token,
+                cause,
+                lasted,
+                released,
+            });
+        }
+        for request in requests {
+            self.reply(request, Reply::SteppedDown { released });
+        }
+        if stopped {
+            self.phase = Phase::Stopped;
+            self.become_state(RoleState::Stopped);
+            return;
+        }
+        let doublings = self.failures_in_a_row.saturating_sub(1).min(31);
+        let cooldown = self
+            .settings
+            .cooldown
+            .saturating_mul(1 << doublings)
+            .min(self.settings.max_cooldown);
+        self.phase = Phase::Standing(Standing::cooling(self.now + cooldown));
+        self.become_state(RoleState::Demoted);
+    }
+
+    pub(super) fn step_down(&mut self, request: RequestId) {
+        self.wind_down(EndCause::SteppedDown);
+        match &mut self.phase {
+            Phase::Draining(drain) if drain.term.is_some() => drain.requests.push(request),
+            _ => self.reply(request, Reply::NotLeader),
+        }
+    }
+
+    pub(super) fn stop(&mut self, release: bool) {
+        self.stopping.get_or_insert(release);
+        self.wind_down(EndCause::Stopped);
+        if let Phase::Draining(drain) = &mut self.phase
+            && !release
+        {
+            drain.free = None;
+        }
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.stopping = Some(false);
+        self.wind_down(EndCause::Abandoned);
+        if let Phase::Draining(drain) = &mut self.phase {
+            drain.free = None;
+            drain.renewing = false;
+        }
+        if matches!(self.phase, Phase::Standing(_) | Phase::Acquiring(_)) {
+            self.leave();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the state machine wants done.
+
+use super::input::{Failure, OpId, RequestId, TermId};
+use crate::clock::Moment;
+use crate::model::event::Event;
+use crate::model::record::{FenceRecord, Nonce, Record};
+use crate::model::token::{FencingToken, LeaseToken};
+
+/// Something to do, in the order given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Publish, then answer with `WriteEnded`.
+    Write(Write),
+    /// Read both keys from the stream leader, then answer with `ReadEnded`.
+    Read { op: OpId, check_bucket: bool },
+    /// A term began: create its shared deadlines and start its handler.
+    StartTerm(TermStart),
+    /// A heartbeat that was sent at `proved` is confirmed. The instance may call itself leader until `acting`, unless
+    /// it resigned. If a shared deadline has already been seen over: answer with `LeaseOver`.
+    Extend {
+        term: TermId,
+        lease: Moment,
+        acting: Option<Moment>,
+        proved: Moment,
+    },
+    /// The instance may call itself leader no longer than this.
+    Suspend { term: TermId, acting: Moment },
+    /// The instance is no longer leader; the lease may last on for the handler to finish.
+    Resign { term: TermId },
+    /// The lease is over, whatever the clock says.
+    Revoke { term: TermId },
+    /// Ask the handler to end.
+    Cancel { term: TermId },
+    /// Abort the handler.
+    Abort { term: TermId },
+    /// Ask the handler how it is; answer with `Health`.
+    CheckHealth { term: TermId },
+    /// The bucket is not the one it was: look at it anew and answer with `Link`.
+    Reopen,
+    /// Answer a caller.
+    Reply { request: RequestId, reply: Reply },
+    /// Tell whoever wants to know.
+    Event(Event),
+}
+
+/// A message to publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    pub op: OpId,
+    pub nonce: Nonce,
+    pub kind: WriteKind,
+}
+
+/// Every write is a compare-and-set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    /// The record over the role key's sequence.
+    Claim { over: u64, record: Record },
+    /// The record over the role key's sequence, and the fence record, both or neither.
+    ClaimAndFence {
+        over: u64,
+        record: Record,
+        fence: FenceRecord,
+    },
+    /// The fence record, if the condition holds.
+    Fence {
+        condition: FenceCondition,
+        fence: FenceRecord,
+    },
+    /// The record over the sequence of the last confirmed write.
+    Renew { over: u64, record: Record },
+    /// A delete marker that frees the role.
+    Release { over: u64 },
+}
+
+/// When a fence record may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceCondition {
+    /// The role's key is still at the sequence of our claim.
+    RoleKeyAt(u64),
+    /// The fence key is still at this sequence: for servers that can't check another key.
+    FenceKeyAt(u64),
+}
+
+/// A term that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermStart {
+    pub term: TermId,
+    pub lease_token: LeaseToken,
+    pub fencing_token: FencingToken,
+    pub lease: Moment,
+    pub proved: Moment,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The lease was proved.
+    Proved(FencingToken),
+    /// The term ended; whether the role was freed at once.
+    SteppedDown { released: bool },
+    /// This instance does not lead, or no longer in that term.
+    NotLeader,
+    /// The proof could not be had just now.
+    Unproven(Failure),
+}

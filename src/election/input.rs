@@ -1,0 +1,134 @@
+//! What the state machine is told.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::model::event::FailureKind;
+use crate::model::record::{Entry, FenceEntry};
+
+/// Chance for one step, drawn by the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
+    /// An id never used before: the lease token of a claim made in this step.
+    pub uuid: Uuid,
+    /// Uniform in `0.0..1.0`: the jitter of delays set in this step.
+    pub chance: f64,
+}
+
+/// One request to NATS, within one election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId(pub u64);
+
+/// One acquisition of the role by this instance, whether it came to a promotion or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TermId(pub u64);
+
+/// A caller who waits for a [`Reply`](super::Reply).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u64);
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// The way to the bucket changed.
+    Link(Link),
+    /// The watch showed the last message of the role's key: a hint, never proof.
+    Observed(Entry),
+    /// A write ended.
+    WriteEnded { op: OpId, outcome: WriteOutcome },
+    /// A read from the stream leader ended.
+    ReadEnded {
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    },
+    /// The handler of a term and all it spawned have ended.
+    HandlerEnded { term: TermId, end: HandlerEnd },
+    /// Somebody read the shared deadline after it had passed: it cannot be extended any more.
+    LeaseOver { term: TermId },
+    /// A health check ended.
+    Health { term: TermId, healthy: bool },
+    /// End the term, free the role, and stand again after the cool-down.
+    StepDown { request: RequestId },
+    /// Prove the lease by a compare-and-set that is sent after this.
+    Validate {
+        request: RequestId,
+        term: Option<TermId>,
+    },
+    /// Leave the election.
+    Stop { release: bool },
+    /// Leave the election without a write; the lease runs out by itself.
+    Abandon,
+}
+
+/// The way to the bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// No connection: nothing may be published, for it would be queued and sent later.
+    Down,
+    /// Connected, but the bucket can't be used.
+    Unusable(Failure),
+    /// The bucket can be used.
+    Up(Bucket),
+}
+
+/// What matters of a bucket, read from the stream configuration that the server returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Creation time in nanoseconds since the Unix epoch: the bucket's identity.
+    pub epoch: u64,
+    /// After this time the server drops a key.
+    pub max_age: Option<Duration>,
+    /// Whether several messages can be published as one.
+    pub atomic: bool,
+    /// Whether a recreated bucket would number on above this one's sequences.
+    pub unique_sequences: bool,
+}
+
+/// How a write ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// Written; the sequence of its last message.
+    Acked { revision: u64 },
+    /// Not written: the key was at another sequence, perhaps this one.
+    Conflict { current: Option<u64> },
+    /// Not written: the server does not know this kind of write.
+    Unsupported,
+    /// Not confirmed: it may have been written, or may yet be.
+    Failed(Failure),
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub detail: String,
+}
+
+impl Failure {
+    /// Whether trying again soon may help.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self.kind, FailureKind::Timeout | FailureKind::Unavailable)
+    }
+}
+
+/// The last messages of the role's two keys, read from the stream leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub role: Option<Entry>,
+    pub fence: Option<FenceEntry>,
+    /// The bucket's creation time, if it was asked for.
+    pub epoch: Option<u64>,
+}
+
+/// How a handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerEnd {
+    Returned,
+    Failed,
+    Panicked,
+    /// It was aborted while the term was wound down.
+    Aborted,
+}

@@ -1,0 +1,267 @@
+//! Keeping a lease: heartbeats, and what becomes of one that is not simply confirmed.
+
+use super::acquiring::outcome_of;
+use super::agenda::Task;
+use super::core::{Doing, Election, Hold, Phase};
+use super::effect::{Effect, Reply, WriteKind};
+use super::input::{Link, Snapshot, WriteOutcome};
+use super::ledger::{Attempt, Purpose};
+use crate::clock::Moment;
+use crate::model::event::{EndCause, Event, Outcome};
+use crate::model::record::Content;
+
+/// What is held, and how sure that is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeper {
+    pub hold: Hold,
+    pub renew_at: Moment,
+    doubt: Doubt,
+    /// Compare-and-sets refused since the last confirmed one.
+    refusals: u32,
+}
+
+/// What a heartbeat left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    None,
+    /// It was not answered: it may have been written.
+    Unanswered,
+    /// It was refused: somebody else wrote, or an earlier write of ours came late.
+    Refused,
+}
+
+/// What the keys say of a hold.
+#[derive(Debug)]
+enum Verdict {
+    Stands,
+    /// A write of ours that was never answered stands there.
+    Landed(Attempt, u64),
+    /// Something else stands there; a delete marker's revision, if that is it.
+    Gone(EndCause, Option<u64>),
+}
+
+impl Keeper {
+    pub const fn new(hold: Hold, renew_at: Moment) -> Self {
+        Self {
+            hold,
+            renew_at,
+            doubt: Doubt::None,
+            refusals: 0,
+        }
+    }
+
+    pub fn due(&self, retry_at: Moment) -> (Moment, Task) {
+        match self.doubt {
+            Doubt::None => (self.renew_at.max(retry_at), Task::Renew),
+            Doubt::Unanswered | Doubt::Refused => (retry_at, Task::Read),
+        }
+    }
+
+    /// Whether a read is owed to a doubtful heartbeat.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt != Doubt::None
+    }
+
+    fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
+        self.hold.revision = self.hold.revision.max(revision);
+        self.hold.sent = self.hold.sent.max(sent);
+        self.hold.until = self.hold.until.max(until);
+        self.renew_at = next;
+        self.doubt = Doubt::None;
+        self.refusals = 0;
+    }
+}
+
+impl Election {
+    fn keeper(&mut self) -> Option<&mut Keeper> {
+        match &mut self.phase {
+            Phase::Leading(tenure) => Some(&mut tenure.keeper),
+            Phase::Draining(drain) => Some(&mut drain.keeper),
+            _ => None,
+        }
+    }
+
+    pub(super) fn renew(&mut self) {
+        let Some(hold) = self.hold().copied() else {
+            return;
+        };
+        self.send(Purpose::Renew, hold.term, hold.token, |election, nonce| {
+            WriteKind::Renew {
+                over: hold.revision,
+                record: election.record(hold.token, nonce),
+            }
+        });
+    }
+
+    /// A heartbeat was answered.
+    pub(super) fn renewal_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write {
+            term, beat, sent, ..
+        } = what
+        else {
+            return;
+        };
+        if matches!(self.phase, Phase::Acquiring(_)) {
+            self.proof_ended(what, outcome);
+            return;
+        }
+        let now = self.now;
+        let late = self.acting_until().is_none_or(|until| now >= until);
+        let told = match outcome {
+            WriteOutcome::Acked { .. } if late => Outcome::TooLate,
+            WriteOutcome::Acked { .. } => Outcome::Confirmed,
+            WriteOutcome::Conflict { .. } => Outcome::Conflict,
+            WriteOutcome::Unsupported => Outcome::Failed,
+            WriteOutcome::Failed(failure) => outcome_of(failure),
+        };
+        self.tell(Event::HeartbeatEnded {
+            outcome: told,
+            took: now.since(sent),
+        });
+        let Some(keeper) = self.keeper().filter(|keeper| keeper.hold.term == term) else {
+            return;
+        };
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let attempt = self.ledger.find(Some(self.own_nonce(beat)));
+                if let Some(attempt) = attempt {
+                    self.confirmed(attempt, *revision);
+                }
+            }
+            WriteOutcome::Conflict { .. } => {
+                keeper.doubt = Doubt::Refused;
+                keeper.refusals += 1;
+                self.tell(Event::ValidationFailed);
+                self.suspend();
+            }
+            WriteOutcome::Unsupported => {}
+            WriteOutcome::Failed(failure) => {
+                keeper.doubt = Doubt::Unanswered;
+                self.request_failed(failure);
+                self.suspend();
+                self.refuse_proofs(sent, failure);
+                if !failure.is_transient() && matches!(self.phase, Phase::Leading(_)) {
+                    self.wind_down(EndCause::BucketLost);
+                }
+            }
+        }
+    }
+
+    /// A write of this term is known to be committed, by its answer or by a read: the lease counts from its sending.
+    /// If the old deadline has passed, only its revision is learnt: it extends nothing.
+    fn confirmed(&mut self, attempt: Attempt, revision: u64) {
+        let record = self.own_content(attempt.beat);
+        self.view.wrote(revision, record, self.now);
+        let now = self.now;
+        let late = self.acting_until().is_none_or(|until| now >= until);
+        let until = self.lease_until(attempt.sent);
+        let next = attempt.sent + self.settings.heartbeat;
+        let linked = matches!(self.link, Link::Up(_));
+        let Some(keeper) = self.keeper() else { return };
+        if late {
+            keeper.hold.revision = keeper.hold.revision.max(revision);
+            keeper.doubt = Doubt::None;
+            if matches!(self.phase, Phase::Leading(_)) {
+                self.wind_down(EndCause::LeaseExpired);
+            }
+            return;
+        }
+        keeper.confirm(revision, attempt.sent, until, next);
+        let hold = keeper.hold;
+        let acting = match &mut self.phase {
+            Phase::Leading(tenure) => {
+                if linked {
+                    tenure.suspended_since = None;
+                }
+                Some(tenure.acting_until(self.settings.grace))
+            }
+            _ => None,
+        };
+        self.emit(Effect::Extend {
+            term: hold.term,
+            lease: hold.until,
+            acting,
+            proved: hold.sent,
+        });
+        if let Phase::Leading(tenure) = &mut self.phase {
+            let fencing_token = tenure.fencing_token;
+            let proved: Vec<_> = tenure
+                .proofs
+                .extract_if(.., |(_, asked)| *asked <= attempt.sent)
+                .collect();
+            for (request, _) in proved {
+                self.reply(request, Reply::Proved(fencing_token));
+            }
+        }
+    }
+
+    /// The keys were read because of a doubtful heartbeat.
+    pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
+        let now = self.now;
+        let Some(hold) = self.hold().copied() else {
+            return;
+        };
+        let verdict = self.judge(&hold, snapshot);
+        let Some(keeper) = self.keeper() else { return };
+        let doubt = std::mem::replace(&mut keeper.doubt, Doubt::None);
+        let refusals = keeper.refusals;
+        match verdict {
+            Verdict::Landed(attempt, revision) => {
+                self.ledger.settle(attempt.beat, revision);
+                self.confirmed(attempt, revision);
+            }
+            Verdict::Gone(cause, marker) if doubt == Doubt::Refused => self.lost(cause, marker),
+            // Twice refused although the key seems ours: the read is stale.
+            Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
+                self.lost(EndCause::Superseded, None)
+            }
+            // A read is no proof that it's gone: the next compare-and-set decides.
+            Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,
+        }
+    }
+
+    /// The read failed: let the next compare-and-set decide.
+    pub(super) fn keeper_could_not_read(&mut self) {
+        let now = self.now;
+        if let Some(keeper) = self.keeper() {
+            keeper.doubt = Doubt::None;
+            keeper.renew_at = now;
+        }
+    }
+
+    fn judge(&self, hold: &Hold, snapshot: &Snapshot) -> Verdict {
+        let Some(entry) = &snapshot.role else {
+            return Verdict::Gone(EndCause::Deleted, None);
+        };
+        if let Some(attempt) = self
+            .ledger
+            .find(entry.content.nonce())
+            .filter(|attempt| attempt.term == hold.term)
+        {
+            let is_record = matches!(attempt.purpose, Purpose::Claim | Purpose::Renew);
+            if attempt.settled == Some(entry.revision) && entry.revision == hold.revision {
+                return Verdict::Stands;
+            }
+            if is_record && attempt.settled.is_none() && entry.revision > hold.revision {
+                return Verdict::Landed(attempt, entry.revision);
+            }
+        }
+        if entry.revision < hold.revision {
+            return Verdict::Gone(EndCause::Regressed, None);
+        }
+        match &entry.content {
+            Content::ForeignMarker => Verdict::Gone(EndCause::Deleted, Some(entry.revision)),
+            Content::Release(_) => Verdict::Gone(EndCause::Deleted, None),
+            Content::Record(_) | Content::Opaque => Verdict::Gone(EndCause::Superseded, None),
+        }
+    }
+
+    /// Until when this instance may act on its hold; nothing if it has resigned.
+    fn acting_until(&self) -> Option<Moment> {
+        match &self.phase {
+            Phase::Leading(tenure) => Some(tenure.acting_until(self.settings.grace)),
+            Phase::Draining(drain) if drain.renewing => Some(drain.keeper.hold.until),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must end.
+
+use std::time::Duration;
+
+use super::agenda::Task;
+use super::core::{Election, Hold, Phase};
+use super::effect::{Effect, Reply};
+use super::input::{Failure, Link, RequestId, Snapshot, TermId};
+use super::keeping::Keeper;
+use crate::clock::Moment;
+use crate::model::config::RoleSettings;
+use crate::model::event::{EndCause, Event, FailureKind};
+use crate::model::token::FencingToken;
+
+/// A term in office.
+#[derive(Debug)]
+pub(super) struct Tenure {
+    pub keeper: Keeper,
+    pub fencing_token: FencingToken,
+    pub started: Moment,
+    /// Since when the connection is down, or heartbeats late.
+    pub suspended_since: Option<Moment>,
+    /// Callers who want a proof sent after they asked.
+    pub proofs: Vec<(RequestId, Moment)>,
+    verify_at: Moment,
+    check_at: Moment,
+    checking: bool,
+    failed_checks: u32,
+}
+
+impl Tenure {
+    pub fn new(
+        hold: Hold,
+        fencing_token: FencingToken,
+        now: Moment,
+        settings: &RoleSettings,
+    ) -> Self {
+        Self {
+            keeper: Keeper::new(hold, hold.sent + settings.heartbeat),
+            fencing_token,
+            started: now,
+            suspended_since: None,
+            proofs: Vec::new(),
+            verify_at: now + settings.validation_interval,
+            check_at: now + settings.health.interval,
+            checking: false,
+            failed_checks: 0,
+        }
+    }
+
+    /// The instance may call itself leader until the lease or the grace period ends, whichever comes first.
+    pub fn acting_until(&self, grace: Option<Duration>) -> Moment {
+        let until = self.keeper.hold.until;
+        self.grace_until(grace)
+            .map_or(until, |grace_until| until.min(grace_until))
+    }
+
+    fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {
+        Some(self.suspended_since? + grace?)
+    }
+}
+
+impl Election {
+    pub(super) fn leading_agenda(&self, tenure: &Tenure) -> Vec<(Moment, Task)> {
+        let last_call = tenure.keeper.hold.until - self.settings.stop_budget;
+        let mut agenda = vec![(last_call, Task::WindDown(EndCause::LeaseExpired))];
+        if let Some(grace_until) = tenure.grace_until(self.settings.grace) {
+            agenda.push((grace_until, Task::WindDown(EndCause::ConnectionLost)));
+        }
+        // Once it is too late to go on, a heartbeat would only make others wait for longer.
+        let too_late = agenda.iter().any(|(due, _)| *due <= self.now);
+        if !tenure.checking {
+            agenda.push((tenure.check_at, Task::CheckHealth));
+        }
+        if self.may_send() && !too_late {
+            let (due, task) = tenure.keeper.due(self.retry.at());
+            let asked = !tenure.proofs.is_empty() && task == Task::Renew;
+            agenda.push((if asked { self.retry.at() } else { due }, task));
+            if !tenure.keeper.is_in_doubt() {
+                agenda.push((tenure.verify_at, Task::VerifyFence));
+            }
+        }
+        agenda
+    }
+
+    /// The connection broke or a heartbeat is late.
+    pub(super) fn suspend(&mut self) {
+        let now = self.now;
+        let grace = self.settings.grace;
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        if tenure.suspended_since.is_none() {
+            tenure.suspended_since = Some(now);
+            if grace.is_some() {
+                let (term, acting) = (tenure.keeper.hold.term, tenure.acting_until(grace));
+                self.emit(Effect::Suspend { term, acting });
+            }
+        }
+    }
+
+    /// The watch showed something that is not ours, at this revision: ask for proof at once.
+    pub(super) fn suspect(&mut self, revision: u64) {
+        let now = self.now;
+        if let Phase::Leading(tenure) = &mut self.phase
+            && revision > tenure.keeper.hold.revision
+        {
+            tenure.keeper.renew_at = now;
+        }
+    }
+
+    /// There is a link to the bucket again: a leader verifies by a heartbeat before it goes on.
+    pub(super) fn linked(&mut self, replaced: bool) {
+        let now = self.now;
+        match &mut self.phase {
+            Phase::Leading(_) | Phase::Draining(_) if replaced => {
+                self.lost(EndCause::BucketLost, None)
+            }
+            Phase::Acquiring(_) if replaced => self.abandon_claim(),
+            Phase::Leading(tenure) => tenure.keeper.renew_at = now,
+            Phase::Standing(_) => self.standing_must_read(now, false),
+            Phase::Acquiring(_) | Phase::Draining(_) | Phase::Stopped => {}
+        }
+    }
+
+    pub(super) fn bucket_unusable(&mut self, failure: &Failure) {
+        match failure.kind {
+            FailureKind::BucketMissing | FailureKind::BucketUnfit => {
+                self.lost(EndCause::BucketLost, None)
+            }
+            _ if failure.is_transient() => self.suspend(),
+            _ if matches!(self.phase, Phase::Leading(_)) => self.wind_down(EndCause::BucketLost),
+            _ => {}
+        }
+    }
+
+    pub(super) fn lease_over(&mut self, term: TermId) {
+        if self.hold().is_some_and(|hold| hold.term == term) {
+            self.lost(EndCause::LeaseExpired, None);
+        }
+    }
+
+    pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
+        let now = self.now;
+        if !matches!(self.link, Link::Up(_)) && matches!(self.phase, Phase::Leading(_)) {
+            let detail = "not connected to NATS".to_owned();
+            self.reply(
+                request,
+                Reply::Unproven(Failure {
+                    kind: FailureKind::Unavailable,
+                    detail,
+                }),
+            );
+            return;
+        }
+        match &mut self.phase {
+            Phase::Leading(tenure) if term.is_none_or(|term| term == tenure.keeper.hold.term) => {
+                tenure.proofs.push((request, now));
+            }
+            _ => self.reply(request, Reply::NotLeader),
+        }
+    }
+
+    /// Callers who asked for a proof until then can't have it just now.
+    pub(super) fn refuse_proofs(&mut self, asked_until: Moment, failure: &Failure) {
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        let refused: Vec<_> = tenure
+            .proofs
+            .extract_if(.., |(_, asked)| *asked <= asked_until)
+            .collect();
+        for (request, _) in refused {
+            self.reply(request, Reply::Unproven(failure.clone()));
+        }
+    }
+
+    pub(super) fn check_health(&mut self) {
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        tenure.checking = true;
+        let term = tenure.keeper.hold.term;
+        self.emit(Effect::CheckHealth { term });
+    }
+
+    pub(super) fn health_checked(&mut self, term: TermId, healthy: bool) {
+        let next = self.now + self.settings.health.interval;
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        if tenure.keeper.hold.term != term || !tenure.checking {
+            return;
+        }
+        tenure.checking = false;
+        tenure.check_at = next;
+        if healthy {
+            tenure.failed_checks = 0;
+            return;
+        }
+        tenure.failed_checks += 1;
+        let consecutive = tenure.failed_checks;
+        self.tell(Event::HealthCheckFailed { consecutive });
+        if consecutive >= self.settings.health.max_consecutive_failures {
+            self.wind_down(EndCause::Unhealthy);
+        }
+    }
+
+    /// Heartbeats prove the lease; now and then the fence record is looked at too.
+    pub(super) fn verify_fence(&mut self) {
+        let next = self.now + self.settings.validation_interval;
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        tenure.verify_at = next;
+        self.send_read();
+    }
+
+    /// The keys were read while leading.
+    pub(super) fn leader_has_read(&mut self, snapshot: &Snapshot) {
+        let own = self.candidate.incarnation;
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        let outranked = snapshot.fence.is_some_and(|fence| {
+            fence.revision > tenure.fencing_token.sequence
+                && fence.nonce.is_some_and(|nonce| nonce.incarnation != own)
+        });
+        if outranked {
+            self.tell(Event::ValidationFailed);
+            self.wind_down(EndCause::Superseded);
+        } else if tenure.keeper.is_in_doubt() {
+            self.keeper_has_read(snapshot);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Standing for election: watch until the role is free, then claim it by compare-and-set.
+
+use std::time::Duration;
+
+use super::agenda::Task;
+use super::core::{Election, Phase};
+use super::effect::WriteKind;
+use super::ledger::Purpose;
+use crate::clock::Moment;
+use crate::model::status::RoleState;
+use crate::model::token::LeaseToken;
+
+/// An instance that does not lead.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// The keys must be read before anything is claimed.
+    unread: bool,
+    /// The watch may bring the news before then and spare the read.
+    read_at: Moment,
+    /// A claim of ours was never answered: it may have been written.
+    in_doubt: bool,
+    /// The random delay before the next claim.
+    claim_wait: Duration,
+    /// When the bucket's identity was last confirmed.
+    checked_at: Option<Moment>,
+    cooling_until: Option<Moment>,
+}
+
+impl Standing {
+    pub const fn new() -> Self {
+        Self {
+            unread: true,
+            read_at: Moment::from_nanos(0),
+            in_doubt: false,
+            claim_wait: Duration::ZERO,
+            checked_at: None,
+            cooling_until: None,
+        }
+    }
+
+    /// After a term: out until then.
+    pub const fn cooling(until: Moment) -> Self {
+        Self {
+            cooling_until: Some(until),
+            ..Self::new()
+        }
+    }
+
+    pub const fn cooling_until(&self) -> Option<Moment> {
+        self.cooling_until
+    }
+}
+
+impl Election {
+    pub(super) fn standing_agenda(&self, standing: &Standing) -> Vec<(Moment, Task)> {
+        let mut agenda = Vec::new();
+        if self.stopping.is_some() {
+            if self.pending.is_some() {
+                return agenda;
+            }
+            // A claim that may have been written is looked for once, to give it back.
+            let task = if standing.in_doubt && self.may_send() {
+                Task::Read
+            } else {
+                Task::Leave
+            };
+            agenda.push((self.now, task));
+            return agenda;
+        }
+        let free_at = self.view.free_at();
+        if let Some(free_at) = free_at.filter(|free_at| *free_at > self.now) {
+            agenda.push((free_at, Task::NoteExpiry));
+        }
+        if let Some(until) = standing.cooling_until {
+            agenda.push((until, Task::EndCooldown));
+            return agenda;
+        }
+        if !self.may_send() {
+            return agenda;
+        }
+        let retry_at = self.retry.at();
+        if standing.unread {
+            agenda.push((standing.read_at.max(retry_at), Task::Read));
+        } else if let Some(free_at) = free_at {
+            let claim_at = (free_at + standing.claim_wait).max(retry_at);
+            let checked = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
+                || standing.checked_at.is_some_and(|at| at >= free_at);
+            agenda.push((claim_at, if checked { Task::Claim } else { Task::Read }));
+        }
+        agenda
+    }
+
+    /// The role's key holds something new.
+    pub(super) fn sight_changed(&mut self) {
+        let claim_wait = self.claim_wait();
+        let now = self.now;
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.claim_wait = claim_wait;
+            if standing.in_doubt {
+                standing.read_at = now;
+            } else {
+                standing.unread = false;
+            }
+        }
+    }
+
+    /// The keys were read: the view is up to date.
+    pub(super) fn standing_has_read(&mut self, news: bool) {
+        let claim_wait = self.claim_wait();
+        let now = self.now;
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.unread = false;
+            standing.in_doubt = false;
+            standing.checked_at = Some(now);
+            if news {
+                standing.claim_wait = claim_wait;
+            }
+        }
+    }
+
+    /// The keys must be read anew, at `read_at` unless the watch shows them first.
+    pub(super) fn standing_must_read(&mut self, read_at: Moment, in_doubt: bool) {
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.unread = true;
+            standing.read_at = read_at;
+            standing.in_doubt |= in_doubt;
+        }
+    }
+
+    pub(super) fn end_cooldown(&mut self) {
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.cooling_until = None;
+        }
+        self.become_state(RoleState::Candidate);
+    }
+
+    pub(super) fn claim(&mut self) {
+        self.become_state(RoleState::Candidate);
+        let term = self.next_term();
+        let token = LeaseToken::new(self.fresh.uuid);
+        let over = self.view.claim_over();
+        // Where keys expire by age, a batch is no proof: the fence write must be a second, later compare-and-set.
+        let batch = self
+            .bucket
+            .is_some_and(|bucket| bucket.atomic && bucket.max_age.is_none());
+        self.send(Purpose::Claim, term, token, |election, nonce| {
+            let record = election.record(token, nonce);
+            if batch {
+                WriteKind::ClaimAndFence {
+                    over,
+                    record,
+                    fence: election.fence_record(nonce),
+                }
+            } else {
+                WriteKind::Claim { over, record }
+            }
+        });
+    }
+
+    /// Leaves the election: nothing of ours is held.
+    pub(super) fn leave(&mut self) {
+        self.phase = Phase::Stopped;
+        self.become_state(RoleState::Stopped);
+    }
+
+    /// Between losing a claim and reading the keys: time for the watch to bring the winner's record.
+    pub(super) fn patience_for_watch(&self) -> Duration {
+        (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
+    }
+
+    fn claim_wait(&self) -> Duration {
+        self.settings.claim_delay.mul_f64(self.fresh.chance)
+    }
+}

@@ -1,0 +1,13 @@
+//! One role at work on this instance: its handler, its terms, and what both share with the election.
+
+mod deadline;
+mod handler;
+mod running;
+mod scope;
+mod term;
+
+pub use handler::{BoxError, RoleHandler, handler_fn};
+pub(crate) use handler::ErasedHandler;
+pub(crate) use running::{HandlerReport, RunningTerm};
+pub(crate) use scope::{Ask, Request, RoleScope};
+pub use term::{Term, TermError};
