@@ -4,5 +4,6 @@
 mod clock;
 pub(crate) mod election;
 mod model;
+mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;

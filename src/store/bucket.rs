@@ -1,0 +1,220 @@
+//! The bucket: opened, created where that is wished, looked at again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use serde_json::{Value, json};
+
+use super::error::StoreError;
+use super::info::{BucketInfo, StreamInfo};
+use crate::clock;
+use crate::model::config::Storage;
+use crate::model::name::{BucketName, RoleName};
+
+/// What to do about a bucket that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfMissing {
+    /// Fail with [`StoreError::BucketMissing`].
+    Fail,
+    /// Create it.
+    Create {
+        /// On how many servers it is kept.
+        replicas: usize,
+        /// On disk or in memory.
+        storage: Storage,
+    },
+}
+
+/// A handle on a bucket; clones share what was learnt about the server.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: BucketName,
+    stream: String,
+    /// What its keys begin with, as subjects.
+    prefix: String,
+    takes_batches: AtomicBool,
+    cross_check: AtomicU8,
+}
+
+/// Whether the server checks conditions on another key than the message's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum CrossCheck {
+    Unknown,
+    Supported,
+    Unsupported,
+}
+
+impl Bucket {
+    /// Opens the bucket. Several processes may create it at the same moment; all of them open the same one.
+    ///
+    /// # Errors
+    ///
+    /// Besides those of any request: [`StoreError::BucketMissing`], [`StoreError::JetStreamDisabled`],
+    /// [`StoreError::BucketUnfit`].
+    pub async fn open(
+        client: Client,
+        name: &BucketName,
+        if_missing: IfMissing,
+        timeout: Duration,
+    ) -> Result<(Self, BucketInfo), StoreError> {
+        let bucket = Self {
+            client,
+            shared: Arc::new(Shared {
+                name: name.clone(),
+                stream: format!("KV_{name}"),
+                prefix: format!("$KV.{name}."),
+                takes_batches: AtomicBool::new(false),
+                cross_check: AtomicU8::new(CrossCheck::Unknown as u8),
+            }),
+        };
+        let opening = async {
+            match (bucket.inspect(timeout).await, if_missing) {
+                (
+                    Err(StoreError::BucketMissing { .. }),
+                    IfMissing::Create { replicas, storage },
+                ) => bucket.create(replicas, storage, timeout).await,
+                (result, _) => result,
+            }
+        };
+        match tokio::time::timeout(timeout, opening).await {
+            Ok(info) => Ok((bucket, info?)),
+            Err(_) => Err(StoreError::Timeout),
+        }
+    }
+
+    /// Looks at the bucket's settings and its identity again, and forgets what was learnt by probing: the server may have
+    /// changed too.
+    pub async fn inspect(&self, timeout: Duration) -> Result<BucketInfo, StoreError> {
+        let stream = self.stream_info(timeout).await?;
+        self.set_cross_check(CrossCheck::Unknown);
+        self.learn(stream)
+    }
+
+    /// The bucket's creation time, in nanoseconds since the Unix epoch: the identity that a recreation changes.
+    pub async fn epoch(&self, timeout: Duration) -> Result<u64, StoreError> {
+        self.stream_info(timeout).await?.epoch()
+    }
+
+    async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
+        let action = format!("STREAM.INFO.{}", self.stream());
+        let asked = self.ask_api(&action, &json!({}), timeout).await;
+        match asked {
+            // Where JetStream runs somewhere in reach, its API is subscribed to, whatever the state of the bucket.
+            Err(StoreError::Unavailable(detail))
+                if detail == NO_RESPONDERS && !self.client.server_info().jetstream =>
+            {
+                Err(StoreError::JetStreamDisabled(
+                    "the server does not offer it".into(),
+                ))
+            }
+            asked => asked,
+        }
+    }
+
+    fn learn(&self, stream: StreamInfo) -> Result<BucketInfo, StoreError> {
+        let info = stream.assess(self.name())?;
+        self.shared
+            .takes_batches
+            .store(info.atomic, Ordering::Relaxed);
+        Ok(info)
+    }
+
+    async fn create(
+        &self,
+        replicas: usize,
+        storage: Storage,
+        timeout: Duration,
+    ) -> Result<BucketInfo, StoreError> {
+        let config = Config {
+            name: self.shared.stream.clone(),
+            description: Some("Leader election (nats-elect)".into()),
+            subjects: vec![format!("{}>", self.shared.prefix)],
+            // Sequences of a recreated bucket stand above those of its predecessor, so that a stale writer's
+            // expectation never holds there by accident.
+            first_sequence: Some(clock::unix_micros()),
+            max_messages_per_subject: 1,
+            max_messages: -1,
+            max_bytes: -1,
+            max_consumers: -1,
+            max_message_size: -1,
+            discard: DiscardPolicy::New,
+            num_replicas: replicas,
+            storage: match storage {
+                Storage::File => StorageType::File,
+                Storage::Memory => StorageType::Memory,
+            },
+            // Nothing here carries a message id.
+            duplicate_window: Duration::from_secs(1),
+            deny_delete: true,
+            allow_rollup: true,
+            allow_direct: false,
+            allow_atomic_publish: true,
+            ..Config::default()
+        };
+        let action = format!("STREAM.CREATE.{}", self.stream());
+        match self.ask_api::<Value>(&action, &config, timeout).await {
+            // Somebody else was first, and with another first sequence.
+            Err(StoreError::Rejected { code, .. }) if code == NAME_IN_USE => {}
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        self.inspect(timeout).await
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The bucket's name.
+    pub fn name(&self) -> &BucketName {
+        &self.shared.name
+    }
+
+    pub(super) fn stream(&self) -> &str {
+        &self.shared.stream
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.shared.prefix
+    }
+
+    pub(super) fn role_subject(&self, role: &RoleName) -> String {
+        format!("{}{role}", self.shared.prefix)
+    }
+
+    pub(super) fn fence_subject(&self, role: &RoleName) -> String {
+        format!("{}_fence.{role}", self.shared.prefix)
+    }
+
+    pub(super) fn takes_batches(&self) -> bool {
+        self.shared.takes_batches.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn cross_check(&self) -> CrossCheck {
+        match self.shared.cross_check.load(Ordering::Relaxed) {
+            1 => CrossCheck::Supported,
+            2 => CrossCheck::Unsupported,
+            _ => CrossCheck::Unknown,
+        }
+    }
+
+    pub(super) fn set_cross_check(&self, verdict: CrossCheck) {
+        self.shared
+            .cross_check
+            .store(verdict as u8, Ordering::Relaxed);
+    }
+}
+
+const NAME_IN_USE: u64 = 10058;
+/// What a request is told that nobody was subscribed to.
+pub(super) const NO_RESPONDERS: &str = "nobody answers for the bucket";
