@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use crate::model::event::{Event, Outcome};
 use crate::model::status::{ConnectionStatus, RoleState};
@@ -39,11 +41,23 @@ pub struct Metric {
 
 /// Upper bounds in seconds for the buckets of `election_heartbeat_duration_seconds`: from a round trip on loopback to
 /// one that costs the lease.
-pub const HEARTBEAT_BUCKETS: [f64; 12] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+pub const HEARTBEAT_BUCKETS: [f64; 12] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+];
 
 /// Upper bounds in seconds for the buckets of `election_leader_duration_seconds`: from a flap to a month.
-pub const LEADER_BUCKETS: [f64; 10] =
-    [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
+pub const LEADER_BUCKETS: [f64; 10] = [
+    1.0,
+    10.0,
+    60.0,
+    600.0,
+    3600.0,
+    21_600.0,
+    86_400.0,
+    259_200.0,
+    604_800.0,
+    2_592_000.0,
+];
 
 const IS_LEADER: &str = "election_is_leader";
 const TRANSITIONS: &str = "election_transitions_total";
@@ -136,7 +150,9 @@ pub(crate) fn describe() {
         match metric.kind {
             MetricKind::Counter => describe_counter!(metric.name, metric.unit, metric.description),
             MetricKind::Gauge => describe_gauge!(metric.name, metric.unit, metric.description),
-            MetricKind::Histogram => describe_histogram!(metric.name, metric.unit, metric.description),
+            MetricKind::Histogram => {
+                describe_histogram!(metric.name, metric.unit, metric.description)
+            }
         }
     }
 }
@@ -148,11 +164,17 @@ pub(crate) struct Labels(Arc<[Label; 3]>);
 impl Labels {
     pub fn new(role: &str, instance_id: &str, bucket: &str) -> Self {
         let label = |key, value: &str| Label::new(key, value.to_owned());
-        Self(Arc::new([label("role", role), label("instance_id", instance_id), label("bucket", bucket)]))
+        Self(Arc::new([
+            label("role", role),
+            label("instance_id", instance_id),
+            label("bucket", bucket),
+        ]))
     }
 
     fn with(&self, more: &[(&'static str, &'static str)]) -> Vec<Label> {
-        let more = more.iter().map(|(key, value)| Label::from_static_parts(key, value));
+        let more = more
+            .iter()
+            .map(|(key, value)| Label::from_static_parts(key, value));
         self.0.iter().cloned().chain(more).collect()
     }
 
@@ -174,13 +196,18 @@ impl Labels {
             Event::StateChanged { from, to } => {
                 let states = [("from_state", from.as_str()), ("to_state", to.as_str())];
                 counter!(TRANSITIONS, self.with(&states)).increment(1);
-                gauge!(IS_LEADER, self.with(&[])).set(if *to == RoleState::Leader { 1.0 } else { 0.0 });
+                gauge!(IS_LEADER, self.with(&[])).set(if *to == RoleState::Leader {
+                    1.0
+                } else {
+                    0.0
+                });
             }
             Event::ClaimEnded { outcome } => {
                 counter!(ACQUIRE, self.with(&[("status", outcome.as_str())])).increment(1);
             }
             Event::HeartbeatEnded { outcome, took } => {
-                histogram!(HEARTBEAT, self.with(&[("status", outcome.as_str())])).record(took.as_secs_f64());
+                histogram!(HEARTBEAT, self.with(&[("status", outcome.as_str())]))
+                    .record(took.as_secs_f64());
                 if *outcome == Outcome::TooLate {
                     self.lease_remaining(Duration::ZERO);
                 }

@@ -28,21 +28,37 @@ fn log(event: &Event) {
         }
         Event::LeaderChanged(None) => tracing::info!("no leader known"),
         Event::TermStarted { fencing_token } => tracing::info!(%fencing_token, "term started"),
-        Event::TermEnding { fencing_token, cause } => {
+        Event::TermEnding {
+            fencing_token,
+            cause,
+        } => {
             tracing::info!(%fencing_token, cause = cause.as_str(), "term ending");
         }
-        Event::TermEnded { fencing_token, cause, lasted, released } => {
+        Event::TermEnded {
+            fencing_token,
+            cause,
+            lasted,
+            released,
+        } => {
             tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
         }
         Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
-        Event::HeartbeatEnded { outcome: Outcome::Confirmed, took } => tracing::trace!(?took, "heartbeat confirmed"),
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            took,
+        } => tracing::trace!(?took, "heartbeat confirmed"),
         Event::HeartbeatEnded { outcome, took } => {
             tracing::warn!(outcome = outcome.as_str(), ?took, "heartbeat not confirmed");
         }
-        Event::HealthCheckFailed { consecutive } => tracing::warn!(consecutive, "health check failed"),
+        Event::HealthCheckFailed { consecutive } => {
+            tracing::warn!(consecutive, "health check failed")
+        }
         Event::ValidationFailed => tracing::warn!("somebody else wrote to the role's key"),
         Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),
-        Event::Failure { kind: FailureKind::Timeout | FailureKind::Unavailable, detail } => {
+        Event::Failure {
+            kind: FailureKind::Timeout | FailureKind::Unavailable,
+            detail,
+        } => {
             tracing::debug!(detail, "request failed");
         }
         Event::Failure { kind, detail } => tracing::error!(kind = kind.as_str(), detail, "failure"),

@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use rand::Rng;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
+use super::Link;
 use super::announce::announce;
 use super::monitor::MonitorMsg;
-use super::{Link, Routes};
 use crate::clock;
 use crate::election::{
-    Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, OpId, Reply, RequestId, Snapshot, TermId,
-    Write, WriteKind, WriteOutcome,
+    Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
+    Reply, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
 use crate::model::record::Entry;
@@ -29,21 +27,29 @@ pub(crate) enum ElectionMsg {
     TimerFired(u64),
     LinkChanged(Link),
     Observed(Entry),
-    WriteEnded { op: OpId, outcome: WriteOutcome },
-    ReadEnded { op: OpId, outcome: Result<Snapshot, Failure> },
+    WriteEnded {
+        op: OpId,
+        outcome: WriteOutcome,
+    },
+    ReadEnded {
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    },
     /// The server refused a publish to one of the role's keys.
-    Denied { subject: String },
+    Denied {
+        subject: String,
+    },
     Handler(HandlerReport),
-    HealthChecked { term: TermId, healthy: bool },
+    HealthChecked {
+        term: TermId,
+        healthy: bool,
+    },
     Ask(Request),
-    Stop { release: bool },
+    Stop {
+        release: bool,
+    },
     Abandon,
-    #[cfg(feature = "testing")]
-    Crash,
 }
-
-#[cfg(feature = "cluster")]
-impl ractor::Message for ElectionMsg {}
 
 /// One role's election.
 pub(super) struct ElectionActor;
@@ -80,7 +86,12 @@ impl Actor for ElectionActor {
         myself: ActorRef<ElectionMsg>,
         setup: ElectionSetup,
     ) -> Result<ElectionState, ActorProcessingErr> {
-        let ElectionSetup { scope, candidate, link, monitor } = setup;
+        let ElectionSetup {
+            scope,
+            candidate,
+            link,
+            monitor,
+        } = setup;
         let mut state = ElectionState {
             election: Election::new(candidate, clock::now()),
             scope,
@@ -146,10 +157,18 @@ impl ElectionState {
                 let detail = format!(
                     "this NATS user may not publish to \"{subject}\": grant it, or let this instance not stand for the role"
                 );
-                let failure = Failure { kind: FailureKind::PermissionDenied, detail };
-                Input::WriteEnded { op, outcome: WriteOutcome::Failed(failure) }
+                let failure = Failure {
+                    kind: FailureKind::PermissionDenied,
+                    detail,
+                };
+                Input::WriteEnded {
+                    op,
+                    outcome: WriteOutcome::Failed(failure),
+                }
             }
-            ElectionMsg::Handler(HandlerReport::Ending(term, end)) => Input::HandlerEnding { term, end },
+            ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
+                Input::HandlerEnding { term, end }
+            }
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
                 self.running.take_if(|running| running.id() == term);
                 Input::HandlerEnded { term, end }
@@ -166,13 +185,16 @@ impl ElectionState {
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
             #[cfg(feature = "testing")]
-            ElectionMsg::Crash => panic!("crashed on request"),
+            ElectionMsg::Ask(Request::Crash) => panic!("crashed on request"),
         })
     }
 
     /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
     fn look_at_bucket(&self, failure: &Failure) {
-        if matches!(failure.kind, FailureKind::Unavailable | FailureKind::BucketMissing | FailureKind::Timeout) {
+        if matches!(
+            failure.kind,
+            FailureKind::Unavailable | FailureKind::BucketMissing | FailureKind::Timeout
+        ) {
             let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
         }
     }
@@ -214,9 +236,18 @@ impl ElectionState {
                 self.scope.set_running(running.clone());
                 self.running = Some(running);
             }
-            Effect::Extend { term, lease, acting, proved } => {
-                let running = self.running.as_ref().filter(|running| running.id() == term)?;
-                let extended = running.extend(lease, proved) && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
+            Effect::Extend {
+                term,
+                lease,
+                acting,
+                proved,
+            } => {
+                let running = self
+                    .running
+                    .as_ref()
+                    .filter(|running| running.id() == term)?;
+                let extended = running.extend(lease, proved)
+                    && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
                 self.scope.labels.lease_remaining(running.remaining());
                 return (!extended).then_some(Input::LeaseOver { term });
             }
@@ -239,8 +270,8 @@ impl ElectionState {
                 }
             }
             Effect::Event(event) => {
-                let ends = matches!(event, Event::StateChanged { .. });
-                if ends {
+                // Whoever hears of a change finds it in the status.
+                if matches!(event, Event::StateChanged { .. } | Event::LeaderChanged(_)) {
                     self.publish_status();
                 }
                 announce(&self.scope, event);
@@ -257,33 +288,51 @@ impl ElectionState {
 
     fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let Write { op, nonce, kind } = write;
-        let Some(bucket) = self.bucket.clone() else { return };
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
         self.writing = Some(op);
         let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
         let myself = myself.clone();
         tokio::spawn(async move {
-            let role = role.as_str();
             let outcome = match kind {
-                WriteKind::Claim { over, record } => bucket.claim(role, over, &record, timeout).await,
-                WriteKind::ClaimAndFence { over, record, fence } => {
-                    bucket.claim_and_fence(role, over, &record, &fence, timeout).await
+                WriteKind::Claim { over, record } => {
+                    bucket.claim(&role, over, &record, timeout).await
+                }
+                WriteKind::ClaimAndFence {
+                    over,
+                    record,
+                    fence,
+                } => {
+                    bucket
+                        .claim_and_fence(&role, over, &record, &fence, timeout)
+                        .await
                 }
                 WriteKind::Fence { condition, fence } => {
-                    bucket.fence(role, FenceOn::from(condition), &fence, timeout).await
+                    bucket
+                        .fence(&role, fence_on(condition), &fence, timeout)
+                        .await
                 }
-                WriteKind::Renew { over, record } => bucket.renew(role, over, &record, timeout).await,
-                WriteKind::Release { over } => bucket.release(role, over, nonce, timeout).await,
+                WriteKind::Renew { over, record } => {
+                    bucket.renew(&role, over, &record, timeout).await
+                }
+                WriteKind::Release { over } => bucket.release(&role, over, &nonce, timeout).await,
             };
-            let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome: outcome_of(outcome) });
+            let _ = myself.send_message(ElectionMsg::WriteEnded {
+                op,
+                outcome: outcome_of(outcome),
+            });
         });
     }
 
     fn read(&self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
-        let Some(bucket) = self.bucket.clone() else { return };
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
         let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
         let myself = myself.clone();
         tokio::spawn(async move {
-            let outcome = bucket.snapshot(role.as_str(), check_bucket, timeout).await;
+            let outcome = bucket.snapshot(&role, check_bucket, timeout).await;
             let outcome = outcome.map_err(|error| failure_of(&error));
             let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
         });
@@ -291,7 +340,10 @@ impl ElectionState {
 
     /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
     fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
-        let asked = self.scope.runtime.spawn(Arc::clone(&self.scope.handler).healthy());
+        let asked = self
+            .scope
+            .runtime
+            .spawn(Arc::clone(&self.scope.handler).healthy());
         let timeout = self.scope.settings.health.timeout;
         let myself = myself.clone();
         tokio::spawn(async move {
@@ -317,7 +369,9 @@ impl ElectionState {
             timer.abort();
         }
         self.timer_number += 1;
-        let Some(due) = self.election.next_wakeup() else { return };
+        let Some(due) = self.election.next_wakeup() else {
+            return;
+        };
         let number = self.timer_number;
         let wait = due.since(clock::now());
         if wait.is_zero() {
@@ -342,20 +396,32 @@ impl Drop for ElectionState {
 }
 
 fn fresh() -> Fresh {
-    let mut rng = rand::rng();
-    let uuid = Uuid::from_u128(rng.next_u64() as u128 | (u128::from(rng.next_u64()) << 64));
-    Fresh { uuid, chance: f64::from(rng.next_u32()) / (f64::from(u32::MAX) + 1.0) }
+    let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    Fresh {
+        uuid,
+        chance: rand::random(),
+    }
+}
+
+const fn fence_on(condition: FenceCondition) -> FenceOn {
+    match condition {
+        FenceCondition::RoleKeyAt(revision) => FenceOn::RoleKeyAt(revision),
+        FenceCondition::FenceKeyAt(revision) => FenceOn::FenceKeyAt(revision),
+    }
 }
 
 fn failure_of(error: &StoreError) -> Failure {
-    Failure { kind: error.kind(), detail: error.to_string() }
+    Failure {
+        kind: error.kind(),
+        detail: error.to_string(),
+    }
 }
 
 fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
     match result {
         Ok(revision) => WriteOutcome::Acked { revision },
         Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
-        Err(StoreError::Unsupported { .. }) => WriteOutcome::Unsupported,
+        Err(StoreError::Unsupported(_)) => WriteOutcome::Unsupported,
         Err(error) => WriteOutcome::Failed(failure_of(&error)),
     }
 }

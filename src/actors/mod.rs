@@ -16,8 +16,9 @@ mod supervisor;
 mod thread;
 mod watch;
 
-pub(crate) use monitor::{Connection, StartFailure};
-pub(crate) use supervisor::{StopReport, Supervise, SupervisorMsg};
+pub(crate) use election::ElectionMsg;
+pub(crate) use monitor::{Connection, StartFailure, tuned};
+pub(crate) use supervisor::SupervisorMsg;
 pub(crate) use thread::{ElectionThread, Setup};
 
 use std::collections::HashMap;
@@ -25,7 +26,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use ractor::ActorRef;
 
-use self::election::ElectionMsg;
 use crate::election::{self as core, Failure};
 use crate::model::name::RoleName;
 use crate::store;
@@ -35,7 +35,10 @@ use crate::store;
 pub(crate) enum Link {
     Down,
     Unusable(Failure),
-    Up { bucket: store::Bucket, info: core::Bucket },
+    Up {
+        bucket: store::Bucket,
+        info: core::Bucket,
+    },
 }
 
 /// Where each role's election is now: kept by the supervisor, read by everyone.
@@ -44,24 +47,48 @@ pub(crate) struct Routes(Arc<RwLock<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
 
 impl Routes {
     fn set(&self, role: RoleName, actor: ActorRef<ElectionMsg>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(role, actor);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(role, actor);
     }
 
     fn remove(&self, role: &RoleName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(role);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(role);
     }
 
-    fn to(&self, role: &str) -> Option<ActorRef<ElectionMsg>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(role).cloned()
+    fn to(&self, role: &RoleName) -> Option<ActorRef<ElectionMsg>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(role)
+            .cloned()
+    }
+
+    pub(crate) fn names(&self) -> Vec<RoleName> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Sends a message to a role's election. If there is none, the message is dropped: whoever waits for an answer to
     /// it learns that from the broken channel.
-    fn send(&self, role: &str, message: ElectionMsg) {
+    pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) {
         if let Some(actor) = self.to(role) {
             let _ = actor.send_message(message);
         }

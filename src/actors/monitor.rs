@@ -1,7 +1,6 @@
 //! The connection monitor: makes the connection, watches over it and over the bucket, and tells everyone what can be
 //! relied on.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,12 +10,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::election::ElectionMsg;
 use super::supervisor::SupervisorMsg;
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
-use crate::model::event::FailureKind;
-use crate::store::{self, BucketInfo, BucketSettings, StoreError};
+use crate::model::name::{BucketName, RoleName};
+use crate::store::{self, BucketInfo, IfMissing, StoreError};
 
 /// Between looks at the connection's state. With a client of our own, events tell the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);
@@ -34,7 +34,10 @@ pub(crate) enum Connection {
     /// A client that the caller made and keeps.
     Given(Client),
     /// One of our own.
-    Own { servers: Vec<ServerAddr>, options: ConnectOptions },
+    Own {
+        servers: Vec<ServerAddr>,
+        options: ConnectOptions,
+    },
 }
 
 /// Why a manager could not start.
@@ -44,8 +47,8 @@ pub(crate) enum StartFailure {
     Authentication(String),
     #[error("{0}")]
     Unavailable(String),
-    #[error("{}", .0.detail)]
-    Bucket(Failure),
+    #[error(transparent)]
+    Bucket(StoreError),
 }
 
 pub(crate) enum MonitorMsg {
@@ -59,15 +62,13 @@ pub(crate) enum MonitorMsg {
     StartTimedOut,
 }
 
-#[cfg(feature = "cluster")]
-impl ractor::Message for MonitorMsg {}
-
 pub(super) struct MonitorActor;
 
 pub(super) struct MonitorSetup {
     pub supervisor: ActorRef<SupervisorMsg>,
     pub connection: Connection,
-    pub bucket: BucketSettings,
+    pub bucket: BucketName,
+    pub if_missing: IfMissing,
     pub routes: Routes,
     pub start_timeout: Duration,
     /// Told once, when the bucket was opened or can't be.
@@ -111,7 +112,7 @@ impl Actor for MonitorActor {
         if setup.ready.is_some() {
             myself.send_after(setup.start_timeout, || MonitorMsg::StartTimedOut);
         }
-        let mut state = MonitorState {
+        let state = MonitorState {
             client: None,
             connects: 0,
             link: Standing::Down,
@@ -192,8 +193,13 @@ impl MonitorState {
 
     fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
         self.last_problem = format!("no connection to NATS: {error}");
-        if matches!(error.kind(), ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation) {
-            let reason = format!("NATS refused the credentials ({error}): check user, password, token, nkey or creds file");
+        if matches!(
+            error.kind(),
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation
+        ) {
+            let reason = format!(
+                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
+            );
             self.start_failed(StartFailure::Authentication(reason));
         }
         self.retry_later(myself);
@@ -213,16 +219,27 @@ impl MonitorState {
     }
 
     fn denied(&mut self, subject: &str) {
-        let keys = format!("$KV.{}.", self.setup.bucket.bucket);
+        let keys = format!("$KV.{}.", self.setup.bucket);
         if let Some(key) = subject.strip_prefix(&keys) {
             let role = key.strip_prefix("_fence.").unwrap_or(key);
-            self.setup.routes.send(role, super::election::ElectionMsg::Denied { subject: subject.to_owned() });
+            if let Ok(role) = RoleName::new(role) {
+                self.setup.routes.send(
+                    &role,
+                    ElectionMsg::Denied {
+                        subject: subject.to_owned(),
+                    },
+                );
+            }
         }
         self.denied = Some(subject.to_owned());
     }
 
     fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
-        let poll = if matches!(self.setup.connection, Connection::Given(_)) { POLL_GIVEN } else { POLL_OWN };
+        let poll = if matches!(self.setup.connection, Connection::Given(_)) {
+            POLL_GIVEN
+        } else {
+            POLL_OWN
+        };
         myself.send_after(poll, || MonitorMsg::Poll);
     }
 
@@ -230,9 +247,14 @@ impl MonitorState {
         if std::mem::replace(&mut self.retrying, true) {
             return;
         }
-        let wait = RETRY.0.saturating_mul(1 << self.failures.min(10)).min(RETRY.1);
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(10))
+            .min(RETRY.1);
         self.failures += 1;
-        myself.send_after(wait.mul_f64(rand::random_range(0.5..1.0)), || MonitorMsg::Retry);
+        myself.send_after(wait.mul_f64(rand::random_range(0.5..1.0)), || {
+            MonitorMsg::Retry
+        });
     }
 
     fn look_at_connection(&mut self, myself: &ActorRef<MonitorMsg>) {
@@ -251,7 +273,11 @@ impl MonitorState {
             self.tell(Standing::Down, Link::Down);
         }
         // Sequences of such a bucket are never used twice: a compare-and-set tells whether it is the one it was.
-        if let Some((bucket, info)) = self.bucket.clone().filter(|(_, info)| info.unique_sequences) {
+        if let Some((bucket, info)) = self
+            .bucket
+            .clone()
+            .filter(|(_, info)| info.unique_sequences)
+        {
             self.tell(Standing::Up, Link::Up { bucket, info });
         }
         self.looked_at = None;
@@ -259,11 +285,17 @@ impl MonitorState {
     }
 
     fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
-        let Some(client) = self.client.clone() else { return };
+        let Some(client) = self.client.clone() else {
+            return;
+        };
         if client.connection_state() != ConnectionState::Connected {
             return;
         }
-        if self.looking || self.looked_at.is_some_and(|at| clock::now() < at + LOOK_PAUSE) {
+        if self.looking
+            || self
+                .looked_at
+                .is_some_and(|at| clock::now() < at + LOOK_PAUSE)
+        {
             if !self.looking && !std::mem::replace(&mut self.look_again, true) {
                 myself.send_after(LOOK_PAUSE, || MonitorMsg::LookAtBucket);
             }
@@ -273,15 +305,19 @@ impl MonitorState {
         self.look_again = false;
         self.looked_at = Some(clock::now());
         self.denied = None;
-        let settings = self.setup.bucket.clone();
+        let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let myself = myself.clone();
         tokio::spawn(async move {
-            let looked = store::Bucket::open(&client, &settings, LOOK_TIMEOUT).await;
+            let looked = store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await;
             let _ = myself.send_message(MonitorMsg::Looked(looked));
         });
     }
 
-    fn looked(&mut self, myself: &ActorRef<MonitorMsg>, result: Result<(store::Bucket, BucketInfo), StoreError>) {
+    fn looked(
+        &mut self,
+        myself: &ActorRef<MonitorMsg>,
+        result: Result<(store::Bucket, BucketInfo), StoreError>,
+    ) {
         self.looking = false;
         match result {
             Ok((bucket, info)) => {
@@ -292,7 +328,10 @@ impl MonitorState {
                     atomic: info.atomic,
                     unique_sequences: info.unique_sequences,
                 };
-                let same = self.bucket.as_ref().is_some_and(|(_, known)| *known == core);
+                let same = self
+                    .bucket
+                    .as_ref()
+                    .is_some_and(|(_, known)| *known == core);
                 // The handle remembers what its bucket can do: keep it as long as the bucket is the same.
                 let bucket = match self.bucket.take() {
                     Some((known, _)) if same => known,
@@ -301,11 +340,14 @@ impl MonitorState {
                 self.bucket = Some((bucket.clone(), core));
                 if let Some(ready) = self.setup.ready.take() {
                     for note in &info.notes {
-                        tracing::warn!(bucket = %self.setup.bucket.bucket, "{note}");
+                        tracing::warn!(bucket = %self.setup.bucket, "{note}");
                     }
                     let _ = ready.send(Ok(info));
                 }
-                let connected = self.client.as_ref().is_some_and(|c| c.connection_state() == ConnectionState::Connected);
+                let connected = self
+                    .client
+                    .as_ref()
+                    .is_some_and(|c| c.connection_state() == ConnectionState::Connected);
                 if connected && (!same || self.link != Standing::Up) {
                     self.link = Standing::Down;
                     self.tell(Standing::Up, Link::Up { bucket, info: core });
@@ -316,14 +358,19 @@ impl MonitorState {
     }
 
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
-        let mut failure = Failure { kind: error.kind(), detail: error.to_string() };
-        if let (FailureKind::Timeout, Some(subject)) = (failure.kind, self.denied.take()) {
-            let detail = format!("this NATS user may not use \"{subject}\": grant it; the README lists what is needed");
-            failure = Failure { kind: FailureKind::PermissionDenied, detail };
-        }
-        self.last_problem.clone_from(&failure.detail);
-        if !failure.is_transient() {
-            self.start_failed(StartFailure::Bucket(failure.clone()));
+        let error = match (error, self.denied.take()) {
+            (StoreError::Timeout, Some(subject)) => {
+                StoreError::PermissionDenied(format!("\"{subject}\""))
+            }
+            (error, _) => error.clone(),
+        };
+        self.last_problem = error.to_string();
+        if !error.is_transient() {
+            let failure = Failure {
+                kind: error.kind(),
+                detail: error.to_string(),
+            };
+            self.start_failed(StartFailure::Bucket(error));
             self.tell(Standing::Unusable, Link::Unusable(failure));
         }
         self.retry_later(myself);
@@ -338,7 +385,10 @@ impl MonitorState {
     fn tell(&mut self, standing: Standing, link: Link) {
         if self.link != standing {
             self.link = standing;
-            let _ = self.setup.supervisor.send_message(SupervisorMsg::LinkChanged(link));
+            let _ = self
+                .setup
+                .supervisor
+                .send_message(SupervisorMsg::LinkChanged(link));
         }
     }
 }
@@ -358,8 +408,12 @@ pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOption
         .ping_interval(Duration::from_secs(2))
         .connection_timeout(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
-            let exponent = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX).min(6);
-            let most = Duration::from_millis(20).saturating_mul(1 << exponent).min(Duration::from_secs(1));
+            let exponent = u32::try_from(attempts.saturating_sub(1))
+                .unwrap_or(u32::MAX)
+                .min(6);
+            let most = Duration::from_millis(20)
+                .saturating_mul(1 << exponent)
+                .min(Duration::from_secs(1));
             // Spread out: after an outage every instance of every fleet comes back at once.
             most.mul_f64(rand::random_range(0.5..1.0))
         })

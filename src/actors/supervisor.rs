@@ -16,10 +16,10 @@ use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::name::{InstanceId, RoleName};
+use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleState;
 use crate::role::{RoleScope, RunningTerm};
-use crate::store::{BucketInfo, BucketSettings};
+use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -29,18 +29,27 @@ const BEATS_PER_GENERATION: u64 = 1 << 40;
 /// What the supervisor is told.
 pub(crate) enum SupervisorMsg {
     LinkChanged(Link),
-    AddRole { scope: Arc<RoleScope>, reply: oneshot::Sender<bool> },
-    RemoveRole { role: RoleName, release: bool, reply: oneshot::Sender<()> },
+    AddRole {
+        scope: Arc<RoleScope>,
+        reply: oneshot::Sender<bool>,
+    },
+    RemoveRole {
+        role: RoleName,
+        release: bool,
+        reply: oneshot::Sender<()>,
+    },
     /// Start a crashed role's election anew: its handler has ended.
-    RestartRole { role: RoleName },
+    RestartRole {
+        role: RoleName,
+    },
     /// Leave every election; then end. `None` releases as each role is configured.
-    Stop { release: Option<bool>, reply: oneshot::Sender<StopReport> },
+    Stop {
+        release: Option<bool>,
+        reply: oneshot::Sender<StopReport>,
+    },
     /// Leave every election without a write; then end.
     Abandon,
 }
-
-#[cfg(feature = "cluster")]
-impl ractor::Message for SupervisorMsg {}
 
 /// Every role has left its election and every handler has ended.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +60,8 @@ pub(crate) struct Supervise {
     pub instance_id: InstanceId,
     pub incarnation: Uuid,
     pub connection: Connection,
-    pub bucket: BucketSettings,
+    pub bucket: BucketName,
+    pub if_missing: IfMissing,
     pub start_timeout: Duration,
     pub routes: Routes,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
@@ -63,7 +73,8 @@ pub(super) struct SupervisorState {
     instance_id: InstanceId,
     incarnation: Uuid,
     connection: Connection,
-    bucket: BucketSettings,
+    bucket: BucketName,
+    if_missing: IfMissing,
     routes: Routes,
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<WatchMsg>,
@@ -96,22 +107,34 @@ impl Actor for SupervisorActor {
         myself: ActorRef<SupervisorMsg>,
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let Supervise { instance_id, incarnation, connection, bucket, start_timeout, routes, ready } = setup;
+        let Supervise {
+            instance_id,
+            incarnation,
+            connection,
+            bucket,
+            if_missing,
+            start_timeout,
+            routes,
+            ready,
+        } = setup;
         let monitor = MonitorSetup {
             supervisor: myself.clone(),
             connection: connection.clone(),
             bucket: bucket.clone(),
+            if_missing,
             routes: routes.clone(),
             start_timeout,
             ready: Some(ready),
         };
-        let (monitor, _) = Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
+        let (monitor, _) =
+            Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let watch = start_watch(&myself, &routes, Link::Down).await?;
         Ok(SupervisorState {
             instance_id,
             incarnation,
             connection,
             bucket,
+            if_missing,
             routes,
             monitor,
             watch,
@@ -134,16 +157,26 @@ impl Actor for SupervisorActor {
                 let added = state.add_role(&myself, scope).await?;
                 let _ = reply.send(added);
             }
-            SupervisorMsg::RemoveRole { role, release, reply } => state.remove_role(&role, release, reply),
+            SupervisorMsg::RemoveRole {
+                role,
+                release,
+                reply,
+            } => state.remove_role(&role, release, reply),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop { release, reply } => {
-                let stopping = state.stopping.get_or_insert_with(|| Stopping { waiting: Vec::new() });
+                let stopping = state.stopping.get_or_insert_with(|| Stopping {
+                    waiting: Vec::new(),
+                });
                 stopping.waiting.push(reply);
-                state.leave_all(|scope| ElectionMsg::Stop { release: release.unwrap_or(scope.settings.delete_on_stop) });
+                state.leave_all(|scope| ElectionMsg::Stop {
+                    release: release.unwrap_or(scope.settings.delete_on_stop),
+                });
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::Abandon => {
-                state.stopping.get_or_insert_with(|| Stopping { waiting: Vec::new() });
+                state.stopping.get_or_insert_with(|| Stopping {
+                    waiting: Vec::new(),
+                });
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
@@ -158,7 +191,11 @@ impl Actor for SupervisorActor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorFailed(who, error) => state.actor_crashed(&myself, &who, &error.to_string()).await?,
+            SupervisionEvent::ActorFailed(who, error) => {
+                state
+                    .actor_crashed(&myself, &who, &error.to_string())
+                    .await?
+            }
             SupervisionEvent::ActorTerminated(who, ..) => {
                 if let Some(role) = state.role_of(&who) {
                     state.role_left(&myself, &role);
@@ -175,7 +212,10 @@ async fn start_watch(
     routes: &Routes,
     link: Link,
 ) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
-    let setup = WatchSetup { routes: routes.clone(), link };
+    let setup = WatchSetup {
+        routes: routes.clone(),
+        link,
+    };
     let (watch, _) = Actor::spawn_linked(None, WatchActor, setup, myself.get_cell()).await?;
     Ok(watch)
 }
@@ -199,7 +239,13 @@ impl SupervisorState {
             return Ok(false);
         }
         let actor = self.start_election(myself, &scope).await?;
-        let role = Role { actor: Some(actor), crashes: 0, leaving: false, waiting: Vec::new(), scope };
+        let role = Role {
+            actor: Some(actor),
+            crashes: 0,
+            leaving: false,
+            waiting: Vec::new(),
+            scope,
+        };
         self.roles.insert(role.scope.role.clone(), role);
         Ok(true)
     }
@@ -229,7 +275,9 @@ impl SupervisorState {
 
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {
         // No such role: dropping the reply says so.
-        let Some(role) = self.roles.get_mut(role) else { return };
+        let Some(role) = self.roles.get_mut(role) else {
+            return;
+        };
         role.waiting.push(reply);
         role.leave(ElectionMsg::Stop { release });
     }
@@ -242,8 +290,15 @@ impl SupervisorState {
     }
 
     fn role_of(&self, who: &ActorCell) -> Option<RoleName> {
-        let is_it = |role: &&Role| role.actor.as_ref().is_some_and(|actor| actor.get_id() == who.get_id());
-        self.roles.values().find(is_it).map(|role| role.scope.role.clone())
+        let is_it = |role: &&Role| {
+            role.actor
+                .as_ref()
+                .is_some_and(|actor| actor.get_id() == who.get_id())
+        };
+        self.roles
+            .values()
+            .find(is_it)
+            .map(|role| role.scope.role.clone())
     }
 
     fn role_left(&mut self, myself: &ActorRef<SupervisorMsg>, role: &RoleName) {
@@ -257,7 +312,9 @@ impl SupervisorState {
     }
 
     fn end_if_empty(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(stopping) = &mut self.stopping else { return };
+        let Some(stopping) = &mut self.stopping else {
+            return;
+        };
         if !self.roles.is_empty() {
             return;
         }
@@ -285,11 +342,13 @@ impl SupervisorState {
                 supervisor: myself.clone(),
                 connection: self.connection.clone(),
                 bucket: self.bucket.clone(),
+                if_missing: self.if_missing,
                 routes: self.routes.clone(),
                 start_timeout: Duration::MAX,
                 ready: None,
             };
-            let (monitor, _) = Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
+            let (monitor, _) =
+                Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
             self.monitor = monitor;
         }
         Ok(())
@@ -298,20 +357,37 @@ impl SupervisorState {
     /// Nobody keeps the lease any more: end the term, and contest the role again when its handler has ended.
     fn election_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, name: &RoleName, error: &str) {
         self.routes.remove(name);
-        let Some(role) = self.roles.get_mut(name) else { return };
+        let Some(role) = self.roles.get_mut(name) else {
+            return;
+        };
         role.actor = None;
         role.crashes += 1;
         let running = role.scope.revoke();
         let state = role.scope.status.borrow().state;
         let fencing_token = role.scope.status.borrow().fencing_token;
         let detail = format!("the election's actor crashed: {error}");
-        announce(&role.scope, Event::Failure { kind: FailureKind::ActorCrashed, detail });
+        announce(
+            &role.scope,
+            Event::Failure {
+                kind: FailureKind::ActorCrashed,
+                detail,
+            },
+        );
         if let (RoleState::Leader, Some(fencing_token)) = (state, fencing_token) {
             role.pass(RoleState::Draining);
-            announce(&role.scope, Event::TermEnding { fencing_token, cause: EndCause::Crashed });
+            announce(
+                &role.scope,
+                Event::TermEnding {
+                    fencing_token,
+                    cause: EndCause::Crashed,
+                },
+            );
             announce(&role.scope, Event::LeaderChanged(None));
         }
-        let wait = RESTART.0.saturating_mul(1 << role.crashes.min(10)).min(RESTART.1);
+        let wait = RESTART
+            .0
+            .saturating_mul(1 << role.crashes.min(10))
+            .min(RESTART.1);
         let allowance = role.scope.settings.abort_allowance();
         let (myself, name) = (myself.clone(), name.clone());
         tokio::spawn(async move {
@@ -328,7 +404,9 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         name: &RoleName,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(role) = self.roles.get_mut(name).filter(|role| role.actor.is_none()) else { return Ok(()) };
+        let Some(role) = self.roles.get_mut(name).filter(|role| role.actor.is_none()) else {
+            return Ok(());
+        };
         if role.scope.status.borrow().state != RoleState::Init {
             role.pass(RoleState::Stopped);
         }
@@ -368,7 +446,10 @@ impl Role {
 
 /// The lease is revoked already: the handler has only the time that it takes to be aborted.
 async fn end_handler(running: &RunningTerm, allowance: Duration) {
-    if tokio::time::timeout(allowance, running.ended()).await.is_err() {
+    if tokio::time::timeout(allowance, running.ended())
+        .await
+        .is_err()
+    {
         running.abort();
         running.ended().await;
     }

@@ -25,23 +25,29 @@ impl ElectionThread {
     pub async fn start(setup: Setup) -> io::Result<Self> {
         let (started, supervisor) = oneshot::channel();
         let (end, ended) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        thread::Builder::new().name("nats-elect".into()).spawn(move || {
-            runtime.block_on(async move {
-                match Actor::spawn(None, SupervisorActor, setup).await {
-                    Ok((supervisor, running)) => {
-                        let _ = started.send(Ok(supervisor));
-                        let _ = running.await;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new()
+            .name("nats-elect".into())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    match Actor::spawn(None, SupervisorActor, setup).await {
+                        Ok((supervisor, running)) => {
+                            let _ = started.send(Ok(supervisor));
+                            let _ = running.await;
+                        }
+                        Err(error) => {
+                            let _ = started.send(Err(io::Error::other(error.to_string())));
+                        }
                     }
-                    Err(error) => {
-                        let _ = started.send(Err(io::Error::other(error.to_string())));
-                    }
-                }
-            });
-            drop(runtime);
-            end.send_replace(true);
-        })?;
-        let supervisor = supervisor.await.map_err(|_| io::Error::other("the election thread died"))??;
+                });
+                drop(runtime);
+                end.send_replace(true);
+            })?;
+        let supervisor = supervisor
+            .await
+            .map_err(|_| io::Error::other("the election thread died"))??;
         Ok(Self { supervisor, ended })
     }
 

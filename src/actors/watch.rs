@@ -13,15 +13,20 @@ use crate::store::{self, StoreError};
 /// Between attempts to watch: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
+/// How long the watch may take to begin.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
+
 pub(crate) enum WatchMsg {
     LinkChanged(Link),
     /// The watch with this number ended.
-    Ended { number: u64, error: Option<StoreError> },
-    Retry { number: u64 },
+    Ended {
+        number: u64,
+        error: Option<StoreError>,
+    },
+    Retry {
+        number: u64,
+    },
 }
-
-#[cfg(feature = "cluster")]
-impl ractor::Message for WatchMsg {}
 
 pub(super) struct WatchActor;
 
@@ -43,8 +48,18 @@ impl Actor for WatchActor {
     type State = WatchState;
     type Arguments = WatchSetup;
 
-    async fn pre_start(&self, myself: ActorRef<WatchMsg>, setup: WatchSetup) -> Result<WatchState, ActorProcessingErr> {
-        let mut state = WatchState { routes: setup.routes, bucket: None, number: 0, failures: 0, task: None };
+    async fn pre_start(
+        &self,
+        myself: ActorRef<WatchMsg>,
+        setup: WatchSetup,
+    ) -> Result<WatchState, ActorProcessingErr> {
+        let mut state = WatchState {
+            routes: setup.routes,
+            bucket: None,
+            number: 0,
+            failures: 0,
+            task: None,
+        };
         state.link_changed(&myself, setup.link);
         Ok(state)
     }
@@ -57,7 +72,9 @@ impl Actor for WatchActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             WatchMsg::LinkChanged(link) => state.link_changed(&myself, link),
-            WatchMsg::Ended { number, error } if number == state.number => state.ended(&myself, error),
+            WatchMsg::Ended { number, error } if number == state.number => {
+                state.ended(&myself, error)
+            }
             WatchMsg::Retry { number } if number == state.number => state.start(&myself),
             WatchMsg::Ended { .. } | WatchMsg::Retry { .. } => {}
         }
@@ -77,7 +94,9 @@ impl WatchState {
     }
 
     fn start(&mut self, myself: &ActorRef<WatchMsg>) {
-        let Some(bucket) = self.bucket.clone() else { return };
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
         self.stop();
         let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
         self.task = Some(tokio::spawn(async move {
@@ -94,8 +113,15 @@ impl WatchState {
     }
 
     fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
-        let wait = RETRY.0.saturating_mul(1 << self.failures.min(10)).min(RETRY.1);
-        tracing::debug!(error = error.map(|error| error.to_string()), ?wait, "the watch ended: watching anew");
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(10))
+            .min(RETRY.1);
+        tracing::debug!(
+            error = error.map(|error| error.to_string()),
+            ?wait,
+            "the watch ended: watching anew"
+        );
         self.failures += 1;
         let number = self.number;
         myself.send_after(wait, move || WatchMsg::Retry { number });
@@ -109,7 +135,7 @@ impl Drop for WatchState {
 }
 
 async fn forward(bucket: &store::Bucket, routes: &Routes) -> Result<(), StoreError> {
-    let mut entries = std::pin::pin!(bucket.watch().await?);
+    let mut entries = std::pin::pin!(bucket.watch(START_TIMEOUT).await?);
     while let Some(entry) = entries.next().await {
         let (role, entry) = entry?;
         routes.send(&role, ElectionMsg::Observed(entry));
