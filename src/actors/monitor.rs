@@ -57,7 +57,8 @@ pub(crate) enum MonitorMsg {
     Poll,
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,
-    Looked(Result<(store::Bucket, BucketInfo), StoreError>),
+    /// The look with this number ended.
+    Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
     Retry,
     StartTimedOut,
 }
@@ -81,6 +82,7 @@ pub(super) struct MonitorState {
     connects: u64,
     link: Standing,
     bucket: Option<(store::Bucket, core::Bucket)>,
+    looks: u64,
     looking: bool,
     looked_at: Option<Moment>,
     look_again: bool,
@@ -117,6 +119,7 @@ impl Actor for MonitorActor {
             connects: 0,
             link: Standing::Down,
             bucket: None,
+            looks: 0,
             looking: false,
             looked_at: None,
             look_again: false,
@@ -145,7 +148,10 @@ impl Actor for MonitorActor {
                 state.poll_later(&myself);
             }
             MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
-            MonitorMsg::Looked(result) => state.looked(&myself, result),
+            MonitorMsg::Looked(number, result) if number == state.looks => {
+                state.looked(&myself, result)
+            }
+            MonitorMsg::Looked(..) => {}
             MonitorMsg::Retry => {
                 state.retrying = false;
                 if state.client.is_none() {
@@ -280,6 +286,8 @@ impl MonitorState {
         {
             self.tell(Standing::Up, Link::Up { bucket, info });
         }
+        // A look from before the reconnect says nothing about what is there now.
+        self.looking = false;
         self.looked_at = None;
         self.look_at_bucket(myself);
     }
@@ -302,6 +310,8 @@ impl MonitorState {
             return;
         }
         self.looking = true;
+        self.looks += 1;
+        let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
         self.denied = None;
@@ -309,7 +319,7 @@ impl MonitorState {
         let myself = myself.clone();
         tokio::spawn(async move {
             let looked = store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await;
-            let _ = myself.send_message(MonitorMsg::Looked(looked));
+            let _ = myself.send_message(MonitorMsg::Looked(number, looked));
         });
     }
 
