@@ -5,11 +5,14 @@
 //! [`StoreError`], sorted into what can be done about it in one place.
 
 mod bucket;
+mod cross_check;
 mod entry;
 mod error;
 mod info;
 mod read;
 mod request;
+#[cfg(all(test, feature = "testing", unix))]
+mod tests;
 mod watch;
 mod write;
 

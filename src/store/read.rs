@@ -35,7 +35,7 @@ impl Bucket {
     ) -> Result<Snapshot, StoreError> {
         let epoch = async {
             match check_bucket {
-                true => Ok(Some(self.inspect(timeout).await?.epoch)),
+                true => Ok(Some(self.epoch(timeout).await?)),
                 false => Ok(None),
             }
         };
