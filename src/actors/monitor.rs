@@ -30,6 +30,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the connection comes from.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "made once per manager")]
 pub(crate) enum Connection {
     /// A client that the caller made and keeps.
     Given(Client),
@@ -149,7 +150,7 @@ impl Actor for MonitorActor {
             }
             MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
             MonitorMsg::Looked(number, result) if number == state.looks => {
-                state.looked(&myself, result)
+                state.looked(&myself, result);
             }
             MonitorMsg::Looked(..) => {}
             MonitorMsg::Retry => {

@@ -76,7 +76,7 @@ impl Actor for WatchActor {
         match message {
             WatchMsg::LinkChanged(link) => state.link_changed(&myself, link),
             WatchMsg::Ended { number, error } if number == state.number => {
-                state.ended(&myself, error)
+                state.ended(&myself, error);
             }
             WatchMsg::Retry { number } if number == state.number => state.start(&myself),
             WatchMsg::Ended { .. } | WatchMsg::Retry { .. } => {}
