@@ -115,6 +115,22 @@ pub struct Election {
     out: Vec<Effect>,
 }
 
+impl CoreStatus {
+    /// The status of an election that has not begun.
+    pub const fn initial(now: Moment) -> Self {
+        Self {
+            state: RoleState::Init,
+            leader: None,
+            fencing_token: None,
+            last_heartbeat: None,
+            last_transition: now,
+            revision: None,
+            connection: ConnectionStatus::Suspended,
+            lease_until: None,
+        }
+    }
+}
+
 impl Election {
     /// A machine that knows nothing yet: tell it the [`Link`] first.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
@@ -165,6 +181,11 @@ impl Election {
         self.agenda().into_iter().map(|(due, _)| due).min()
     }
 
+    /// Whether it has left the election: nothing will come of another step.
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Stopped)
+    }
+
     /// What is known now.
     pub fn status(&self) -> CoreStatus {
         let hold = self.hold();
@@ -204,6 +225,7 @@ impl Election {
             }
             Input::WriteEnded { op, outcome } => self.write_ended(op, outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
+            Input::HandlerEnding { term, end } => self.handler_ending(term, end),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
             Input::LeaseOver { term } => self.lease_over(term),
             Input::Health { term, healthy } => self.health_checked(term, healthy),

@@ -37,7 +37,11 @@ impl Deadline {
                 return true;
             }
             // If its owner moved it meanwhile, look again.
-            if self.0.compare_exchange(until, OVER, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            if self
+                .0
+                .compare_exchange(until, OVER, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
                 return false;
             }
         }
@@ -51,7 +55,15 @@ impl Deadline {
             }
             let current = self.0.load(Ordering::Acquire);
             let moved = current != OVER
-                && self.0.compare_exchange(current, until.as_nanos(), Ordering::AcqRel, Ordering::Acquire).is_ok();
+                && self
+                    .0
+                    .compare_exchange(
+                        current,
+                        until.as_nanos(),
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    )
+                    .is_ok();
             if moved {
                 return true;
             }

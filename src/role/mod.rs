@@ -6,8 +6,9 @@ mod running;
 mod scope;
 mod term;
 
-pub use handler::{BoxError, RoleHandler, handler_fn};
 pub(crate) use handler::ErasedHandler;
+pub use handler::{BoxError, RoleHandler, handler_fn};
 pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};
+pub(crate) use term::proof;
 pub use term::{Term, TermError};

@@ -36,7 +36,11 @@ pub(crate) struct RunningTerm {
 
 impl RunningTerm {
     /// Starts the handler. `report` is called twice, on any thread, whatever becomes of it.
-    pub fn start(scope: &Arc<RoleScope>, start: &TermStart, report: impl Fn(HandlerReport) + Send + 'static) -> Self {
+    pub fn start(
+        scope: &Arc<RoleScope>,
+        start: &TermStart,
+        report: impl Fn(HandlerReport) + Send + 'static,
+    ) -> Self {
         let term = Term(Arc::new(TermInner {
             id: start.term,
             role: scope.role.as_str().into(),
@@ -52,12 +56,24 @@ impl RunningTerm {
             validation_interval: scope.settings.validation_interval,
             validate_always: scope.settings.validate_on_critical_ops,
         }));
-        let running = Self { term: term.clone(), ended: CancellationToken::new() };
+        let running = Self {
+            term: term.clone(),
+            ended: CancellationToken::new(),
+        };
         let guard = (scope.settings.overrun == Overrun::Exit)
             .then(|| running.guard_process(scope.settings.abort_allowance()));
-        let span = tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());
-        let reporter = Reporter { term: start.term, end: None, ended: running.ended.clone(), guard, report };
-        scope.runtime.spawn(run(scope.handler.clone(), term, reporter).instrument(span));
+        let span =
+            tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());
+        let reporter = Reporter {
+            term: start.term,
+            end: None,
+            ended: running.ended.clone(),
+            guard,
+            report,
+        };
+        scope
+            .runtime
+            .spawn(run(scope.handler.clone(), term, reporter).instrument(span));
         running
     }
 
@@ -67,7 +83,10 @@ impl RunningTerm {
 
     /// A heartbeat sent at `proved` was confirmed. Returns whether the lease could be extended.
     pub fn extend(&self, lease: Moment, proved: Moment) -> bool {
-        self.term.0.proved.fetch_max(proved.as_nanos(), Ordering::AcqRel);
+        self.term
+            .0
+            .proved
+            .fetch_max(proved.as_nanos(), Ordering::AcqRel);
         self.term.0.lease.move_to(lease)
     }
 
@@ -107,18 +126,24 @@ impl RunningTerm {
                 // An ended handler's lease is revoked a moment before or after its end is noted.
                 thread::park_timeout(allowance);
                 if !ended.is_cancelled() {
-                    tracing::error!(role = term.role(), "the handler outlived its lease: ending the process");
+                    tracing::error!(
+                        role = term.role(),
+                        "the handler outlived its lease: ending the process"
+                    );
                     std::process::abort();
                 }
             }
         };
-        thread::Builder::new().name("nats-elect-overrun".into()).spawn(guard).map_or_else(
-            |error| {
-                tracing::error!(%error, "no thread to guard the lease: ending the process");
-                std::process::abort()
-            },
-            |handle| handle.thread().clone(),
-        )
+        thread::Builder::new()
+            .name("nats-elect-overrun".into())
+            .spawn(guard)
+            .map_or_else(
+                |error| {
+                    tracing::error!(%error, "no thread to guard the lease: ending the process");
+                    std::process::abort()
+                },
+                |handle| handle.thread().clone(),
+            )
     }
 }
 
@@ -171,6 +196,9 @@ impl<R: Fn(HandlerReport)> Drop for Reporter<R> {
         if let Some(guard) = &self.guard {
             guard.unpark();
         }
-        (self.report)(HandlerReport::Ended(self.term, self.end.unwrap_or(HandlerEnd::Aborted)));
+        (self.report)(HandlerReport::Ended(
+            self.term,
+            self.end.unwrap_or(HandlerEnd::Aborted),
+        ));
     }
 }

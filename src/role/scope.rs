@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::deadline::Deadline;
@@ -21,8 +22,15 @@ const EVENT_CAPACITY: usize = 1024;
 /// Something to ask of a role's election.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Validate { term: Option<TermId>, reply: oneshot::Sender<Reply> },
-    StepDown { reply: oneshot::Sender<Reply> },
+    Validate {
+        term: Option<TermId>,
+        reply: oneshot::Sender<Reply>,
+    },
+    StepDown {
+        reply: oneshot::Sender<Reply>,
+    },
+    #[cfg(feature = "testing")]
+    Crash,
 }
 
 /// The way to a role's election. If there is none, the request is dropped, and with it the way back.
@@ -44,11 +52,16 @@ pub(crate) struct RoleScope {
     pub leader: watch::Sender<Option<LeaderInfo>>,
     pub connection: watch::Sender<ConnectionStatus>,
     pub events: broadcast::Sender<Event>,
+    /// The role is no longer managed.
+    pub ended: CancellationToken,
     running: Mutex<Option<RunningTerm>>,
 }
 
 impl RoleScope {
-    #[expect(clippy::too_many_arguments, reason = "called in one place, with what a role consists of")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called in one place, with what a role consists of"
+    )]
     pub fn new(
         role: RoleName,
         settings: RoleSettings,
@@ -72,9 +85,14 @@ impl RoleScope {
             status: watch::Sender::new(status),
             leader: watch::Sender::new(None),
             events: broadcast::Sender::new(EVENT_CAPACITY),
+            ended: CancellationToken::new(),
             running: Mutex::new(None),
         });
-        scope.runtime.spawn(announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe()));
+        let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
+        let ended = scope.ended.clone();
+        scope
+            .runtime
+            .spawn(async move { ended.run_until_cancelled(announcing).await });
         scope
     }
 
@@ -101,7 +119,10 @@ impl RoleScope {
     }
 
     pub fn running(&self) -> Option<RunningTerm> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub fn set_running(&self, term: RunningTerm) {
@@ -121,7 +142,10 @@ impl RoleScope {
 }
 
 /// Tells the handler the latest leader, one call at a time.
-async fn announce_leaders(handler: Arc<dyn ErasedHandler>, mut leader: watch::Receiver<Option<LeaderInfo>>) {
+async fn announce_leaders(
+    handler: Arc<dyn ErasedHandler>,
+    mut leader: watch::Receiver<Option<LeaderInfo>>,
+) {
     while leader.changed().await.is_ok() {
         let latest = leader.borrow_and_update().clone();
         let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest));

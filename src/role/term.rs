@@ -27,7 +27,9 @@ pub enum TermError {
     #[error("this instance does not lead the role (any more): stop acting as its leader")]
     NotLeader,
     /// No proof could be had just now; the lease may still be valid. Do not do the critical thing; ask again.
-    #[error("leadership could not be proved just now ({reason}): do nothing critical, and ask again")]
+    #[error(
+        "leadership could not be proved just now ({reason}): do nothing critical, and ask again"
+    )]
     Unproven {
         /// What went wrong.
         reason: String,
@@ -127,7 +129,9 @@ impl Term {
         F::Output: Send + 'static,
     {
         let abort = self.0.abort.clone();
-        self.0.tasks.spawn(async move { abort.run_until_cancelled(future).await })
+        self.0
+            .tasks
+            .spawn(async move { abort.run_until_cancelled(future).await })
     }
 
     /// What of NATS this role can rely on now. `Suspended` is the time to hold back what can wait.
@@ -147,7 +151,10 @@ impl Term {
             return Err(TermError::NotLeader);
         }
         let (reply, answer) = oneshot::channel();
-        (self.0.ask)(Request::Validate { term: Some(self.0.id), reply });
+        (self.0.ask)(Request::Validate {
+            term: Some(self.0.id),
+            reply,
+        });
         proof(answer).await
     }
 
@@ -184,7 +191,9 @@ impl fmt::Debug for Term {
 pub(crate) async fn proof(answer: oneshot::Receiver<Reply>) -> Result<FencingToken, TermError> {
     match answer.await {
         Ok(Reply::Proved(token)) => Ok(token),
-        Ok(Reply::Unproven(failure)) => Err(TermError::Unproven { reason: failure.detail }),
+        Ok(Reply::Unproven(failure)) => Err(TermError::Unproven {
+            reason: failure.detail,
+        }),
         Ok(Reply::NotLeader | Reply::SteppedDown { .. }) => Err(TermError::NotLeader),
         Err(_) => Err(TermError::Stopped),
     }

@@ -19,5 +19,4 @@ mod write;
 pub use bucket::{Bucket, IfMissing};
 pub use error::StoreError;
 pub use info::BucketInfo;
-pub use read::Snapshot;
 pub use write::FenceOn;

@@ -11,21 +11,10 @@ use super::bucket::Bucket;
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::{Entry, FenceEntry};
+use crate::model::record::Snapshot;
 
 /// A server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;
-
-/// A role's two keys at about one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The last message under the role's key; nothing if there never was one, or if none is left.
-    pub role: Option<Entry>,
-    /// The last message under its fence key.
-    pub fence: Option<FenceEntry>,
-    /// The bucket's epoch, if it was asked for.
-    pub epoch: Option<u64>,
-}
 
 #[derive(Deserialize)]
 struct Answer {

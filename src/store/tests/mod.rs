@@ -12,9 +12,10 @@ use async_nats::jetstream::kv::Store;
 use async_nats::{Client, jetstream};
 use uuid::Uuid;
 
-use super::{Bucket, BucketInfo, IfMissing, Snapshot, StoreError};
+use super::{Bucket, BucketInfo, IfMissing, StoreError};
 use crate::model::config::Storage;
 use crate::model::name::{BucketName, RoleName};
+use crate::model::record::Snapshot;
 use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::token::LeaseToken;
 use crate::testing::NatsServer;
