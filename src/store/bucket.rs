@@ -127,7 +127,15 @@ impl Bucket {
     }
 
     fn learn(&self, stream: &StreamInfo) -> Result<BucketInfo, StoreError> {
-        let info = stream.assess(self.name())?;
+        let mut info = stream.assess(self.name())?;
+        // The version of the server that this client talks to: a hint for people, the probe decides.
+        if !self.client.is_server_compatible(2, 11, 0) {
+            info.notes.push(
+                "no conditions on another key: a fence record is written over the fence key's own revision, and there \
+                 are no fenced writes (needs nats-server 2.11)"
+                    .to_owned(),
+            );
+        }
         self.shared
             .takes_batches
             .store(info.atomic, Ordering::Relaxed);

@@ -55,9 +55,12 @@ async fn an_idle_watch_stays_alive() {
 async fn a_watch_of_thousands_of_roles_loses_none() {
     const ROLES: usize = 3000;
     let lab = Lab::new().await;
+    // Together more than the server sends before it waits for the watcher.
+    let mut large = record(1);
+    large.meta.insert("padding".into(), "x".repeat(3000));
     let claims = (0..ROLES).map(async |n| {
         let r = role(&format!("role-{n}"));
-        let at = lab.claim(&r, 0, 1).await;
+        let at = lab.bucket.claim(&r, 0, &large, TIMEOUT).await;
         (r, at.unwrap())
     });
     let stands: BTreeMap<RoleName, u64> = futures::stream::iter(claims)
