@@ -17,6 +17,6 @@ mod watch;
 mod write;
 
 pub use bucket::{Bucket, IfMissing};
-pub use error::StoreError;
+pub use error::{StoreError, denied_subject};
 pub use info::BucketInfo;
 pub use write::FenceOn;
