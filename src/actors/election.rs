@@ -216,6 +216,9 @@ impl ElectionState {
             }
         }
         self.publish_status();
+        if let Some(running) = &self.running {
+            self.scope.labels.lease_remaining(running.remaining());
+        }
         self.arm_timer(myself);
         if self.election.is_stopped() {
             myself.stop(None);
@@ -232,7 +235,6 @@ impl ElectionState {
                 let running = RunningTerm::start(&self.scope, &start, move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 });
-                self.scope.labels.lease_remaining(running.remaining());
                 self.scope.set_running(running.clone());
                 self.running = Some(running);
             }
@@ -248,7 +250,6 @@ impl ElectionState {
                     .filter(|running| running.id() == term)?;
                 let extended = running.extend(lease, proved)
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
-                self.scope.labels.lease_remaining(running.remaining());
                 return (!extended).then_some(Input::LeaseOver { term });
             }
             Effect::Suspend { acting, .. } => {

@@ -194,7 +194,7 @@ impl Actor for SupervisorActor {
             SupervisionEvent::ActorFailed(who, error) => {
                 state
                     .actor_crashed(&myself, &who, &error.to_string())
-                    .await?
+                    .await?;
             }
             SupervisionEvent::ActorTerminated(who, ..) => {
                 if let Some(role) = state.role_of(&who) {
@@ -420,6 +420,17 @@ impl SupervisorState {
             role.actor = Some(actor);
         }
         Ok(())
+    }
+}
+
+impl Drop for SupervisorState {
+    /// An orderly end leaves no roles. After a crash nobody keeps the leases: no handler may go on.
+    fn drop(&mut self) {
+        for role in self.roles.values() {
+            if let Some(running) = role.scope.revoke() {
+                running.abort();
+            }
+        }
     }
 }
 

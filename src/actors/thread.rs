@@ -34,7 +34,10 @@ impl ElectionThread {
                 runtime.block_on(async move {
                     match Actor::spawn(None, SupervisorActor, setup).await {
                         Ok((supervisor, running)) => {
-                            let _ = started.send(Ok(supervisor));
+                            if let Err(Ok(unwanted)) = started.send(Ok(supervisor)) {
+                                // Whoever started this has gone meanwhile.
+                                unwanted.stop(None);
+                            }
                             let _ = running.await;
                         }
                         Err(error) => {

@@ -1,0 +1,3 @@
+//! What the protocol promises, theme by theme.
+
+mod electing;
