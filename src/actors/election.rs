@@ -138,8 +138,8 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
+            // Its lease is still to be revoked: `running` is kept until the next term.
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
-                self.running.take_if(|running| running.id() == term);
                 Input::HandlerEnded { term, end }
             }
             ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
