@@ -10,46 +10,15 @@ use tokio::task::JoinHandle;
 
 use super::Link;
 use super::announce::announce;
-use super::monitor::MonitorMsg;
+use super::messages::{ElectionMsg, MonitorMsg};
 use crate::clock;
 use crate::election::{
     Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
-    Reply, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
+    Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::Entry;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
-
-/// What an election is told.
-pub(crate) enum ElectionMsg {
-    /// The timer with this number fired.
-    TimerFired(u64),
-    LinkChanged(Link),
-    Observed(Entry),
-    WriteEnded {
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    ReadEnded {
-        op: OpId,
-        outcome: Result<Snapshot, Failure>,
-    },
-    /// The server refused a publish to one of the role's keys.
-    Denied {
-        subject: String,
-    },
-    Handler(HandlerReport),
-    HealthChecked {
-        term: TermId,
-        healthy: bool,
-    },
-    Ask(Request),
-    Stop {
-        release: bool,
-    },
-    Abandon,
-}
 
 /// One role's election.
 pub(super) struct ElectionActor;

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectErrorKind};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::election::ElectionMsg;
-use super::supervisor::SupervisorMsg;
+use super::connection::{Connection, StartFailure};
+use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
@@ -27,42 +26,6 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-
-/// Where the connection comes from.
-#[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "made once per manager")]
-pub(crate) enum Connection {
-    /// A client that the caller made and keeps.
-    Given(Client),
-    /// One of our own.
-    Own {
-        servers: Vec<ServerAddr>,
-        options: ConnectOptions,
-    },
-}
-
-/// Why a manager could not start.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum StartFailure {
-    #[error("{0}")]
-    Authentication(String),
-    #[error("{0}")]
-    Unavailable(String),
-    #[error(transparent)]
-    Bucket(StoreError),
-}
-
-pub(crate) enum MonitorMsg {
-    Connected(Result<Client, async_nats::ConnectError>),
-    ClientEvent(async_nats::Event),
-    Poll,
-    /// Somebody has reason to doubt that the bucket is what it was.
-    LookAtBucket,
-    /// The look with this number ended.
-    Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
-    Retry,
-    StartTimedOut,
-}
 
 pub(super) struct MonitorActor;
 
@@ -413,23 +376,4 @@ impl MonitorState {
                 .send_message(SupervisorMsg::LinkChanged(link));
         }
     }
-}
-
-/// What we add to a caller's connection options: our name, and settings fit for leases.
-pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOptions {
-    options
-        .name(format!("nats-elect {instance_id}"))
-        // A black-holed connection is given up after two missed pings; the default would take four minutes.
-        .ping_interval(Duration::from_secs(2))
-        .connection_timeout(Duration::from_secs(2))
-        .reconnect_delay_callback(|attempts| {
-            let exponent = u32::try_from(attempts.saturating_sub(1))
-                .unwrap_or(u32::MAX)
-                .min(6);
-            let most = Duration::from_millis(20)
-                .saturating_mul(1 << exponent)
-                .min(Duration::from_secs(1));
-            // Spread out: after an outage every instance of every fleet comes back at once.
-            most.mul_f64(rand::random_range(0.5..1.0))
-        })
 }

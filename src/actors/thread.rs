@@ -6,7 +6,8 @@ use std::thread;
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
 
-use super::supervisor::{Supervise, SupervisorActor, SupervisorMsg};
+use super::messages::SupervisorMsg;
+use super::supervisor::{Supervise, SupervisorActor};
 
 /// What the thread runs.
 pub(crate) type Setup = Supervise;

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 
-use super::election::ElectionMsg;
+use super::messages::{ElectionMsg, WatchMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::store::{self, StoreError};
@@ -16,18 +16,6 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
-
-pub(crate) enum WatchMsg {
-    LinkChanged(Link),
-    /// The watch with this number ended.
-    Ended {
-        number: u64,
-        error: Option<StoreError>,
-    },
-    Retry {
-        number: u64,
-    },
-}
 
 pub(super) struct WatchActor;
 
