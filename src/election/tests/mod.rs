@@ -1,3 +1,4 @@
 //! What the protocol promises, theme by theme.
 
 mod electing;
+mod faults;
