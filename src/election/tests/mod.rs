@@ -2,3 +2,4 @@
 
 mod electing;
 mod faults;
+mod keeping;
