@@ -1,13 +1,13 @@
 //! One leader at a time.
 
-use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::testing::NatsServer;
 use nats_elect::{Event, RoleState, StepDown};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{instance, never};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, leased_for, ms, recovered};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_three_leads_and_the_others_follow() {
@@ -90,7 +90,7 @@ async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_o
     let b = join("b").start().await;
     b.wait_until_following("a").await;
     let stranger = Stranger::connect(&server.url()).await;
-    let mut watch = stranger.store().await.watch(ROLE).await.expect("watch");
+    let tape = stranger.tape(ROLE).await;
 
     let stop = Stamp::now();
     a.stop().await;
@@ -102,22 +102,21 @@ async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_o
     assert!(!first.term().is_valid());
     assert!(second.start.since(stop) < ttl / 2, "not at once");
 
-    // The marker may be overwritten by now; the watch has seen it.
-    let marker = eventually(SOON, "the marker", async || {
-        use futures::StreamExt;
-        let entry = watch.next().await?.ok()?;
-        (entry.operation == async_nats::jetstream::kv::Operation::Delete).then_some(entry)
-    })
-    .await;
-    assert!(marker.value.is_empty());
-    assert!(marker.revision < stranger.message().await.sequence);
+    let marker = tape
+        .wait_for("a delete marker", |piece| {
+            marker_of(&piece.headers) == Some("DEL")
+        })
+        .await;
+    assert!(release_of(&marker.headers).is_some(), "{marker:?}");
+    assert!(marker.value.is_null());
+    let claim = tape.wait_for_record_above(marker.sequence).await;
+    assert_eq!(claim.value["id"], "b");
 
     let seen = b.role(ROLE).wait_for_leader().await.expect("a leader");
     assert!(seen.is_self);
     b.stop().await;
     let message = stranger.message().await;
-    assert_eq!(marker_of(&message), Some("DEL"));
-    assert!(release_of(&message).is_some(), "{:?}", message.headers);
+    assert!(release_of(&message.headers).is_some(), "{message:?}");
     assert!(message.payload.is_empty());
 }
 

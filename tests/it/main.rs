@@ -4,6 +4,8 @@
 //! `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
 #![cfg(unix)]
 
+mod bucket;
 mod crash;
 mod election;
+mod network;
 mod support;

@@ -1,12 +1,19 @@
 //! The bucket in the eyes and hands of a stranger.
 
+use std::sync::{Arc, Mutex};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, kv};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, HeaderMap};
+use futures::StreamExt;
+use nats_elect::testing::eventually;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
-use super::{BUCKET, ROLE};
+use super::clock::Stamp;
+use super::{BUCKET, ROLE, SOON};
 
 /// A client of the bucket `leaders` that takes no part in elections.
 pub struct Stranger {
@@ -85,6 +92,32 @@ impl Stranger {
         serde_json::from_slice(&message.payload).expect("a record in JSON")
     }
 
+    /// Notes what is stored under a key from now on.
+    pub async fn tape(&self, key: &str) -> Tape {
+        let config = pull::OrderedConfig {
+            filter_subject: format!("$KV.{BUCKET}.{key}"),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ..Default::default()
+        };
+        let stream = self.stream().await;
+        let consumer = stream.create_consumer(config).await.expect("a consumer");
+        let mut messages = consumer.messages().await.expect("its messages");
+        let pieces = Arc::<Mutex<Vec<Piece>>>::default();
+        let taping = Arc::clone(&pieces);
+        let reader = tokio::spawn(async move {
+            while let Some(Ok(message)) = messages.next().await {
+                let piece = Piece {
+                    at: Stamp::now(),
+                    sequence: message.info().expect("its info").stream_sequence,
+                    headers: message.headers.clone().unwrap_or_default(),
+                    value: serde_json::from_slice(&message.payload).unwrap_or_default(),
+                };
+                taping.lock().expect("no panic").push(piece);
+            }
+        });
+        Tape { pieces, reader }
+    }
+
     /// The sequence of the role's fence record.
     pub async fn fence_sequence(&self, role: &str) -> u64 {
         let key = format!("_fence.{role}");
@@ -92,12 +125,59 @@ impl Stranger {
     }
 }
 
+/// What was stored under a key, one message after the other.
+pub struct Tape {
+    pieces: Arc<Mutex<Vec<Piece>>>,
+    reader: JoinHandle<()>,
+}
+
+/// A message that was stored.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// When it was read: later than it was sent.
+    pub at: Stamp,
+    pub sequence: u64,
+    pub headers: HeaderMap,
+    /// Null if it is no JSON.
+    pub value: Value,
+}
+
+impl Tape {
+    pub fn all(&self) -> Vec<Piece> {
+        self.pieces.lock().expect("no panic").clone()
+    }
+
+    /// The last message so far; the first one is waited for.
+    pub async fn last(&self) -> Piece {
+        eventually(SOON, "a message", async || self.all().pop()).await
+    }
+
+    /// Waits for a message, in the past or the future.
+    pub async fn wait_for(&self, what: &str, is_it: impl Fn(&Piece) -> bool) -> Piece {
+        eventually(SOON, what, async || self.all().into_iter().find(&is_it)).await
+    }
+
+    /// Waits for a record above that sequence.
+    pub async fn wait_for_record_above(&self, sequence: u64) -> Piece {
+        self.wait_for("a newer record", |piece| {
+            piece.sequence > sequence && piece.value.is_object()
+        })
+        .await
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
 /// The header by which a leader frees its role.
-pub fn release_of(message: &StreamMessage) -> Option<&str> {
-    message.headers.get("Nats-Elect-Release").map(AsRef::as_ref)
+pub fn release_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("Nats-Elect-Release").map(AsRef::as_ref)
 }
 
 /// What kind of delete marker it is, if it is one.
-pub fn marker_of(message: &StreamMessage) -> Option<&str> {
-    message.headers.get("KV-Operation").map(AsRef::as_ref)
+pub fn marker_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("KV-Operation").map(AsRef::as_ref)
 }

@@ -96,13 +96,17 @@ pub struct Instance {
 
 /// An instance of the bucket `leaders`, which is made if it is missing.
 pub fn instance(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
+    guest(id, url, journal).with(RoleManagerBuilder::bucket_auto_create)
+}
+
+/// An instance that makes no bucket.
+pub fn guest(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
     Joining {
         id: id.to_owned(),
         journal: journal.clone(),
         builder: RoleManager::builder()
             .servers(url)
             .bucket(BUCKET)
-            .bucket_auto_create()
             .instance_id(id),
         roles: Vec::new(),
     }
