@@ -54,8 +54,8 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    ConfigError, FencingConfig, HealthConfig, ManagerConfig, Overrun, RetryConfig, RoleConfig,
-    Storage,
+    ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
+    RoleConfig, RoleSettings, Storage,
 };
 pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};

@@ -34,7 +34,7 @@ impl ModelBucket {
     pub fn new() -> Self {
         let mut bucket = Self {
             made: Bucket {
-                epoch: 1_000,
+                epoch: 1_000_000,
                 max_age: None,
                 atomic: true,
                 unique_sequences: true,
@@ -75,7 +75,7 @@ impl ModelBucket {
 
     const fn first(&self) -> u64 {
         if self.made.unique_sequences {
-            self.made.epoch * 1_000
+            self.made.epoch
         } else {
             0
         }
@@ -202,7 +202,8 @@ impl ModelBucket {
 
     /// Deleted and made anew, at this time.
     pub fn recreate(&mut self, now: Duration) {
-        self.made.epoch += 1 + u64::try_from(now.as_micros()).unwrap_or(u64::MAX / 2);
+        let micros = u64::try_from(now.as_micros()).expect("a short run");
+        self.made.epoch = 3_000_000 + micros;
         self.exists = true;
         self.past.clear();
         self.state = State::default();

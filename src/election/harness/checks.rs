@@ -7,7 +7,7 @@ use super::driver::expects;
 use super::network::Kind;
 use super::world::World;
 use crate::clock::Moment;
-use crate::election::{Input, TermStart, Write, WriteOutcome};
+use crate::election::{Input, Link, TermStart, Write, WriteOutcome};
 
 /// More steps of one instance than this in a hundredth of a virtual second are a busy loop: a round trip takes most of a
 /// millisecond.
@@ -23,7 +23,10 @@ impl World {
 
     pub(super) fn check(&mut self) {
         self.at_most_one_leads();
-        self.handlers_run_in_their_leases();
+        // Timers of this very instant may still come.
+        if self.is_instant_over() {
+            self.handlers_run_in_their_leases();
+        }
     }
 
     fn at_most_one_leads(&self) {
@@ -50,16 +53,14 @@ impl World {
                 continue;
             }
             let now = node.clock.at(self.now);
-            let allowance = node.settings.abort_allowance();
+            let allowance = node.settings.abort_allowance() * 2 + Duration::from_millis(1);
             for (id, term) in node.terms.iter().filter(|(_, term)| term.running) {
-                let revoked = term
-                    .revoked
-                    .is_some_and(|at| self.now <= at + allowance * 2);
-                let blocks = node.handler.aborts_in.is_none() && term.aborted && term.overrun;
+                let revoked = term.revoked.is_some_and(|at| self.now <= at + allowance);
+                let blocks = term.handler.aborts_in.is_none() && term.aborted && term.overrun;
                 // A process that was paused through its deadline aborts the moment it wakes.
                 let just_aborted = term.aborted
                     && node.events.last().is_some_and(|(at, _)| {
-                        self.now <= *at + node.handler.aborts_in.unwrap_or_default()
+                        self.now <= *at + term.handler.aborts_in.unwrap_or_default()
                     });
                 assert!(
                     term.is_valid(now) || revoked || blocks || just_aborted,
@@ -118,6 +119,7 @@ impl World {
     pub(super) fn learns(&mut self, node: usize, input: &Input) {
         let seen = &mut self.nodes[node].seen;
         match input {
+            Input::Link(link) => self.nodes[node].told_linked = matches!(link, Link::Up(_)),
             Input::Observed(entry) => {
                 seen.insert(entry.revision);
             }

@@ -108,18 +108,17 @@ impl World {
                 shared.revoked = Some(now);
             }
             Effect::Cancel { term } => {
-                let handler = self.nodes[node].handler;
                 let shared = self.shared(node, term);
                 assert!(shared.acting.is_none(), "resigned before it is cancelled");
                 shared.cancelled = true;
-                if let Some(after) = handler.winds_down_in {
+                if let Some(after) = shared.handler.winds_down_in {
                     self.end_handler(node, term, after, HandlerEnd::Returned);
                 }
             }
             Effect::Abort { term } => {
-                let handler = self.nodes[node].handler;
-                self.shared(node, term).aborted = true;
-                if let Some(after) = handler.aborts_in {
+                let shared = self.shared(node, term);
+                shared.aborted = true;
+                if let Some(after) = shared.handler.aborts_in {
                     self.end_handler(node, term, after, HandlerEnd::Aborted);
                 }
             }
@@ -164,9 +163,11 @@ impl World {
 
     fn start_term(&mut self, node: usize, start: &TermStart) {
         self.promoted(node, start);
+        let handler = self.nodes[node].handler;
         self.nodes[node].terms.insert(
             start.term,
             SharedTerm {
+                handler,
                 lease: start.lease,
                 acting: Some(start.lease),
                 token: start.fencing_token,
@@ -179,7 +180,7 @@ impl World {
                 revoked: None,
             },
         );
-        if let Some((after, end)) = self.nodes[node].handler.ends {
+        if let Some((after, end)) = handler.ends {
             self.end_handler(node, start.term, after, end);
         }
     }
@@ -204,12 +205,12 @@ impl World {
     fn send(&mut self, node: usize, op: OpId, kind: Kind, request: Request) {
         let now = self.now;
         let sender = &mut self.nodes[node];
-        assert!(sender.linked, "nothing is sent without a link");
+        assert!(sender.told_linked, "nothing is sent without a link");
         assert_eq!(sender.in_flight, None, "one operation at a time");
         sender.in_flight = Some(op);
         sender.sent.push((now, kind));
         let planned = sender.planned(kind);
-        let cut = sender.cut;
+        let cut = sender.cut || !sender.linked;
         let timeout = sender.settings.request_timeout;
         let read = kind == Kind::Read;
         let fate = planned.unwrap_or_else(|| {

@@ -16,5 +16,5 @@ pub use bucket::{ModelBucket, seen};
 pub use chance::Chance;
 pub use network::{Fate, Kind, Weather};
 pub use node::{Clock, Handler};
-pub use solo::{BUCKET, OWN, Solo, entry, failure, fence_of, own, record_of, stranger};
+pub use solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, own, record_of, stranger};
 pub use world::{Node, World, ms, settings};

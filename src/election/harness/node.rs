@@ -62,6 +62,8 @@ impl Default for Handler {
 /// A term as the driver and the application share it.
 #[derive(Clone, Debug)]
 pub struct SharedTerm {
+    /// How its handler behaves.
+    pub handler: Handler,
     pub lease: Moment,
     pub acting: Option<Moment>,
     pub token: FencingToken,
@@ -94,6 +96,8 @@ pub struct Node {
     pub healthy: bool,
     /// The client knows that it is connected.
     pub linked: bool,
+    /// The election knows it too.
+    pub told_linked: bool,
     /// Messages from and to it are lost, unknown to the client.
     pub cut: bool,
     pub watching: bool,
@@ -133,6 +137,7 @@ impl Node {
             handler: Handler::default(),
             healthy: true,
             linked: false,
+            told_linked: false,
             cut: false,
             watching: true,
             paused: false,
@@ -169,6 +174,7 @@ impl Node {
     /// The process is killed: nothing in it runs any more.
     pub fn kill(&mut self) {
         self.election = None;
+        self.state = RoleState::Init;
         self.terms.clear();
         self.in_flight = None;
         self.linked = false;

@@ -21,6 +21,8 @@ pub struct Solo {
     pub election: Election,
     pub settings: RoleSettings,
     pub now: Moment,
+    /// When the last write was sent.
+    pub sent: Moment,
     /// Effects since they were last taken.
     pub effects: Vec<Effect>,
     chance: Chance,
@@ -34,6 +36,15 @@ pub const BUCKET: Bucket = Bucket {
 };
 
 pub const OWN: Uuid = Uuid::from_u128(1);
+
+/// The fence record of a term of before, by another instance.
+pub const OLD_FENCE: FenceEntry = FenceEntry {
+    revision: 99,
+    nonce: Some(Nonce {
+        incarnation: Uuid::from_u128(99),
+        beat: 0,
+    }),
+};
 
 impl Solo {
     /// Started and connected to a bucket.
@@ -49,6 +60,7 @@ impl Solo {
             election: Election::new(candidate, now),
             settings,
             now,
+            sent: now,
             effects: Vec::new(),
             chance: Chance::new(1),
         };
@@ -59,12 +71,12 @@ impl Solo {
     /// In office: the record at revision 101, the fence at 102, promoted 1 ms after the claim was sent.
     pub fn leading(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
-        solo.read(None, None);
+        solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
         solo.wait(ms(3));
         let claim = solo.write();
         assert!(matches!(
             claim.kind,
-            WriteKind::ClaimAndFence { over: 0, .. }
+            WriteKind::ClaimAndFence { over: 100, .. }
         ));
         solo.wait(ms(1));
         solo.ack(&claim, 102);
@@ -79,6 +91,12 @@ impl Solo {
             self.election.next_wakeup().is_none_or(|due| due > self.now),
             "woken in the past"
         );
+        if effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Write(_)))
+        {
+            self.sent = self.now;
+        }
         self.effects.extend(effects);
     }
 

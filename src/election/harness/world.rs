@@ -154,6 +154,12 @@ impl World {
         self.queue.insert((at.max(self.now), self.order), happening);
     }
 
+    pub(super) fn is_instant_over(&self) -> bool {
+        self.queue
+            .first_key_value()
+            .is_none_or(|((at, _), _)| *at > self.now)
+    }
+
     /// Runs for so long.
     pub fn run(&mut self, time: Duration) {
         self.run_until(time, |_| false);
@@ -264,6 +270,8 @@ impl World {
 
     /// The bucket is deleted and made anew. The instances are told only by what they see.
     pub fn recreate(&mut self) {
+        // It takes time; and no two have the same creation time.
+        self.run(ms(20));
         self.bucket.recreate(self.now);
     }
 
