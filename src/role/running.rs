@@ -123,8 +123,11 @@ impl RunningTerm {
                     thread::park_timeout(term.remaining());
                     continue;
                 }
-                // An ended handler's lease is revoked a moment before or after its end is noted.
-                thread::park_timeout(allowance);
+                // A lease that runs out has had its handler aborted before: the drift margin is not for waiting. One
+                // that was revoked early has not.
+                if !term.0.abort.is_cancelled() {
+                    thread::park_timeout(allowance);
+                }
                 if !ended.is_cancelled() {
                     tracing::error!(
                         role = term.role(),
