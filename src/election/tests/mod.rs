@@ -2,4 +2,5 @@
 
 mod electing;
 mod faults;
+mod freeing;
 mod keeping;
