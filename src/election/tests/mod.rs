@@ -2,7 +2,9 @@
 
 mod buckets;
 mod electing;
+mod ending;
 mod faults;
 mod fencing;
 mod freeing;
 mod keeping;
+mod proving;
