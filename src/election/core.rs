@@ -206,7 +206,7 @@ impl Election {
                     }
                 }
             }
-            Input::WriteEnded { op, outcome } => self.write_ended(op, outcome),
+            Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
             Input::LeaseOver { term } => self.lease_over(term),

@@ -506,3 +506,24 @@ fn what_an_old_term_says_means_nothing_to_the_next() {
     assert_eq!(ending(&solo), None);
     assert_eq!(state(&solo), RoleState::Leader);
 }
+
+#[test]
+fn a_term_that_winds_down_is_not_revived_by_a_late_ack() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(189));
+    let renewal = solo.write();
+    solo.wait(ms(600));
+    assert_eq!(ending(&solo), Some(EndCause::LeaseExpired));
+    solo.take();
+    solo.ack(&renewal, 103);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert_eq!(state(&solo), RoleState::Draining);
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(
+        matches!(solo.write().kind, WriteKind::Release { over: 103 }),
+        "only its revision is learnt"
+    );
+}

@@ -362,3 +362,22 @@ fn a_bucket_without_unique_sequences_is_looked_at_before_a_claim_and_before_a_te
     );
     assert_eq!(promoted_at(&solo), Some(102));
 }
+
+/// Review item 4: a marker wipes an acknowledged claim.
+#[test]
+fn a_claim_that_is_wiped_before_its_fence_makes_no_leader() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new().max_age(ms(1500));
+        let mut world = World::with(seed, bucket, vec![settings(|_| {}); 2]);
+        let first = world.await_leader(ms(50));
+        world.crash(first);
+        world.run_until(ms(4000), |world| {
+            let sent = &world.nodes[1 - first].sent;
+            sent.iter().any(|(_, kind)| *kind == Kind::Fence)
+        });
+        world.put(Content::ForeignMarker);
+        world.run(ms(900));
+        assert!(world.leader().is_none());
+        world.await_leader(ms(2000));
+    }
+}

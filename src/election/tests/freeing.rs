@@ -10,10 +10,11 @@ use crate::election::harness::{
 };
 use crate::election::{Effect, Input, RequestId, WriteKind};
 use crate::model::event::{EndCause, Event};
-use crate::model::record::{Content, Entry, FOREIGN_LEASE, FenceEntry};
+use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry};
 
 /// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
-fn waits(role: Option<Entry>, fence: Option<FenceEntry>) -> Option<Duration> {
+fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
+    let role = content.map(|content| entry(100, content));
     let mut solo = Solo::new(settings(|config| config.claim_delay = Some(ms(0))), BUCKET);
     let start = solo.now;
     solo.read(role.clone(), fence);
@@ -48,13 +49,9 @@ fn waits(role: Option<Entry>, fence: Option<FenceEntry>) -> Option<Duration> {
     None
 }
 
-fn seen(content: Content) -> Option<Entry> {
-    Some(entry(100, content))
-}
-
 #[test]
 fn our_release_frees_a_role_at_once() {
-    assert_eq!(waits(seen(Content::Release(None)), None), Some(ms(0)));
+    assert_eq!(waits(Some(Content::Release(None)), None), Some(ms(0)));
 }
 
 #[test]
@@ -69,24 +66,24 @@ fn a_missing_key_that_somebody_led_is_waited_for() {
 
 #[test]
 fn a_foreign_marker_is_waited_for() {
-    assert_eq!(waits(seen(Content::ForeignMarker), None), Some(ms(1000)));
+    assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
 }
 
 #[test]
 fn a_record_is_waited_for_as_long_as_its_own_lease() {
     for ttl in [200, 1000, 7000] {
         let content = stranger(Some(ms(ttl)));
-        assert_eq!(waits(seen(content), None), Some(ms(ttl)));
+        assert_eq!(waits(Some(content), None), Some(ms(ttl)));
     }
 }
 
 #[test]
 fn what_tells_no_lease_is_waited_for_as_long_as_ours() {
     for content in [Content::Opaque, stranger(None)] {
-        assert_eq!(waits(seen(content), None), Some(ms(1000)));
+        assert_eq!(waits(Some(content), None), Some(ms(1000)));
     }
     let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
-    assert_eq!(waits(seen(go), None), Some(ms(1000)));
+    assert_eq!(waits(Some(go), None), Some(ms(1000)));
 }
 
 #[test]
@@ -96,7 +93,7 @@ fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
         ..BUCKET
     };
     let mut solo = Solo::new(settings(|_| {}), bucket);
-    solo.read(seen(Content::Opaque), None);
+    solo.read(Some(entry(100, Content::Opaque)), None);
     solo.wait(ms(2999));
     assert!(solo.find_write().is_none());
     solo.wait(ms(5));
@@ -106,7 +103,7 @@ fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
 #[test]
 fn a_newer_schema_is_respected_as_far_as_it_is_known() {
     let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
-    assert_eq!(waits(seen(newer), None), Some(ms(2000)));
+    assert_eq!(waits(Some(newer), None), Some(ms(2000)));
 }
 
 #[test]
@@ -117,19 +114,19 @@ fn a_hostile_lease_is_waited_for_within_bounds() {
     };
     assert_eq!(record.ttl, Some(FOREIGN_LEASE.1));
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(never), None);
+    solo.read(Some(entry(100, never)), None);
     solo.wait(FOREIGN_LEASE.1 - ms(1));
     assert!(solo.find_write().is_none());
     solo.wait(ms(10));
     assert!(solo.find_write().is_some());
     let none = Content::parse(br#"{"id":"n","ttl_ms":0}"#);
-    assert_eq!(waits(seen(none), None), Some(FOREIGN_LEASE.0));
+    assert_eq!(waits(Some(none), None), Some(FOREIGN_LEASE.0));
 }
 
 #[test]
 fn our_own_incarnations_record_is_reclaimed_at_once() {
     let content = record_of(OWN, 7, Some(ms(1000)));
-    assert_eq!(waits(seen(content), None), Some(ms(0)));
+    assert_eq!(waits(Some(content), None), Some(ms(0)));
 }
 
 #[test]
@@ -138,7 +135,7 @@ fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
     if let Content::Record(record) = &mut content {
         record.id = "solo".to_owned();
     }
-    assert_eq!(waits(seen(content), None), Some(ms(1000)));
+    assert_eq!(waits(Some(content), None), Some(ms(1000)));
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn two_instances_of_one_id_are_two_instances() {
 #[test]
 fn a_count_begins_anew_with_every_new_revision() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(stranger(Some(ms(1000)))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), None);
     for beat in 1..10 {
         solo.wait(ms(900));
         assert!(solo.find_write().is_none());
@@ -176,7 +173,7 @@ fn a_count_begins_anew_with_every_new_revision() {
 #[test]
 fn no_lease_is_counted_from_a_revision_in_an_error() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(stranger(Some(ms(200)))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(200))))), None);
     solo.wait(ms(202));
     let claim = solo.write();
     solo.refuse(&claim, 140);
@@ -196,7 +193,7 @@ fn no_lease_is_counted_from_a_revision_in_an_error() {
 #[test]
 fn a_strangers_short_record_does_not_shorten_a_living_lease() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(stranger(Some(ms(5000)))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
     solo.wait(ms(100));
     solo.feed(Input::Observed(entry(
         101,
@@ -211,7 +208,7 @@ fn a_strangers_short_record_does_not_shorten_a_living_lease() {
 #[test]
 fn a_marker_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(stranger(Some(ms(5000)))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
     solo.feed(Input::Observed(entry(101, Content::Release(None))));
     solo.feed(Input::Observed(entry(102, Content::ForeignMarker)));
     solo.wait(ms(4990));
@@ -332,7 +329,7 @@ fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
 #[test]
 fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(Content::Release(None)), Some(OLD_FENCE));
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
     solo.wait(ms(3));
     let claim = solo.write();
     let sent = solo.sent;
@@ -353,7 +350,7 @@ fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
 #[test]
 fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(seen(Content::Release(None)), Some(OLD_FENCE));
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
     solo.wait(ms(3));
     let claim = solo.write();
     solo.wait(ms(80));
