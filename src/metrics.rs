@@ -133,7 +133,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricKind::Gauge,
         unit: Unit::Seconds,
         labels: &[],
-        description: "Time until this instance's lease ends, as of its last heartbeat's end; 0 if it holds none",
+        description: "Time until this instance's lease ends unless it is renewed, brought up to date at least once a second; 0 if it holds none",
     },
     Metric {
         name: OVERRUNS,

@@ -51,7 +51,7 @@ fn log(event: &Event) {
             tracing::warn!(outcome = outcome.as_str(), ?took, "heartbeat not confirmed");
         }
         Event::HealthCheckFailed { consecutive } => {
-            tracing::warn!(consecutive, "health check failed")
+            tracing::warn!(consecutive, "health check failed");
         }
         Event::ValidationFailed => tracing::warn!("somebody else wrote to the role's key"),
         Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),

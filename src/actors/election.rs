@@ -10,46 +10,15 @@ use tokio::task::JoinHandle;
 
 use super::Link;
 use super::announce::announce;
-use super::monitor::MonitorMsg;
+use super::messages::{ElectionMsg, MonitorMsg};
 use crate::clock;
 use crate::election::{
     Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
-    Reply, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
+    Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::Entry;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
-
-/// What an election is told.
-pub(crate) enum ElectionMsg {
-    /// The timer with this number fired.
-    TimerFired(u64),
-    LinkChanged(Link),
-    Observed(Entry),
-    WriteEnded {
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    ReadEnded {
-        op: OpId,
-        outcome: Result<Snapshot, Failure>,
-    },
-    /// The server refused a publish to one of the role's keys.
-    Denied {
-        subject: String,
-    },
-    Handler(HandlerReport),
-    HealthChecked {
-        term: TermId,
-        healthy: bool,
-    },
-    Ask(Request),
-    Stop {
-        release: bool,
-    },
-    Abandon,
-}
 
 /// One role's election.
 pub(super) struct ElectionActor;
@@ -169,8 +138,8 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
+            // Its lease is still to be revoked: `running` is kept until the next term.
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
-                self.running.take_if(|running| running.id() == term);
                 Input::HandlerEnded { term, end }
             }
             ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
@@ -216,6 +185,9 @@ impl ElectionState {
             }
         }
         self.publish_status();
+        if let Some(running) = &self.running {
+            self.scope.labels.lease_remaining(running.remaining());
+        }
         self.arm_timer(myself);
         if self.election.is_stopped() {
             myself.stop(None);
@@ -232,7 +204,6 @@ impl ElectionState {
                 let running = RunningTerm::start(&self.scope, &start, move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 });
-                self.scope.labels.lease_remaining(running.remaining());
                 self.scope.set_running(running.clone());
                 self.running = Some(running);
             }
@@ -248,7 +219,6 @@ impl ElectionState {
                     .filter(|running| running.id() == term)?;
                 let extended = running.extend(lease, proved)
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
-                self.scope.labels.lease_remaining(running.remaining());
                 return (!extended).then_some(Input::LeaseOver { term });
             }
             Effect::Suspend { acting, .. } => {

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectErrorKind};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::election::ElectionMsg;
-use super::supervisor::SupervisorMsg;
+use super::connection::{Connection, StartFailure};
+use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
@@ -27,40 +26,6 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-
-/// Where the connection comes from.
-#[derive(Clone)]
-pub(crate) enum Connection {
-    /// A client that the caller made and keeps.
-    Given(Client),
-    /// One of our own.
-    Own {
-        servers: Vec<ServerAddr>,
-        options: ConnectOptions,
-    },
-}
-
-/// Why a manager could not start.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum StartFailure {
-    #[error("{0}")]
-    Authentication(String),
-    #[error("{0}")]
-    Unavailable(String),
-    #[error(transparent)]
-    Bucket(StoreError),
-}
-
-pub(crate) enum MonitorMsg {
-    Connected(Result<Client, async_nats::ConnectError>),
-    ClientEvent(async_nats::Event),
-    Poll,
-    /// Somebody has reason to doubt that the bucket is what it was.
-    LookAtBucket,
-    Looked(Result<(store::Bucket, BucketInfo), StoreError>),
-    Retry,
-    StartTimedOut,
-}
 
 pub(super) struct MonitorActor;
 
@@ -81,6 +46,7 @@ pub(super) struct MonitorState {
     connects: u64,
     link: Standing,
     bucket: Option<(store::Bucket, core::Bucket)>,
+    looks: u64,
     looking: bool,
     looked_at: Option<Moment>,
     look_again: bool,
@@ -117,6 +83,7 @@ impl Actor for MonitorActor {
             connects: 0,
             link: Standing::Down,
             bucket: None,
+            looks: 0,
             looking: false,
             looked_at: None,
             look_again: false,
@@ -145,7 +112,10 @@ impl Actor for MonitorActor {
                 state.poll_later(&myself);
             }
             MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
-            MonitorMsg::Looked(result) => state.looked(&myself, result),
+            MonitorMsg::Looked(number, result) if number == state.looks => {
+                state.looked(&myself, result);
+            }
+            MonitorMsg::Looked(..) => {}
             MonitorMsg::Retry => {
                 state.retrying = false;
                 if state.client.is_none() {
@@ -209,7 +179,7 @@ impl MonitorState {
         tracing::debug!(%event, "connection");
         match event {
             async_nats::Event::ServerError(error) => {
-                if let Some(subject) = denied_subject(&error.to_string()) {
+                if let Some(subject) = store::denied_subject(&error.to_string()) {
                     self.denied(subject);
                 }
             }
@@ -280,6 +250,8 @@ impl MonitorState {
         {
             self.tell(Standing::Up, Link::Up { bucket, info });
         }
+        // A look from before the reconnect says nothing about what is there now.
+        self.looking = false;
         self.looked_at = None;
         self.look_at_bucket(myself);
     }
@@ -302,14 +274,32 @@ impl MonitorState {
             return;
         }
         self.looking = true;
+        self.looks += 1;
+        let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
         self.denied = None;
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
+        let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
         let myself = myself.clone();
         tokio::spawn(async move {
-            let looked = store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await;
-            let _ = myself.send_message(MonitorMsg::Looked(looked));
+            let looked = match &known {
+                // Looking again also forgets what was learnt of the server by trying: it may be another one now.
+                Some(bucket) => bucket
+                    .inspect(LOOK_TIMEOUT)
+                    .await
+                    .map(|info| (bucket.clone(), info)),
+                None => Err(StoreError::BucketMissing {
+                    bucket: name.to_string(),
+                }),
+            };
+            let looked = match looked {
+                Err(StoreError::BucketMissing { .. }) => {
+                    store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await
+                }
+                looked => looked,
+            };
+            let _ = myself.send_message(MonitorMsg::Looked(number, looked));
         });
     }
 
@@ -332,11 +322,6 @@ impl MonitorState {
                     .bucket
                     .as_ref()
                     .is_some_and(|(_, known)| *known == core);
-                // The handle remembers what its bucket can do: keep it as long as the bucket is the same.
-                let bucket = match self.bucket.take() {
-                    Some((known, _)) if same => known,
-                    _ => bucket,
-                };
                 self.bucket = Some((bucket.clone(), core));
                 if let Some(ready) = self.setup.ready.take() {
                     for note in &info.notes {
@@ -390,43 +375,5 @@ impl MonitorState {
                 .supervisor
                 .send_message(SupervisorMsg::LinkChanged(link));
         }
-    }
-}
-
-/// The subject in a server's word that a user may not publish or subscribe to it.
-fn denied_subject(error: &str) -> Option<&str> {
-    let (_, rest) = error.split_once("ermissions Violation for ")?;
-    let (_, rest) = rest.split_once('"')?;
-    Some(rest.split_once('"')?.0)
-}
-
-/// What we add to a caller's connection options: our name, and settings fit for leases.
-pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOptions {
-    options
-        .name(format!("nats-elect {instance_id}"))
-        // A black-holed connection is given up after two missed pings; the default would take four minutes.
-        .ping_interval(Duration::from_secs(2))
-        .connection_timeout(Duration::from_secs(2))
-        .reconnect_delay_callback(|attempts| {
-            let exponent = u32::try_from(attempts.saturating_sub(1))
-                .unwrap_or(u32::MAX)
-                .min(6);
-            let most = Duration::from_millis(20)
-                .saturating_mul(1 << exponent)
-                .min(Duration::from_secs(1));
-            // Spread out: after an outage every instance of every fleet comes back at once.
-            most.mul_f64(rand::random_range(0.5..1.0))
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_denied_subject_is_read_out_of_the_servers_words() {
-        let error = r#"nats: Permissions Violation for Publish to "$KV.leaders.scheduler""#;
-        assert_eq!(denied_subject(error), Some("$KV.leaders.scheduler"));
-        assert_eq!(denied_subject("nats: slow consumer"), None);
     }
 }

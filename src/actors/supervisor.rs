@@ -9,9 +9,11 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::announce::announce;
-use super::election::{ElectionActor, ElectionMsg, ElectionSetup};
-use super::monitor::{Connection, MonitorActor, MonitorMsg, MonitorSetup, StartFailure};
-use super::watch::{WatchActor, WatchMsg, WatchSetup};
+use super::connection::{Connection, StartFailure};
+use super::election::{ElectionActor, ElectionSetup};
+use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::monitor::{MonitorActor, MonitorSetup};
+use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
@@ -25,35 +27,6 @@ use crate::store::{BucketInfo, IfMissing};
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Beats of one generation; the next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
-
-/// What the supervisor is told.
-pub(crate) enum SupervisorMsg {
-    LinkChanged(Link),
-    AddRole {
-        scope: Arc<RoleScope>,
-        reply: oneshot::Sender<bool>,
-    },
-    RemoveRole {
-        role: RoleName,
-        release: bool,
-        reply: oneshot::Sender<()>,
-    },
-    /// Start a crashed role's election anew: its handler has ended.
-    RestartRole {
-        role: RoleName,
-    },
-    /// Leave every election; then end. `None` releases as each role is configured.
-    Stop {
-        release: Option<bool>,
-        reply: oneshot::Sender<StopReport>,
-    },
-    /// Leave every election without a write; then end.
-    Abandon,
-}
-
-/// Every role has left its election and every handler has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StopReport;
 
 /// What the supervisor starts with.
 pub(crate) struct Supervise {
@@ -94,7 +67,7 @@ struct Role {
 }
 
 struct Stopping {
-    waiting: Vec<oneshot::Sender<StopReport>>,
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Actor for SupervisorActor {
@@ -194,7 +167,7 @@ impl Actor for SupervisorActor {
             SupervisionEvent::ActorFailed(who, error) => {
                 state
                     .actor_crashed(&myself, &who, &error.to_string())
-                    .await?
+                    .await?;
             }
             SupervisionEvent::ActorTerminated(who, ..) => {
                 if let Some(role) = state.role_of(&who) {
@@ -319,7 +292,7 @@ impl SupervisorState {
             return;
         }
         for waiting in stopping.waiting.drain(..) {
-            let _ = waiting.send(StopReport);
+            let _ = waiting.send(());
         }
         self.watch.stop(None);
         self.monitor.stop(None);
@@ -420,6 +393,17 @@ impl SupervisorState {
             role.actor = Some(actor);
         }
         Ok(())
+    }
+}
+
+impl Drop for SupervisorState {
+    /// An orderly end leaves no roles. After a crash nobody keeps the leases: no handler may go on.
+    fn drop(&mut self) {
+        for role in self.roles.values() {
+            if let Some(running) = role.scope.revoke() {
+                running.abort();
+            }
+        }
     }
 }
 

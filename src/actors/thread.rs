@@ -6,7 +6,8 @@ use std::thread;
 use ractor::{Actor, ActorRef};
 use tokio::sync::{oneshot, watch};
 
-use super::supervisor::{Supervise, SupervisorActor, SupervisorMsg};
+use super::messages::SupervisorMsg;
+use super::supervisor::{Supervise, SupervisorActor};
 
 /// What the thread runs.
 pub(crate) type Setup = Supervise;
@@ -34,7 +35,10 @@ impl ElectionThread {
                 runtime.block_on(async move {
                     match Actor::spawn(None, SupervisorActor, setup).await {
                         Ok((supervisor, running)) => {
-                            let _ = started.send(Ok(supervisor));
+                            if let Err(Ok(unwanted)) = started.send(Ok(supervisor)) {
+                                // Whoever started this has gone meanwhile.
+                                unwanted.stop(None);
+                            }
                             let _ = running.await;
                         }
                         Err(error) => {

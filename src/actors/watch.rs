@@ -6,8 +6,9 @@ use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 
-use super::election::ElectionMsg;
+use super::messages::{ElectionMsg, WatchMsg};
 use super::{Link, Routes};
+use crate::clock::{self, Moment};
 use crate::store::{self, StoreError};
 
 /// Between attempts to watch: doubling from the first to the second.
@@ -15,18 +16,6 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
-
-pub(crate) enum WatchMsg {
-    LinkChanged(Link),
-    /// The watch with this number ended.
-    Ended {
-        number: u64,
-        error: Option<StoreError>,
-    },
-    Retry {
-        number: u64,
-    },
-}
 
 pub(super) struct WatchActor;
 
@@ -40,6 +29,7 @@ pub(super) struct WatchState {
     bucket: Option<store::Bucket>,
     number: u64,
     failures: u32,
+    started: Moment,
     task: Option<JoinHandle<()>>,
 }
 
@@ -58,6 +48,7 @@ impl Actor for WatchActor {
             bucket: None,
             number: 0,
             failures: 0,
+            started: clock::now(),
             task: None,
         };
         state.link_changed(&myself, setup.link);
@@ -73,7 +64,7 @@ impl Actor for WatchActor {
         match message {
             WatchMsg::LinkChanged(link) => state.link_changed(&myself, link),
             WatchMsg::Ended { number, error } if number == state.number => {
-                state.ended(&myself, error)
+                state.ended(&myself, error);
             }
             WatchMsg::Retry { number } if number == state.number => state.start(&myself),
             WatchMsg::Ended { .. } | WatchMsg::Retry { .. } => {}
@@ -98,6 +89,7 @@ impl WatchState {
             return;
         };
         self.stop();
+        self.started = clock::now();
         let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
         self.task = Some(tokio::spawn(async move {
             let error = forward(&bucket, &routes).await.err();
@@ -113,6 +105,10 @@ impl WatchState {
     }
 
     fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
+        if clock::now().since(self.started) > RETRY.1 * 2 {
+            // It went well for a while: this is a new trouble.
+            self.failures = 0;
+        }
         let wait = RETRY
             .0
             .saturating_mul(1 << self.failures.min(10))

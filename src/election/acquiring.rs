@@ -19,6 +19,8 @@ use crate::model::token::FencingToken;
 pub(super) struct Acquisition {
     pub hold: Hold,
     step: Step,
+    /// The claim is known to stand in the bucket whose creation time the fencing token will bear.
+    bucket_known: bool,
 }
 
 /// What comes next.
@@ -44,8 +46,9 @@ impl Election {
                 Vec::new()
             };
         }
-        let mut agenda = vec![(self.promotable_until(&acquisition.hold), Task::AbandonClaim)];
-        if self.may_send() {
+        let promotable_until = self.promotable_until(&acquisition.hold);
+        let mut agenda = vec![(promotable_until, Task::GiveBack)];
+        if self.may_send() && self.now < promotable_until {
             let task = match acquisition.step {
                 Step::Fence(_) => Task::Fence,
                 Step::Prove(_) => Task::Renew,
@@ -93,17 +96,18 @@ impl Election {
                     revision: *revision,
                     nonce: Some(self.own_nonce(beat)),
                 });
-                self.claimed(attempt, claimed, fence);
+                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
+                let known = unique && self.view.is_charted(claimed, self.now);
+                self.claimed(attempt, claimed, fence, known);
             }
             WriteOutcome::Conflict { .. } => {
                 let read_at = self.now + self.patience_for_watch();
                 self.standing_must_read(read_at, false);
             }
-            WriteOutcome::Unsupported => {
-                if let Some(bucket) = &mut self.bucket {
-                    bucket.atomic = false;
-                }
-            }
+            WriteOutcome::Unsupported => match &mut self.bucket {
+                Some(bucket) if batch => bucket.atomic = false,
+                _ => self.retry.wait_until(self.now + self.settings.heartbeat),
+            },
             WriteOutcome::Failed(failure) => {
                 self.request_failed(failure);
                 self.standing_must_read(self.now, true);
@@ -112,7 +116,13 @@ impl Election {
     }
 
     /// A claim of ours stands in the bucket, by its answer or by a read.
-    pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, fence: Option<FenceEntry>) {
+    pub(super) fn claimed(
+        &mut self,
+        claim: Attempt,
+        revision: u64,
+        fence: Option<FenceEntry>,
+        bucket_known: bool,
+    ) {
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
         let hold = Hold {
@@ -122,7 +132,11 @@ impl Election {
             sent: claim.sent,
             until: self.lease_until(claim.sent),
         };
-        self.write_fence(hold);
+        self.phase = Phase::Acquiring(Acquisition {
+            hold,
+            step: self.fence_step(&hold),
+            bucket_known,
+        });
         if let Some(fence) = fence {
             self.fenced(fence);
         }
@@ -132,6 +146,7 @@ impl Election {
         let Phase::Acquiring(Acquisition {
             hold,
             step: Step::Fence(condition),
+            ..
         }) = self.phase
         else {
             return;
@@ -175,15 +190,21 @@ impl Election {
             WriteOutcome::Failed(failure) => {
                 acquisition.step = Step::Look;
                 self.request_failed(failure);
+                if !failure.is_transient() {
+                    self.give_back();
+                }
             }
         }
     }
 
     /// Both keys were read during the acquisition.
     pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Acquiring(Acquisition { mut hold, step }) = self.phase else {
+        let Phase::Acquiring(Acquisition { mut hold, step, .. }) = self.phase else {
             return;
         };
+        if self.now >= self.promotable_until(&hold) {
+            return;
+        }
         let role = snapshot
             .role
             .as_ref()
@@ -209,15 +230,21 @@ impl Election {
         let fence = snapshot
             .fence
             .and_then(|fence| Some((fence, self.ledger.find(fence.nonce)?)));
-        self.phase = Phase::Acquiring(Acquisition { hold, step });
+        self.phase = Phase::Acquiring(Acquisition {
+            hold,
+            step,
+            bucket_known: true,
+        });
         match fence.filter(|(_, attempt)| attempt.term == hold.term) {
-            // A fence write that looked at the role's key is proof by itself.
-            Some((fence, attempt)) if stands || self.cross_check => {
-                self.ledger.settle(attempt.beat, fence.revision);
+            _ if !stands => self.abandon_claim(),
+            Some((fence, attempt)) => {
+                if attempt.purpose == Purpose::Fence {
+                    self.ledger.settle(attempt.beat, fence.revision);
+                }
                 self.fenced(fence);
             }
-            _ if stands && step != Step::LookOnce => self.write_fence(hold),
-            _ => self.abandon_claim(),
+            None if step == Step::LookOnce => self.abandon_claim(),
+            None => self.write_fence(),
         }
     }
 
@@ -232,25 +259,34 @@ impl Election {
         self.standing_must_read(self.now + pause, false);
     }
 
-    /// Leaving while a claim stands: release it, for nobody else can before its lease ends.
+    /// A claim stands that will come to nothing, for this instance leaves or can't write its fence: release it, for
+    /// nobody else can before its lease ends.
     pub(super) fn give_back(&mut self) {
         let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
             return;
         };
+        let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
-        self.phase = Phase::Draining(Drain::of_claim(hold, self.stopping == Some(true), give_up));
+        self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
     }
 
     /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
     fn fenced(&mut self, fence: FenceEntry) {
         let above = self.view.fenced(fence);
         let cross_check = self.cross_check;
-        let Phase::Acquiring(Acquisition { hold, step }) = &mut self.phase else {
+        let Phase::Acquiring(Acquisition {
+            hold,
+            step,
+            bucket_known,
+        }) = &mut self.phase
+        else {
             return;
         };
         let hold = *hold;
         if !above {
-            self.write_fence(hold);
+            self.write_fence();
+        } else if !*bucket_known {
+            *step = Step::Look;
         } else if cross_check {
             self.promote(hold, fence.revision);
         } else {
@@ -260,17 +296,21 @@ impl Election {
 
     /// The second compare-and-set on the role's key was answered.
     pub(super) fn proof_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
-        let Doing::Write { term, sent, .. } = what else {
+        let Doing::Write {
+            term, beat, sent, ..
+        } = what
+        else {
             return;
         };
         let until = self.lease_until(sent);
-        let Phase::Acquiring(Acquisition { hold, step }) = &mut self.phase else {
+        let Phase::Acquiring(Acquisition { hold, step, .. }) = &mut self.phase else {
             return;
         };
         let Step::Prove(fence_revision) = *step else {
             return;
         };
-        if hold.term != term {
+        // As with any heartbeat: one that comes after the lease it was to extend proves nothing.
+        if hold.term != term || self.now >= hold.until {
             return;
         }
         match outcome {
@@ -282,6 +322,7 @@ impl Election {
                     ..*hold
                 };
                 let hold = *hold;
+                self.view.wrote(*revision, self.own_content(beat), self.now);
                 self.promote(hold, fence_revision);
             }
             WriteOutcome::Conflict { .. } | WriteOutcome::Unsupported => *step = Step::LookOnce,
@@ -321,17 +362,23 @@ impl Election {
         hold.until - self.settings.stop_budget
     }
 
-    fn write_fence(&mut self, hold: Hold) {
-        let condition = if self.cross_check {
+    fn write_fence(&mut self) {
+        let Phase::Acquiring(acquisition) = &self.phase else {
+            return;
+        };
+        let step = self.fence_step(&acquisition.hold);
+        if let Phase::Acquiring(acquisition) = &mut self.phase {
+            acquisition.step = step;
+        }
+    }
+
+    fn fence_step(&self, hold: &Hold) -> Step {
+        Step::Fence(if self.cross_check {
             FenceCondition::RoleKeyAt(hold.revision)
         } else {
             // Its sequence is taken from a read or an answer, never from an error's text.
             FenceCondition::FenceKeyAt(self.view.fence().map_or(0, |fence| fence.revision))
-        };
-        self.phase = Phase::Acquiring(Acquisition {
-            hold,
-            step: Step::Fence(condition),
-        });
+        })
     }
 }
 

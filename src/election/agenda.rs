@@ -7,14 +7,13 @@ use crate::model::event::EndCause;
 /// Something that time brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// A lease that we watch runs out: whoever held it is no leader any more.
-    NoteExpiry,
+    /// A lease that we watch runs out, or a connection is given up: nothing to do, something to tell.
+    Notice,
     EndCooldown,
     Read,
     Claim,
     Leave,
     Fence,
-    AbandonClaim,
     GiveBack,
     Renew,
     WindDown(EndCause),
@@ -31,13 +30,15 @@ const MOST_TASKS_A_STEP: usize = 32;
 
 impl Election {
     pub(super) fn agenda(&self) -> Vec<(Moment, Task)> {
-        match &self.phase {
+        let mut agenda = match &self.phase {
             Phase::Standing(standing) => self.standing_agenda(standing),
             Phase::Acquiring(acquisition) => self.acquiring_agenda(acquisition),
-            Phase::Leading(tenure) => self.leading_agenda(tenure),
+            Phase::Leading(tenure) => return self.leading_agenda(tenure),
             Phase::Draining(drain) => self.draining_agenda(drain),
-            Phase::Stopped => Vec::new(),
-        }
+            Phase::Stopped => return Vec::new(),
+        };
+        agenda.extend(self.connection_lost_at().map(|due| (due, Task::Notice)));
+        agenda
     }
 
     /// Does all that is due now, the earliest first.
@@ -56,13 +57,12 @@ impl Election {
 
     fn perform(&mut self, task: Task) {
         match task {
-            Task::NoteExpiry => {}
+            Task::Notice => {}
             Task::EndCooldown => self.end_cooldown(),
             Task::Read => self.send_read(),
             Task::Claim => self.claim(),
             Task::Leave => self.leave(),
             Task::Fence => self.fence(),
-            Task::AbandonClaim => self.abandon_claim(),
             Task::GiveBack => self.give_back(),
             Task::Renew => self.renew(),
             Task::WindDown(cause) => self.wind_down(cause),

@@ -5,6 +5,7 @@ use super::effect::Effect;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
 use super::ledger::Purpose;
 use super::view::Reading;
+use crate::clock::Moment;
 use crate::model::event::EndCause;
 use crate::model::record::{Content, Nonce, SeenRecord};
 
@@ -48,11 +49,11 @@ impl Election {
     }
 
     pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
-        if self.finish(op).is_none() {
+        let Some(Doing::Read { sent }) = self.finish(op) else {
             return;
-        }
+        };
         match outcome {
-            Ok(snapshot) => self.has_read(&snapshot),
+            Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
                 self.request_failed(&failure);
                 match &self.phase {
@@ -64,7 +65,7 @@ impl Election {
         }
     }
 
-    fn has_read(&mut self, snapshot: &Snapshot) {
+    fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
         self.request_answered();
         if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
             && epoch != bucket.epoch
@@ -74,7 +75,7 @@ impl Election {
             self.lost(EndCause::BucketLost, None);
             return;
         }
-        let reading = self.view.read(snapshot, self.now);
+        let reading = self.view.read(snapshot, sent, self.now);
         if let Reading::Regressed { was, is } = reading {
             self.regressed(was, is);
         }
@@ -99,12 +100,19 @@ impl Election {
             .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
         let Some(claim) = claim else { return };
         self.ledger.settle(claim.beat, entry.revision);
+        let Phase::Standing(standing) = &self.phase else {
+            return;
+        };
+        if standing.cooling_until().is_some() || self.view.is_quarantined(self.now) {
+            return;
+        }
         if self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
             let own_nonce = self.own_nonce(claim.beat);
             let fence = snapshot
                 .fence
                 .filter(|fence| fence.nonce == Some(own_nonce));
-            self.claimed(claim, entry.revision, fence);
+            // The read that showed the claim has shown its bucket too.
+            self.claimed(claim, entry.revision, fence, true);
         }
     }
 

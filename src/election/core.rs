@@ -75,7 +75,9 @@ pub(super) struct Pending {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
-    Read,
+    Read {
+        sent: Moment,
+    },
     Write {
         purpose: Purpose,
         term: TermId,
@@ -83,6 +85,8 @@ pub(super) enum Doing {
         sent: Moment,
         batch: bool,
     },
+    /// It was meant for another bucket: its answer tells nothing.
+    Void,
 }
 
 /// One instance's side of one role's election. See the [module](super) for how to drive it.
@@ -244,7 +248,7 @@ impl Election {
                 self.suspend();
                 let detail = "the connection to NATS broke".to_owned();
                 self.refuse_proofs(
-                    self.now,
+                    u64::MAX,
                     &Failure {
                         kind: FailureKind::Unavailable,
                         detail,
@@ -257,6 +261,7 @@ impl Election {
                 let failure = failure.clone();
                 self.link = link;
                 self.bucket_unusable(&failure);
+                self.refuse_proofs(u64::MAX, &failure);
             }
             Link::Up(bucket) => self.bucket_ready(*bucket),
         }
@@ -277,20 +282,28 @@ impl Election {
             }));
             return;
         }
+        if !matches!(self.link, Link::Up(_)) {
+            self.retry.hurry();
+        }
         self.link = Link::Up(bucket);
         self.link_lost_at = None;
-        self.retry.hurry();
-        self.cross_check = true;
         self.view.bucket_max_age(bucket.max_age, self.settings.ttl);
         let replaced = self
             .bucket
             .replace(bucket)
             .is_some_and(|old| old.epoch != bucket.epoch);
         if replaced {
-            self.pending = None;
-            self.view.bucket_replaced();
+            if let Some(pending) = &mut self.pending {
+                pending.what = Doing::Void;
+            }
+            self.ledger.forget();
+            self.view.bucket_replaced(self.now);
         }
         self.linked(replaced);
+        // An acquisition ends as it began: its fence's condition tells what still is to be proved.
+        if !matches!(self.phase, Phase::Acquiring(_)) {
+            self.cross_check = true;
+        }
     }
 
     /// Whether NATS can be asked now.
@@ -338,6 +351,9 @@ impl Election {
     /// A request failed: says so and sets the time of the next attempt.
     pub(super) fn request_failed(&mut self, failure: &Failure) {
         self.report(failure);
+        if failure.kind == FailureKind::BucketMissing {
+            self.emit(Effect::Reopen);
+        }
         let limit = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_))
             .then_some(self.settings.heartbeat);
         let chance = self.fresh.chance;
@@ -414,9 +430,11 @@ impl Election {
             self.may_send(),
             "one request at a time, and none without a link"
         );
-        let check_bucket = self.bucket.is_some_and(|bucket| !bucket.unique_sequences);
-        let op = self.begin(Doing::Read);
-        self.emit(Effect::Read { op, check_bucket });
+        let op = self.begin(Doing::Read { sent: self.now });
+        self.emit(Effect::Read {
+            op,
+            check_bucket: true,
+        });
     }
 
     fn begin(&mut self, what: Doing) -> OpId {
@@ -458,6 +476,13 @@ impl Election {
         let from = std::mem::replace(&mut self.state, next);
         self.last_transition = self.now;
         self.tell(Event::StateChanged { from, to: next });
+    }
+
+    /// When an outage has lasted too long, outside of a term.
+    pub(super) fn connection_lost_at(&self) -> Option<Moment> {
+        self.link_lost_at
+            .map(|since| since + self.patience())
+            .filter(|lost_at| *lost_at > self.now)
     }
 
     fn connection(&self) -> ConnectionStatus {

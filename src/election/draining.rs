@@ -154,13 +154,15 @@ impl Election {
             let term = drain.keeper.hold.term;
             self.emit(Effect::Cancel { term });
         }
-        let hurried = self.now + self.settings.abort_allowance();
+        let now = self.now;
+        let hurried = now + self.settings.abort_allowance();
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
         drain.renewing = false;
-        if cause == EndCause::Deleted && marker.is_some() {
-            // The delete was somebody's wish that another lead: pass it on as a release.
+        if cause == EndCause::Deleted && marker.is_some() && now < drain.keeper.hold.until {
+            // The delete was somebody's wish that another lead: pass it on as a release. After the lease it might be
+            // another leader's end.
             drain.free = drain.free.and(marker).map(Free::OverMarker);
             return;
         }
@@ -357,6 +359,7 @@ impl Election {
             return;
         };
         let (cause, released) = (drain.cause, drain.released);
+        let was_term = drain.term.is_some();
         let requests = std::mem::take(&mut drain.requests);
         if let Some((fencing_token, started)) = drain.term {
             let lasted = self.now.since(started);
@@ -389,7 +392,9 @@ impl Election {
             .saturating_mul(1 << doublings)
             .min(self.settings.max_cooldown);
         self.phase = Phase::Standing(Standing::cooling(self.now + cooldown));
-        self.become_state(RoleState::Demoted);
+        if was_term {
+            self.become_state(RoleState::Demoted);
+        }
     }
 
     pub(super) fn step_down(&mut self, request: RequestId) {

@@ -106,6 +106,7 @@ impl Election {
             return;
         }
         let now = self.now;
+        let next = self.settings.heartbeat;
         let late = self.acting_until().is_none_or(|until| now >= until);
         let told = match outcome {
             WriteOutcome::Acked { .. } if late => Outcome::TooLate,
@@ -134,12 +135,12 @@ impl Election {
                 self.tell(Event::ValidationFailed);
                 self.suspend();
             }
-            WriteOutcome::Unsupported => {}
+            WriteOutcome::Unsupported => keeper.renew_at = now + next,
             WriteOutcome::Failed(failure) => {
                 keeper.doubt = Doubt::Unanswered;
                 self.request_failed(failure);
                 self.suspend();
-                self.refuse_proofs(sent, failure);
+                self.refuse_proofs(beat, failure);
                 if !failure.is_transient() && matches!(self.phase, Phase::Leading(_)) {
                     self.wind_down(EndCause::BucketLost);
                 }
@@ -161,8 +162,13 @@ impl Election {
         if late {
             keeper.hold.revision = keeper.hold.revision.max(revision);
             keeper.doubt = Doubt::None;
+            let expired = now >= keeper.hold.until;
             if matches!(self.phase, Phase::Leading(_)) {
-                self.wind_down(EndCause::LeaseExpired);
+                self.wind_down(if expired {
+                    EndCause::LeaseExpired
+                } else {
+                    EndCause::ConnectionLost
+                });
             }
             return;
         }
@@ -187,7 +193,7 @@ impl Election {
             let fencing_token = tenure.fencing_token;
             let proved: Vec<_> = tenure
                 .proofs
-                .extract_if(.., |(_, asked)| *asked <= attempt.sent)
+                .extract_if(.., |(_, first)| *first <= attempt.beat)
                 .collect();
             for (request, _) in proved {
                 self.reply(request, Reply::Proved(fencing_token));

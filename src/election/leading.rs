@@ -20,8 +20,8 @@ pub(super) struct Tenure {
     pub started: Moment,
     /// Since when the connection is down, or heartbeats late.
     pub suspended_since: Option<Moment>,
-    /// Callers who want a proof sent after they asked.
-    pub proofs: Vec<(RequestId, Moment)>,
+    /// Callers who want a proof, and the first beat that was sent after they asked.
+    pub proofs: Vec<(RequestId, u64)>,
     verify_at: Moment,
     check_at: Moment,
     checking: bool,
@@ -74,11 +74,13 @@ impl Election {
         }
         if self.may_send() && !too_late {
             let (due, task) = tenure.keeper.due(self.retry.at());
+            // A look at the fence must not delay a heartbeat.
+            let verify_at = tenure.verify_at.max(self.retry.at());
+            if task == Task::Renew && verify_at + self.settings.request_timeout <= due {
+                agenda.push((verify_at, Task::VerifyFence));
+            }
             let asked = !tenure.proofs.is_empty() && task == Task::Renew;
             agenda.push((if asked { self.retry.at() } else { due }, task));
-            if !tenure.keeper.is_in_doubt() {
-                agenda.push((tenure.verify_at, Task::VerifyFence));
-            }
         }
         agenda
     }
@@ -141,34 +143,33 @@ impl Election {
     }
 
     pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
-        let now = self.now;
-        if !matches!(self.link, Link::Up(_)) && matches!(self.phase, Phase::Leading(_)) {
-            let detail = "not connected to NATS".to_owned();
-            self.reply(
-                request,
-                Reply::Unproven(Failure {
-                    kind: FailureKind::Unavailable,
-                    detail,
-                }),
-            );
-            return;
-        }
+        let next_beat = self.ledger.next_beat();
+        let linked = matches!(self.link, Link::Up(_));
         match &mut self.phase {
             Phase::Leading(tenure) if term.is_none_or(|term| term == tenure.keeper.hold.term) => {
-                tenure.proofs.push((request, now));
+                if linked {
+                    tenure.proofs.push((request, next_beat));
+                    return;
+                }
+                let detail = "not connected to NATS".to_owned();
+                let failure = Failure {
+                    kind: FailureKind::Unavailable,
+                    detail,
+                };
+                self.reply(request, Reply::Unproven(failure));
             }
             _ => self.reply(request, Reply::NotLeader),
         }
     }
 
-    /// Callers who asked for a proof until then can't have it just now.
-    pub(super) fn refuse_proofs(&mut self, asked_until: Moment, failure: &Failure) {
+    /// Callers who waited for the proof of this beat, or of an earlier one, can't have it just now.
+    pub(super) fn refuse_proofs(&mut self, beat: u64, failure: &Failure) {
         let Phase::Leading(tenure) = &mut self.phase else {
             return;
         };
         let refused: Vec<_> = tenure
             .proofs
-            .extract_if(.., |(_, asked)| *asked <= asked_until)
+            .extract_if(.., |(_, first)| *first <= beat)
             .collect();
         for (request, _) in refused {
             self.reply(request, Reply::Unproven(failure.clone()));

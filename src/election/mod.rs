@@ -26,6 +26,11 @@ mod retry;
 mod standing;
 mod view;
 
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod tests;
+
 pub use self::core::{Candidate, CoreStatus, Election};
 pub use effect::{Effect, FenceCondition, Reply, TermStart, Write, WriteKind};
 pub use input::{

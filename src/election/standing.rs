@@ -69,7 +69,7 @@ impl Election {
         }
         let free_at = self.view.free_at();
         if let Some(free_at) = free_at.filter(|free_at| *free_at > self.now) {
-            agenda.push((free_at, Task::NoteExpiry));
+            agenda.push((free_at, Task::Notice));
         }
         if let Some(until) = standing.cooling_until {
             agenda.push((until, Task::EndCooldown));
@@ -83,8 +83,14 @@ impl Election {
             agenda.push((standing.read_at.max(retry_at), Task::Read));
         } else if let Some(free_at) = free_at {
             let claim_at = (free_at + standing.claim_wait).max(retry_at);
-            let checked = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
-                || standing.checked_at.is_some_and(|at| at >= free_at);
+            // Where sequences are used again, or none tells what came and went, only a fresh read does.
+            let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
+                && self.view.claim_over() > 0;
+            let recently = self.now - self.settings.heartbeat;
+            let checked = tells
+                || standing
+                    .checked_at
+                    .is_some_and(|at| at >= free_at && at >= recently);
             agenda.push((claim_at, if checked { Task::Claim } else { Task::Read }));
         }
         agenda

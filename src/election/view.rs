@@ -8,10 +8,16 @@ use super::input::Snapshot;
 use crate::clock::Moment;
 use crate::model::record::{Content, Entry, FenceEntry};
 
+/// A bucket takes no more messages at once than this,
+const BURST: u64 = 100;
+/// and in the long run no more than one in so many microseconds.
+const MICROS_A_MESSAGE: u64 = 10;
+
 /// What was last seen under the role's key, and since when.
 #[derive(Clone, Debug)]
 struct Sight {
     entry: Option<Entry>,
+    received: Moment,
     free_at: Moment,
 }
 
@@ -42,8 +48,12 @@ pub struct View {
     role_highest: u64,
     /// The same over both keys: fencing tokens lie above it.
     highest: u64,
-    /// Another bucket was known before this one: somebody may still lead by it.
-    succeeds_another: bool,
+    /// The fence record of ours that was found to lie above all others.
+    own_fence: Option<u64>,
+    /// A sequence that a read showed in this bucket, and when.
+    charted: Option<(u64, Moment)>,
+    /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
+    not_before: Moment,
 }
 
 impl View {
@@ -56,17 +66,21 @@ impl View {
             fence: None,
             role_highest: 0,
             highest: 0,
-            succeeds_another: false,
+            own_fence: None,
+            charted: None,
+            not_before: Moment::from_nanos(0),
         }
     }
 
     /// The bucket is another one than before: nothing that was seen holds, but leases of the old one may last.
-    pub fn bucket_replaced(&mut self) {
+    pub fn bucket_replaced(&mut self, now: Moment) {
         self.sight = None;
         self.fence = None;
         self.role_highest = 0;
         self.highest = 0;
-        self.succeeds_another = true;
+        self.own_fence = None;
+        self.charted = None;
+        self.wait_longest(now);
     }
 
     /// The bucket's own expiry bounds the lease of records that do not tell theirs.
@@ -83,8 +97,8 @@ impl View {
         true
     }
 
-    /// The stream leader showed both keys.
-    pub fn read(&mut self, snapshot: &Snapshot, now: Moment) -> Reading {
+    /// The stream leader showed both keys, asked at `sent`.
+    pub fn read(&mut self, snapshot: &Snapshot, sent: Moment, now: Moment) -> Reading {
         // A fence record of our own counts when it is adopted, not before: it must lie above the others.
         if let Some(fence) = snapshot.fence.filter(|f| {
             f.nonce
@@ -92,8 +106,11 @@ impl View {
         }) {
             self.highest = self.highest.max(fence.revision);
         }
+        let fence_moved = self.fence != snapshot.fence;
         self.fence = snapshot.fence;
         let is = snapshot.role.as_ref().map(|entry| entry.revision);
+        let shown = is.max(snapshot.fence.map(|fence| fence.revision));
+        self.charted = shown.map(|shown| (shown, now)).or(self.charted);
         if let Some(is) = is.filter(|is| *is < self.role_highest) {
             let was = self.role_highest;
             self.role_highest = is;
@@ -102,16 +119,20 @@ impl View {
             return Reading::Regressed { was, is };
         }
         self.rose(is.unwrap_or(0));
-        if self
-            .sight
-            .as_ref()
-            .is_some_and(|sight| sight.entry == snapshot.role)
-        {
-            return Reading::Same;
-        }
-        // The watch may be ahead of this read.
-        if is.is_some_and(|is| self.revision().is_some_and(|seen| is < seen)) {
-            return Reading::Same;
+        if let Some(sight) = &self.sight {
+            // Behind a missing key others may have come and gone: the fence tells.
+            if sight.entry == snapshot.role && (is.is_some() || !fence_moved) {
+                return Reading::Same;
+            }
+            if is < self.revision() {
+                // The watch may be ahead of this read. If it was so before the read was sent, a write was lost.
+                if sight.received >= sent {
+                    return Reading::Same;
+                }
+                if is.is_some() {
+                    self.wait_longest(now);
+                }
+            }
         }
         self.look(snapshot.role.clone(), now);
         Reading::Newer
@@ -138,9 +159,24 @@ impl View {
         None
     }
 
+    /// Whether this sequence can only be of the bucket that was read, where a recreated bucket begins with the time of
+    /// its creation in microseconds: so far no messages can have been written since.
+    pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
+        self.charted.is_some_and(|(shown, at)| {
+            let micros = u64::try_from(now.since(at).as_micros()).unwrap_or(u64::MAX);
+            revision
+                <= shown
+                    .saturating_add(BURST)
+                    .saturating_add(micros / MICROS_A_MESSAGE)
+        })
+    }
+
     /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
-        let above = entry.revision > self.highest;
+        let above = entry.revision > self.highest || self.own_fence == Some(entry.revision);
+        if above {
+            self.own_fence = Some(entry.revision);
+        }
         self.highest = self.highest.max(entry.revision);
         self.fence = Some(entry);
         above
@@ -162,7 +198,14 @@ impl View {
 
     /// From then on the role may be claimed over [`claim_over`](Self::claim_over); nothing if it was never seen.
     pub fn free_at(&self) -> Option<Moment> {
-        self.sight.as_ref().map(|sight| sight.free_at)
+        self.sight
+            .as_ref()
+            .map(|sight| sight.free_at.max(self.not_before))
+    }
+
+    /// Whether somebody may lead by a write that was lost.
+    pub fn is_quarantined(&self, now: Moment) -> bool {
+        now < self.not_before
     }
 
     /// The sequence that a claim expects.
@@ -186,9 +229,7 @@ impl View {
     }
 
     fn wait_longest(&mut self, now: Moment) {
-        if let Some(sight) = &mut self.sight {
-            sight.free_at = now + self.longest_lease;
-        }
+        self.not_before = now + self.longest_lease;
     }
 
     fn look(&mut self, entry: Option<Entry>, now: Moment) {
@@ -200,14 +241,19 @@ impl View {
             Some(Content::Record(record)) => self.lease_of(record.ttl),
             Some(Content::Opaque) => self.lease_of(None),
             Some(Content::ForeignMarker) => self.longest_lease,
-            None if self.fence.is_none() && self.sight.is_none() && !self.succeeds_another => {
-                Duration::ZERO
-            }
+            None if self.fence.is_none() && self.sight.is_none() => Duration::ZERO,
             None => self.longest_lease,
         };
+        // A stranger's write over a living record ends no lease: who held it may not know yet.
+        let held_until = self
+            .foreign_content()
+            .and(self.sight.as_ref())
+            .filter(|_| !wait.is_zero())
+            .map_or(now, |sight| sight.free_at);
         self.sight = Some(Sight {
             entry,
-            free_at: now + wait,
+            received: now,
+            free_at: held_until.max(now + wait),
         });
     }
 

@@ -32,7 +32,7 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Where NATS is: one URL, or several separated by commas. [`nats://127.0.0.1:4222`]
+    /// Where NATS is: one URL, or several separated by commas. Default: `nats://127.0.0.1:4222`.
     pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
         self.config.servers = servers
             .as_ref()
@@ -61,31 +61,31 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// The Key-Value bucket in which the instances meet. [`leaders`]
+    /// The Key-Value bucket in which the instances meet. Default: `leaders`.
     pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
         self.config.bucket = bucket.into();
         self
     }
 
-    /// Creates the bucket if it does not exist. [no]
+    /// Creates the bucket if it does not exist. Default: it must exist.
     pub fn bucket_auto_create(mut self) -> Self {
         self.config.bucket_auto_create = true;
         self
     }
 
-    /// On how many servers a bucket that is created is kept. [1]
+    /// On how many servers a bucket that is created is kept. Default: 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.config.replicas = replicas;
         self
     }
 
-    /// Where a bucket that is created is kept. [file]
+    /// Where a bucket that is created is kept. Default: on disk.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.config.storage = storage;
         self
     }
 
-    /// The name of this instance in records, logs and metrics. [host name, process id and a short random part]
+    /// The name of this instance in records, logs and metrics. Default: host name, process id and a short random part.
     ///
     /// Two processes with one id are two instances all the same: each start has an identity of its own.
     pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
@@ -93,7 +93,7 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// How long `start` tries to reach NATS and its bucket. [30 s]
+    /// How long `start` tries to reach NATS and its bucket. Default: 30 s.
     pub fn start_timeout(mut self, start_timeout: std::time::Duration) -> Self {
         self.config.start_timeout = start_timeout;
         self

@@ -76,13 +76,24 @@ impl RoleHandle {
     /// Nothing is lost by dropping a `next` that waits.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
         let events = self.scope.events.subscribe();
-        Box::pin(stream::unfold(events, |mut events| async move {
-            match events.recv().await {
-                Ok(event) => Some((event, events)),
-                Err(RecvError::Lagged(missed)) => Some((Event::Lagged { missed }, events)),
-                Err(RecvError::Closed) => None,
-            }
-        }))
+        let ended = self.scope.ended.clone();
+        Box::pin(stream::unfold(
+            (events, ended),
+            |(mut events, ended)| async move {
+                let event = tokio::select! {
+                    biased;
+                    event = events.recv() => event,
+                    () = ended.cancelled() => return None,
+                };
+                match event {
+                    Ok(event) => Some((event, (events, ended))),
+                    Err(RecvError::Lagged(missed)) => {
+                        Some((Event::Lagged { missed }, (events, ended)))
+                    }
+                    Err(RecvError::Closed) => None,
+                }
+            },
+        ))
     }
 
     /// Waits until somebody is known to lead, this instance or another.

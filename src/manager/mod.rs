@@ -50,9 +50,9 @@ impl Release {
 /// How to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct StopOptions {
-    /// Whether the roles are freed. [as configured]
+    /// Whether the roles are freed. Default: as each role is configured.
     pub release: Release,
-    /// How long handlers may take to end. [30 s]
+    /// How long handlers may take to end. Default: 30 s.
     pub timeout: Duration,
 }
 

@@ -4,15 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use async_nats::Client;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::{Client, HeaderMap, Request};
 use serde_json::{Value, json};
 
+use super::cross_check::CrossCheck;
+use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
+use super::request::NO_RESPONDERS;
 use crate::clock;
 use crate::model::config::Storage;
 use crate::model::name::{BucketName, RoleName};
+
+/// The server's code for a stream that exists with other settings.
+const NAME_IN_USE: u64 = 10058;
 
 /// What to do about a bucket that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +51,6 @@ struct Shared {
     cross_check: AtomicU8,
 }
 
-/// Whether the server checks conditions on another key than the message's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum CrossCheck {
-    Unknown,
-    Supported,
-    Unsupported,
-}
-
 impl Bucket {
     /// Opens the bucket. Several processes may create it at the same moment; all of them open the same one.
     ///
@@ -78,16 +75,24 @@ impl Bucket {
             }),
         };
         let opening = async {
-            match (bucket.inspect(timeout).await, if_missing) {
+            let stream = match (bucket.stream_info(timeout).await, if_missing) {
                 (
                     Err(StoreError::BucketMissing { .. }),
                     IfMissing::Create { replicas, storage },
-                ) => bucket.create(replicas, storage, timeout).await,
-                (result, _) => result,
+                ) => {
+                    bucket.create(replicas, storage, timeout).await?;
+                    bucket.stream_info(timeout).await?
+                }
+                (found, _) => found?,
+            };
+            let info = bucket.learn(&stream)?;
+            if if_missing != IfMissing::Fail && stream.must_pass_first_sequence() {
+                bucket.pass_first_sequence(timeout).await?;
             }
+            Ok(info)
         };
         match tokio::time::timeout(timeout, opening).await {
-            Ok(info) => Ok((bucket, info?)),
+            Ok(opened) => opened.map(|info| (bucket, info)),
             Err(_) => Err(StoreError::Timeout),
         }
     }
@@ -97,7 +102,7 @@ impl Bucket {
     pub async fn inspect(&self, timeout: Duration) -> Result<BucketInfo, StoreError> {
         let stream = self.stream_info(timeout).await?;
         self.set_cross_check(CrossCheck::Unknown);
-        self.learn(stream)
+        self.learn(&stream)
     }
 
     /// The bucket's creation time, in nanoseconds since the Unix epoch: the identity that a recreation changes.
@@ -121,8 +126,16 @@ impl Bucket {
         }
     }
 
-    fn learn(&self, stream: StreamInfo) -> Result<BucketInfo, StoreError> {
-        let info = stream.assess(self.name())?;
+    fn learn(&self, stream: &StreamInfo) -> Result<BucketInfo, StoreError> {
+        let mut info = stream.assess(self.name())?;
+        // The version of the server that this client talks to: a hint for people, the probe decides.
+        if !self.client.is_server_compatible(2, 11, 0) {
+            info.notes.push(
+                "no conditions on another key: a fence record is written over the fence key's own revision, and there \
+                 are no fenced writes (needs nats-server 2.11)"
+                    .to_owned(),
+            );
+        }
         self.shared
             .takes_batches
             .store(info.atomic, Ordering::Relaxed);
@@ -134,7 +147,7 @@ impl Bucket {
         replicas: usize,
         storage: Storage,
         timeout: Duration,
-    ) -> Result<BucketInfo, StoreError> {
+    ) -> Result<(), StoreError> {
         let config = Config {
             name: self.shared.stream.clone(),
             description: Some("Leader election (nats-elect)".into()),
@@ -164,11 +177,23 @@ impl Bucket {
         let action = format!("STREAM.CREATE.{}", self.stream());
         match self.ask_api::<Value>(&action, &config, timeout).await {
             // Somebody else was first, and with another first sequence.
-            Err(StoreError::Rejected { code, .. }) if code == NAME_IN_USE => {}
-            Err(error) => return Err(error),
-            Ok(_) => {}
+            Err(StoreError::Rejected {
+                code: NAME_IN_USE, ..
+            }) => Ok(()),
+            created => created.map(drop),
         }
-        self.inspect(timeout).await
+    }
+
+    /// Writes the first message and replaces it, both as delete markers, which nobody takes for a key.
+    async fn pass_first_sequence(&self, timeout: Duration) -> Result<(), StoreError> {
+        for _ in 0..2 {
+            let mut headers = HeaderMap::new();
+            headers.insert(OPERATION_HEADER, DELETE);
+            let request = Request::new().headers(headers);
+            let subject = format!("{}_first", self.prefix());
+            self.publish(subject, request, timeout).await?;
+        }
+        Ok(())
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -214,7 +239,3 @@ impl Bucket {
             .store(verdict as u8, Ordering::Relaxed);
     }
 }
-
-const NAME_IN_USE: u64 = 10058;
-/// What a request is told that nobody was subscribed to.
-pub(super) const NO_RESPONDERS: &str = "nobody answers for the bucket";

@@ -11,7 +11,7 @@ pub enum StoreError {
     /// No answer in time. A write may or may not have been stored: read back, or retry with the same expectation.
     ///
     /// A request that the user's permissions forbid ends like this too: the server tells of it only on the side, as an
-    /// event of the connection (see [`StoreError::from_server_text`]).
+    /// event of the connection (see [`denied_subject`]).
     #[error(
         "NATS did not answer in time; if this goes on, check the connection and that this user may publish to the bucket"
     )]
@@ -79,14 +79,6 @@ impl StoreError {
         matches!(self, Self::Timeout | Self::Unavailable(_))
     }
 
-    /// Reads the text of an asynchronous server error: a permission that is missing is told in no other way.
-    pub fn from_server_text(text: &str) -> Option<Self> {
-        let lower = text.to_ascii_lowercase();
-        lower
-            .contains("permissions violation")
-            .then(|| Self::PermissionDenied(text.to_owned()))
-    }
-
     /// Sorts an error answer of `JetStream`.
     pub(super) fn from_server(error: &jetstream::Error, bucket: &str) -> Self {
         let code = error.error_code();
@@ -131,6 +123,14 @@ impl StoreError {
             detail: format!("unreadable {what}: {why}"),
         }
     }
+}
+
+/// The subject that a user may not publish or subscribe to, in the text of an asynchronous server error: a permission
+/// that is missing is told in no other way.
+pub fn denied_subject(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("ermissions Violation for ")?;
+    let (_, rest) = rest.split_once('"')?;
+    Some(rest.split_once('"')?.0)
 }
 
 fn last_sequence(text: &str) -> Option<u64> {
@@ -212,10 +212,8 @@ mod tests {
 
     #[test]
     fn a_permission_violation_is_read_from_the_servers_text() {
-        let text = r#"Permissions Violation for Publish to "$KV.leaders.a""#;
-        let error = StoreError::from_server_text(text).unwrap();
-        assert_eq!(error.kind(), FailureKind::PermissionDenied);
-        assert!(error.to_string().contains("$KV.leaders.a"));
-        assert_eq!(StoreError::from_server_text("stale connection"), None);
+        let text = r#"nats: Permissions Violation for Publish to "$KV.leaders.a""#;
+        assert_eq!(denied_subject(text), Some("$KV.leaders.a"));
+        assert_eq!(denied_subject("nats: stale connection"), None);
     }
 }

@@ -38,6 +38,15 @@ pub struct BucketInfo {
 pub(super) struct StreamInfo {
     created: String,
     config: StreamConfig,
+    #[serde(default)]
+    state: StreamState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StreamState {
+    messages: u64,
+    first_seq: u64,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +110,15 @@ impl StreamInfo {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| unreadable(&error.to_string()))?;
         u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
+    }
+
+    /// Whether a restart of its server may empty the bucket: those before 2.10.27 and 2.11.1 drop all that is stored, while
+    /// the message stands that has the first sequence (nats-server#6753). From 2.12 on, batches tell a server that does not.
+    pub fn must_pass_first_sequence(&self) -> bool {
+        self.config.first_seq > 0
+            && self.state.first_seq == self.config.first_seq
+            && self.state.messages == 0
+            && !self.config.allow_atomic
     }
 
     pub fn assess(&self, bucket: &BucketName) -> Result<BucketInfo, StoreError> {
@@ -301,6 +319,25 @@ mod tests {
         ] {
             assert!(assess(json!({ "subjects": subjects })).is_ok());
         }
+    }
+
+    #[test]
+    fn the_first_sequence_is_passed_where_a_restart_could_empty_the_bucket() {
+        let must = |config: Value, state: Value| {
+            let json = json!({ "created": "", "config": config, "state": state });
+            let stream: StreamInfo = serde_json::from_value(json).unwrap();
+            stream.must_pass_first_sequence()
+        };
+        let (new, used) = (
+            json!({ "messages": 0, "first_seq": 9 }),
+            json!({ "messages": 1, "first_seq": 9 }),
+        );
+        assert!(must(json!({ "first_seq": 9 }), new.clone()));
+        assert!(!must(json!({ "first_seq": 9 }), used));
+        assert!(!must(json!({ "first_seq": 8 }), new.clone()));
+        assert!(!must(json!({ "first_seq": 9, "allow_atomic": true }), new));
+        let ordinary = json!({ "messages": 0, "first_seq": 0 });
+        assert!(!must(json!({}), ordinary));
     }
 
     #[test]

@@ -5,15 +5,18 @@
 //! [`StoreError`], sorted into what can be done about it in one place.
 
 mod bucket;
+mod cross_check;
 mod entry;
 mod error;
 mod info;
 mod read;
 mod request;
+#[cfg(all(test, feature = "testing", unix))]
+mod tests;
 mod watch;
 mod write;
 
 pub use bucket::{Bucket, IfMissing};
-pub use error::StoreError;
+pub use error::{StoreError, denied_subject};
 pub use info::BucketInfo;
 pub use write::FenceOn;

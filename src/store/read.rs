@@ -34,9 +34,10 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<Snapshot, StoreError> {
         let epoch = async {
-            match check_bucket {
-                true => Ok(Some(self.inspect(timeout).await?.epoch)),
-                false => Ok(None),
+            if check_bucket {
+                self.epoch(timeout).await.map(Some)
+            } else {
+                Ok(None)
             }
         };
         let (fence, role, epoch) = futures::try_join!(

@@ -8,8 +8,11 @@ use async_nats::connection::State;
 use async_nats::jetstream::response::Response;
 use serde::de::DeserializeOwned;
 
-use super::bucket::{Bucket, NO_RESPONDERS};
+use super::bucket::Bucket;
 use super::error::StoreError;
+
+/// What an error says when nobody is subscribed to what was asked.
+pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
 
 impl Bucket {
     /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.

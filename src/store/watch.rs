@@ -124,7 +124,7 @@ impl Watch {
                         return Ok(entry);
                     }
                 }
-                Some(StatusCode::IDLE_HEARTBEAT) => self.heartbeat(message).await?,
+                Some(StatusCode::IDLE_HEARTBEAT) => self.heartbeat(&message).await?,
                 Some(status) => return Err(broken(&format!("the server says {status}"))),
             }
         }
@@ -149,20 +149,18 @@ impl Watch {
         Ok(Some((role, entry)))
     }
 
-    async fn heartbeat(&self, message: Message) -> Result<(), StoreError> {
-        let header = |name: &str| message.headers.as_ref()?.get_last(name);
-        if let Some(last) = header(NATS_LAST_CONSUMER.as_ref()) {
-            if last.as_str().parse() != Ok(self.received) {
-                return Err(broken("a message is missing"));
-            }
+    async fn heartbeat(&self, message: &Message) -> Result<(), StoreError> {
+        let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
+        if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
+        {
+            return Err(broken("a message is missing"));
         }
         // The server holds messages back until the watcher says that it has come so far.
-        let flow = message.reply.as_ref().map(|subject| subject.to_string());
-        let flow = flow.or_else(|| header(STALLED).map(|subject| subject.to_string()));
+        let flow = message.reply.as_deref().or_else(|| header(STALLED));
         if let Some(subject) = flow {
             self.bucket
                 .client()
-                .publish(subject, Vec::new().into())
+                .publish(subject.to_owned(), Vec::new().into())
                 .await
                 .map_err(|error| broken(&error.to_string()))?;
         }

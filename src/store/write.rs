@@ -10,7 +10,7 @@ use async_nats::header::{
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
 
-use super::bucket::{Bucket, CrossCheck};
+use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use crate::model::name::RoleName;
@@ -18,8 +18,6 @@ use crate::model::record::{FenceRecord, Nonce, RELEASE_HEADER, Record};
 
 /// Names the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
-/// No stream gets that far.
-const IMPOSSIBLE_SEQUENCE: u64 = i64::MAX as u64;
 
 /// On which condition a fence record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,18 +101,23 @@ impl Bucket {
         record: &FenceRecord,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        let headers = match on {
-            FenceOn::FenceKeyAt(sequence) => expecting(sequence),
-            FenceOn::RoleKeyAt(sequence) => {
-                self.require_cross_check(role, sequence, timeout).await?;
-                expecting_of(&self.role_subject(role), sequence)
-            }
+        let fencing = async {
+            let headers = match on {
+                FenceOn::FenceKeyAt(sequence) => expecting(sequence),
+                FenceOn::RoleKeyAt(sequence) => {
+                    self.require_cross_check(role, sequence, timeout).await?;
+                    expecting_of(&self.role_subject(role), sequence)
+                }
+            };
+            let request = Request::new()
+                .headers(headers)
+                .payload(record.to_json().into());
+            self.publish(self.fence_subject(role), request, timeout)
+                .await
         };
-        let request = Request::new()
-            .headers(headers)
-            .payload(record.to_json().into());
-        self.publish(self.fence_subject(role), request, timeout)
+        tokio::time::timeout(timeout, fencing)
             .await
+            .map_err(|_| StoreError::Timeout)?
     }
 
     /// Claims the role over `over` and writes its fence record, both or neither. Returns the fence record's sequence; the
@@ -170,70 +173,13 @@ impl Bucket {
         }
     }
 
-    async fn publish(
+    pub(super) async fn publish(
         &self,
         subject: String,
         request: Request,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         Ok(self.ask::<Ack>(subject, request, timeout).await?.seq)
-    }
-
-    async fn require_cross_check(
-        &self,
-        role: &RoleName,
-        sequence: u64,
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
-        let verdict = match self.cross_check() {
-            CrossCheck::Unknown => {
-                let verdict = self.probe_cross_check(role, sequence, timeout).await?;
-                self.set_cross_check(verdict);
-                verdict
-            }
-            known => known,
-        };
-        match verdict {
-            CrossCheck::Supported => Ok(()),
-            CrossCheck::Unknown | CrossCheck::Unsupported => Err(StoreError::Unsupported(
-                "a condition on another key (nats-server 2.11)".into(),
-            )),
-        }
-    }
-
-    /// Asks for what must fail, a fence record on an impossible sequence of the role's key, and looks whose last sequence
-    /// the refusal tells: the role key's, or, from a server that overlooks the header, the fence key's own.
-    async fn probe_cross_check(
-        &self,
-        role: &RoleName,
-        sequence: u64,
-        timeout: Duration,
-    ) -> Result<CrossCheck, StoreError> {
-        let headers = expecting_of(&self.role_subject(role), IMPOSSIBLE_SEQUENCE);
-        let request = Request::new().headers(headers);
-        let told = match self
-            .publish(self.fence_subject(role), request, timeout)
-            .await
-        {
-            Err(StoreError::Conflict { current }) => current,
-            Err(error) => return Err(error),
-            Ok(_) => return Ok(CrossCheck::Unsupported),
-        };
-        let Some(told) = told else {
-            return Ok(CrossCheck::Unknown);
-        };
-        if told == sequence && sequence != 0 {
-            return Ok(CrossCheck::Supported);
-        }
-        let keys = self.snapshot(role, false, timeout).await?;
-        let role_at = keys.role.map_or(0, |entry| entry.revision);
-        let fence_at = keys.fence.map_or(0, |entry| entry.revision);
-        Ok(match (told == role_at, told == fence_at) {
-            (true, false) => CrossCheck::Supported,
-            (false, true) => CrossCheck::Unsupported,
-            // Both are missing, or somebody writes at this very moment: the next probe will tell.
-            _ => CrossCheck::Unknown,
-        })
     }
 }
 
@@ -243,8 +189,35 @@ fn expecting(sequence: u64) -> HeaderMap {
     headers
 }
 
-fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
-    let mut headers = expecting(sequence);
-    headers.insert(EXPECTED_SUBJECT, subject);
-    headers
+/// Expects the sequence of another subject than the message's own.
+///
+/// Servers up to 2.11.6 look for the first header's name and stop at the second's, of which it is the beginning: in the
+/// wrong order the message carries no condition for them and is stored (nats-server#7065). The map has no order of its own,
+/// but each new one another; so maps are made until one will be sent the right way round.
+pub(super) fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
+    loop {
+        let mut headers = expecting(sequence);
+        headers.insert(EXPECTED_SUBJECT, subject);
+        let first = headers.iter().next();
+        if first.is_some_and(|(name, _)| *name == NATS_EXPECTED_LAST_SUBJECT_SEQUENCE) {
+            return headers;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_condition_is_sent_before_the_subject_that_it_is_about() {
+        for sequence in 0..1000 {
+            let headers = expecting_of("$KV.b.r", sequence);
+            let names: Vec<String> = headers.iter().map(|(name, _)| name.to_string()).collect();
+            assert_eq!(
+                names,
+                ["Nats-Expected-Last-Subject-Sequence", EXPECTED_SUBJECT]
+            );
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //!   is dropped, and also when the process that started it is killed.
 //! - [`NatsCluster`] runs several of them as one `JetStream` cluster.
 //! - [`TcpProxy`] stands between a client and a server and cuts, delays or swallows what passes.
-//! - [`eventually`] awaits a condition instead of sleeping.
+//! - [`eventually()`] awaits a condition instead of sleeping.
 //!
 //! Servers and clusters have blocking methods, so they work with or without a runtime. They block for at most some
 //! seconds, mostly for milliseconds; a test on a current-thread runtime stands still meanwhile.

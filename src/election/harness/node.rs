@@ -1,0 +1,210 @@
+//! One instance: its clock, its election, its terms and handlers.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::network::{Fate, Kind};
+use crate::clock::Moment;
+use crate::election::{Candidate, Election, HandlerEnd, Input, OpId, Reply, RequestId, TermId};
+use crate::model::config::RoleSettings;
+use crate::model::event::Event;
+use crate::model::record::Nonce;
+use crate::model::status::RoleState;
+use crate::model::token::FencingToken;
+
+/// A local clock: off by so much, and by so many millionths too fast.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub offset: Duration,
+    pub ppm: i64,
+}
+
+impl Clock {
+    /// What it shows at this true time.
+    pub fn at(self, time: Duration) -> Moment {
+        let rate = i128::from(1_000_000 + self.ppm);
+        let shown = i128::try_from(time.as_nanos()).expect("a short run") * rate / 1_000_000;
+        Moment::from_nanos(u64::try_from(shown).expect("a forward clock")) + self.offset
+    }
+
+    /// The first true time at which it shows this.
+    pub fn when(self, moment: Moment) -> Duration {
+        let rate = u128::try_from(1_000_000 + self.ppm).expect("a forward clock");
+        let shown = (moment - self.offset).as_nanos();
+        let time = (u128::from(shown) * 1_000_000).div_ceil(rate);
+        Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
+
+/// How an application's handler behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler {
+    /// How long it winds down when asked to end; `None`: it does not listen.
+    pub winds_down_in: Option<Duration>,
+    /// How long an abort takes to reach it; `None`: it blocks its thread.
+    pub aborts_in: Option<Duration>,
+    /// It ends by itself.
+    pub ends: Option<(Duration, HandlerEnd)>,
+}
+
+impl Default for Handler {
+    fn default() -> Self {
+        Self {
+            winds_down_in: Some(Duration::from_millis(1)),
+            aborts_in: Some(Duration::from_micros(100)),
+            ends: None,
+        }
+    }
+}
+
+/// A term as the driver and the application share it.
+#[derive(Clone, Debug)]
+pub struct SharedTerm {
+    /// How its handler behaves.
+    pub handler: Handler,
+    pub lease: Moment,
+    pub acting: Option<Moment>,
+    pub token: FencingToken,
+    /// The deadline was set to "over", or read after it had passed.
+    pub over: bool,
+    pub acting_over: bool,
+    pub running: bool,
+    pub cancelled: bool,
+    pub aborted: bool,
+    pub overrun: bool,
+    /// Revoked while its handler ran: it may run on for the scheduling allowance.
+    pub revoked: Option<Duration>,
+}
+
+impl SharedTerm {
+    pub fn is_valid(&self, now: Moment) -> bool {
+        !self.over && now < self.lease
+    }
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Node {
+    pub settings: RoleSettings,
+    pub candidate: Candidate,
+    /// Nothing if the process is dead.
+    pub election: Option<Election>,
+    pub clock: Clock,
+    pub handler: Handler,
+    pub healthy: bool,
+    /// The client knows that it is connected.
+    pub linked: bool,
+    /// The election knows it too.
+    pub told_linked: bool,
+    /// Messages from and to it are lost, unknown to the client.
+    pub cut: bool,
+    pub watching: bool,
+    pub paused: bool,
+    pub backlog: Vec<Input>,
+    pub watched_until: Duration,
+    pub terms: BTreeMap<TermId, SharedTerm>,
+    pub in_flight: Option<OpId>,
+    pub wake: u64,
+    pub plans: Vec<(Kind, Fate)>,
+    pub nonces: HashSet<Nonce>,
+    /// Revisions of the role's key that it was shown.
+    pub seen: HashSet<u64>,
+    pub state: RoleState,
+    pub events: Vec<(Duration, Event)>,
+    pub replies: Vec<(RequestId, Reply)>,
+    pub sent: Vec<(Duration, Kind)>,
+    pub recent: VecDeque<Duration>,
+    pub reopens: u32,
+}
+
+impl Node {
+    pub fn new(id: String, settings: RoleSettings) -> Self {
+        Self {
+            candidate: Candidate {
+                instance_id: id,
+                incarnation: Uuid::nil(),
+                first_beat: 0,
+                settings: settings.clone(),
+            },
+            settings,
+            election: None,
+            clock: Clock {
+                offset: Duration::from_secs(1_000),
+                ppm: 0,
+            },
+            handler: Handler::default(),
+            healthy: true,
+            linked: false,
+            told_linked: false,
+            cut: false,
+            watching: true,
+            paused: false,
+            backlog: Vec::new(),
+            watched_until: Duration::ZERO,
+            terms: BTreeMap::new(),
+            in_flight: None,
+            wake: 0,
+            plans: Vec::new(),
+            nonces: HashSet::new(),
+            seen: HashSet::new(),
+            state: RoleState::Init,
+            events: Vec::new(),
+            replies: Vec::new(),
+            sent: Vec::new(),
+            recent: VecDeque::new(),
+            reopens: 0,
+        }
+    }
+
+    /// The process starts, as a new incarnation.
+    pub fn boot(&mut self, incarnation: Uuid, now: Duration) {
+        self.candidate.incarnation = incarnation;
+        self.election = Some(Election::new(self.candidate.clone(), self.clock.at(now)));
+        self.state = RoleState::Init;
+        self.terms.clear();
+        self.seen.clear();
+        self.in_flight = None;
+        self.paused = false;
+        self.backlog.clear();
+        self.wake += 1;
+    }
+
+    /// The process is killed: nothing in it runs any more.
+    pub fn kill(&mut self) {
+        self.election = None;
+        self.state = RoleState::Init;
+        self.terms.clear();
+        self.in_flight = None;
+        self.linked = false;
+        self.paused = false;
+        self.backlog.clear();
+        self.wake += 1;
+    }
+
+    /// The term with a lease that its application may take for valid.
+    pub fn valid_term(&self, now: Duration) -> Option<(TermId, &SharedTerm)> {
+        let moment = self.clock.at(now);
+        let (id, term) = self.terms.iter().find(|(_, term)| term.is_valid(moment))?;
+        Some((*id, term))
+    }
+
+    pub fn is_leader(&self, now: Duration) -> bool {
+        let moment = self.clock.at(now);
+        self.terms.values().any(|term| {
+            term.is_valid(moment)
+                && !term.acting_over
+                && term.acting.is_some_and(|acting| moment < acting)
+        })
+    }
+
+    pub fn runs_handler(&self) -> bool {
+        self.terms.values().any(|term| term.running)
+    }
+
+    pub fn planned(&mut self, kind: Kind) -> Option<Fate> {
+        let index = self.plans.iter().position(|(of, _)| *of == kind)?;
+        Some(self.plans.remove(index).1)
+    }
+}

@@ -1,0 +1,5 @@
+//! What the protocol promises, theme by theme.
+
+mod electing;
+mod faults;
+mod keeping;
