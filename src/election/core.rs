@@ -296,7 +296,6 @@ impl Election {
             if let Some(pending) = &mut self.pending {
                 pending.what = Doing::Void;
             }
-            self.ledger.forget();
             self.view.bucket_replaced(self.now);
         }
         self.linked(replaced);

@@ -389,6 +389,10 @@ impl Election {
             self.become_state(RoleState::Stopped);
             return;
         }
+        if !was_term {
+            // A claim that can't become a term is not tried again and again at the expense of others.
+            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        }
         let doublings = self.failures_in_a_row.saturating_sub(1).min(31);
         let cooldown = self
             .settings

@@ -289,6 +289,47 @@ fn a_regression_is_told_and_waited_out() {
     assert!(solo.find_write().is_some());
 }
 
+/// The watch saw a claim that is lost now: who made it may lead, although the key says that it is free.
+#[test]
+fn a_release_behind_what_the_watch_saw_is_waited_for() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Observed(entry(120, stranger(Some(ms(1000))))));
+    solo.wait(ms(1));
+    let op = solo.find_read().expect("the first read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(60));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(990));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+/// An unanswered claim below what was seen: the tail behind it was lost.
+#[test]
+fn a_regressed_claim_of_ours_is_not_adopted() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
+    solo.wait(ms(900));
+    assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none());
+}
+
 #[test]
 fn a_refusal_below_what_was_seen_is_a_regression_too() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);

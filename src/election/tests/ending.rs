@@ -452,6 +452,44 @@ fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
     ));
 }
 
+#[test]
+fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(189));
+    let renewal = solo.write();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.wait(ms(60));
+    let release = solo.write();
+    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+    solo.refuse(&release, 103);
+    solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { over: 103 }
+    ));
+}
+
+#[test]
+fn nothing_is_freed_after_an_overrun() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(ms(1200));
+    assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.take();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert_eq!(released(&solo), Some(false));
+}
+
 /// Review item 6: what was released is never led again.
 #[test]
 fn a_release_that_failed_restores_nothing() {

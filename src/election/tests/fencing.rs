@@ -103,8 +103,8 @@ fn our_fence_alone_makes_no_leader_when_our_claim_is_gone() {
         Some(entry(103, Content::ForeignMarker)),
         Some(fence_of(102, fence.nonce)),
     );
-    solo.wait(ms(100));
     assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none(), "it does not fence again");
 }
 
 #[test]
@@ -343,6 +343,33 @@ fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
         assert_eq!(leader, 1);
         assert_eq!(world.state(0), RoleState::Follower);
     }
+}
+
+#[test]
+fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() {
+    let mut world = World::with(
+        1,
+        ModelBucket::new().not_atomic(),
+        vec![settings(|config| config.cooldown = Some(ms(100)))],
+    );
+    for _ in 0..100 {
+        world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
+    }
+    world.run(ms(20));
+    let released = |world: &World| {
+        matches!(
+            world.bucket.role().map(|entry| &entry.content),
+            Some(Content::Release(_))
+        )
+    };
+    assert!(released(&world));
+    world.run(ms(3200));
+    let claims = world.nodes[0]
+        .sent
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::Claim)
+        .count();
+    assert_eq!(claims, 6, "after 100, 200, 400, 800, 1600 ms");
 }
 
 #[test]
