@@ -277,6 +277,7 @@ impl SupervisorState {
     fn role_left(&mut self, myself: &ActorRef<SupervisorMsg>, role: &RoleName) {
         self.routes.remove(role);
         if let Some(role) = self.roles.remove(role) {
+            role.scope.ended.cancel();
             for waiting in role.waiting {
                 let _ = waiting.send(());
             }
@@ -403,6 +404,7 @@ impl Drop for SupervisorState {
             if let Some(running) = role.scope.revoke() {
                 running.abort();
             }
+            role.scope.ended.cancel();
         }
     }
 }

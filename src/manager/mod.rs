@@ -223,9 +223,7 @@ impl RoleManager {
             .supervisor
             .send_message(message)
             .map_err(|_| Error::Stopped)?;
-        left.await.map_err(|_| Error::Stopped)?;
-        scope.ended.cancel();
-        Ok(())
+        left.await.map_err(|_| Error::Stopped)
     }
 
     /// Runs until `signal` resolves, then stops gracefully with [`StopOptions::default`].
@@ -299,14 +297,6 @@ impl Drop for RoleManager {
     fn drop(&mut self) {
         // After `stop` there is nobody left to hear this.
         let _ = self.thread.supervisor.send_message(SupervisorMsg::Abandon);
-        for scope in self
-            .roles
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-        {
-            scope.ended.cancel();
-        }
     }
 }
 

@@ -185,7 +185,7 @@ impl Instance {
 
     /// Begins to record the events of a role.
     pub fn record(&self, role: &RoleHandle) {
-        let log = EventLog::of(role);
+        let log = EventLog::of(&self.id, role);
         let mut logs = self.logs.lock().expect("no panic");
         logs.insert(role.name().to_owned(), log);
     }
@@ -233,12 +233,13 @@ impl Instance {
 pub struct EventLog(Arc<Recording>);
 
 struct Recording {
+    name: String,
     events: Arc<Mutex<Vec<(Stamp, Event)>>>,
     reader: JoinHandle<()>,
 }
 
 impl EventLog {
-    fn of(role: &RoleHandle) -> Self {
+    fn of(id: &str, role: &RoleHandle) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let (mut stream, pages) = (role.events(), Arc::clone(&events));
         let reader = tokio::spawn(async move {
@@ -246,7 +247,11 @@ impl EventLog {
                 pages.lock().expect("no panic").push((Stamp::now(), event));
             }
         });
-        Self(Arc::new(Recording { events, reader }))
+        Self(Arc::new(Recording {
+            name: format!("{id}/{}", role.name()),
+            events,
+            reader,
+        }))
     }
 
     pub fn all(&self) -> Vec<(Stamp, Event)> {
@@ -285,6 +290,12 @@ impl Drop for Recording {
     fn drop(&mut self) {
         self.reader.abort();
         if std::thread::panicking() {
+            let beats = |event: &Event| matches!(event, Event::HeartbeatEnded { .. });
+            for (at, event) in self.events.lock().expect("no panic").iter() {
+                if !beats(event) {
+                    eprintln!("{:>20} {} {event:?}", at.as_nanos(), self.name);
+                }
+            }
             return;
         }
         let mut last = None;
