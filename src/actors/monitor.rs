@@ -250,9 +250,13 @@ impl MonitorState {
         {
             self.tell(Standing::Up, Link::Up { bucket, info });
         }
-        // A look from before the reconnect says nothing about what is there now.
-        self.looking = false;
-        self.looked_at = None;
+        if flapped {
+            // A look from before the reconnect says nothing about what is there now.
+            self.looking = false;
+            self.looked_at = None;
+        } else if self.retrying {
+            return;
+        }
         self.look_at_bucket(myself);
     }
 

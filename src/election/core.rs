@@ -227,7 +227,7 @@ impl Election {
                     }
                 }
             }
-            Input::WriteEnded { op, outcome } => self.write_ended(op, outcome),
+            Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
             Input::HandlerEnding { term, end } => self.handler_ending(term, end),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),

@@ -15,6 +15,10 @@ use crate::model::token::FencingToken;
 
 /// A term that ends, once and irrevocably.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and most come in any order"
+)]
 pub(super) struct Drain {
     pub keeper: Keeper,
     /// The lease is kept up while the handler winds down.

@@ -5,7 +5,13 @@
 #![cfg(unix)]
 
 mod bucket;
+mod cluster;
+mod configuration;
 mod crash;
 mod election;
+mod handlers;
+mod hostile;
+mod lifecycle;
 mod network;
+mod proofs;
 mod support;

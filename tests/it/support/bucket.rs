@@ -6,7 +6,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, kv};
-use async_nats::{Client, ConnectOptions, HeaderMap};
+use async_nats::{ConnectOptions, HeaderMap};
 use futures::StreamExt;
 use nats_elect::testing::eventually;
 use serde_json::Value;
@@ -17,7 +17,6 @@ use super::{BUCKET, ROLE, SOON};
 
 /// A client of the bucket `leaders` that takes no part in elections.
 pub struct Stranger {
-    pub client: Client,
     pub jetstream: jetstream::Context,
 }
 
@@ -32,8 +31,7 @@ impl Stranger {
             .await
             .expect("connect");
         Self {
-            jetstream: jetstream::new(client.clone()),
-            client,
+            jetstream: jetstream::new(client),
         }
     }
 
