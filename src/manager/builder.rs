@@ -138,15 +138,14 @@ impl RoleManagerBuilder {
             None => InstanceId::new(&default_instance_id())?,
         };
         let incarnation = Uuid::from_u128(rand::random());
-        let connection = match client {
-            Some(client) => Connection::Given(client),
-            None => {
-                let servers = servers(&config)?;
-                let options = with_credentials(options.unwrap_or_default(), &servers);
-                Connection::Own {
-                    options: tuned(options, instance_id.as_str()),
-                    servers,
-                }
+        let connection = if let Some(client) = client {
+            Connection::Given(client)
+        } else {
+            let servers = servers(&config)?;
+            let options = with_credentials(options.unwrap_or_default(), &servers);
+            Connection::Own {
+                options: tuned(options, instance_id.as_str()),
+                servers,
             }
         };
         let routes = Routes::default();
