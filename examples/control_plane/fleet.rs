@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use async_nats::ConnectOptions;
 use nats_elect::testing::{NatsServer, TcpProxy};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -251,7 +252,15 @@ impl Fleet {
         let Some(url) = nats_url().filter(|_| self.server.is_none()) else {
             return;
         };
-        if let Ok(client) = async_nats::connect(url).await {
+        let login = self.settings.credentials.trim_end_matches('@');
+        let options = match login.split_once(':') {
+            Some((user, password)) => {
+                ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+            }
+            None if login.is_empty() => ConnectOptions::new(),
+            None => ConnectOptions::with_token(login.to_owned()),
+        };
+        if let Ok(client) = options.connect(url).await {
             let context = async_nats::jetstream::new(client);
             let _ = context.delete_key_value(&self.settings.bucket).await;
         }
