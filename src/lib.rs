@@ -40,6 +40,8 @@
 
 mod actors;
 mod clock;
+// Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
+#[allow(missing_docs)]
 mod election;
 mod manager;
 mod metrics;
@@ -62,6 +64,15 @@ pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, Rol
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken};
 pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
+
+/// What only this crate's own benches and simulations need: no part of its interface.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::clock::{Moment, now};
+    pub use crate::election::*;
+    pub use crate::model::record::*;
+}
 
 /// The README's examples are compiled with the tests.
 #[cfg(doctest)]

@@ -267,6 +267,7 @@ impl Election {
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
+        self.retry.hurry();
         self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
     }
 

@@ -10,7 +10,7 @@ use crate::model::event::EndCause;
 use crate::model::record::{Content, Nonce, SeenRecord};
 
 impl Election {
-    pub(super) fn write_ended(&mut self, op: OpId, outcome: WriteOutcome) {
+    pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
         let Some(what) = self.finish(op) else { return };
         let Doing::Write {
             purpose,
@@ -21,7 +21,7 @@ impl Election {
         else {
             return;
         };
-        match &outcome {
+        match outcome {
             WriteOutcome::Acked { revision } => {
                 let claimed = if batch { revision - 1 } else { *revision };
                 self.ledger.settle(beat, claimed);
@@ -41,10 +41,10 @@ impl Election {
             WriteOutcome::Failed(_) => {}
         }
         match purpose {
-            Purpose::Claim => self.claim_ended(what, &outcome),
-            Purpose::Fence => self.fence_ended(what, &outcome),
-            Purpose::Renew => self.renewal_ended(what, &outcome),
-            Purpose::Release => self.release_ended(&outcome),
+            Purpose::Claim => self.claim_ended(what, outcome),
+            Purpose::Fence => self.fence_ended(what, outcome),
+            Purpose::Renew => self.renewal_ended(what, outcome),
+            Purpose::Release => self.release_ended(outcome),
         }
     }
 

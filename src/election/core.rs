@@ -227,7 +227,7 @@ impl Election {
                     }
                 }
             }
-            Input::WriteEnded { op, outcome } => self.write_ended(op, outcome),
+            Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
             Input::HandlerEnding { term, end } => self.handler_ending(term, end),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
@@ -296,7 +296,6 @@ impl Election {
             if let Some(pending) = &mut self.pending {
                 pending.what = Doing::Void;
             }
-            self.ledger.forget();
             self.view.bucket_replaced(self.now);
         }
         self.linked(replaced);

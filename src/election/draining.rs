@@ -15,6 +15,10 @@ use crate::model::token::FencingToken;
 
 /// A term that ends, once and irrevocably.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and most come in any order"
+)]
 pub(super) struct Drain {
     pub keeper: Keeper,
     /// The lease is kept up while the handler winds down.
@@ -384,6 +388,10 @@ impl Election {
             self.phase = Phase::Stopped;
             self.become_state(RoleState::Stopped);
             return;
+        }
+        if !was_term {
+            // A claim that can't become a term is not tried again and again at the expense of others.
+            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         }
         let doublings = self.failures_in_a_row.saturating_sub(1).min(31);
         let cooldown = self

@@ -219,7 +219,7 @@ impl Election {
             Verdict::Gone(cause, marker) if doubt == Doubt::Refused => self.lost(cause, marker),
             // Twice refused although the key seems ours: the read is stale.
             Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
-                self.lost(EndCause::Superseded, None)
+                self.lost(EndCause::Superseded, None);
             }
             // A read is no proof that it's gone: the next compare-and-set decides.
             Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,

@@ -116,7 +116,7 @@ impl Election {
         let now = self.now;
         match &mut self.phase {
             Phase::Leading(_) | Phase::Draining(_) if replaced => {
-                self.lost(EndCause::BucketLost, None)
+                self.lost(EndCause::BucketLost, None);
             }
             Phase::Acquiring(_) if replaced => self.abandon_claim(),
             Phase::Leading(tenure) => tenure.keeper.renew_at = now,
@@ -128,7 +128,7 @@ impl Election {
     pub(super) fn bucket_unusable(&mut self, failure: &Failure) {
         match failure.kind {
             FailureKind::BucketMissing | FailureKind::BucketUnfit => {
-                self.lost(EndCause::BucketLost, None)
+                self.lost(EndCause::BucketLost, None);
             }
             _ if failure.is_transient() => self.suspend(),
             _ if matches!(self.phase, Phase::Leading(_)) => self.wind_down(EndCause::BucketLost),

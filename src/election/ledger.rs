@@ -99,11 +99,6 @@ impl Ledger {
         self.attempts.retain(|a| a.beat != beat);
     }
 
-    /// Forgets every attempt: they were made in another bucket. What turns up of them is a stranger's.
-    pub fn forget(&mut self) {
-        self.attempts.clear();
-    }
-
     /// The beat of the next attempt: those from here on are sent after now.
     pub const fn next_beat(&self) -> u64 {
         self.next_beat

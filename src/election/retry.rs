@@ -104,9 +104,10 @@ mod tests {
     use super::*;
 
     fn steady() -> RetryConfig {
-        let mut config = RetryConfig::default();
-        config.jitter = 0.0;
-        config
+        RetryConfig {
+            jitter: 0.0,
+            ..RetryConfig::default()
+        }
     }
 
     #[test]

@@ -240,9 +240,8 @@ impl View {
             }
             Some(Content::Record(record)) => self.lease_of(record.ttl),
             Some(Content::Opaque) => self.lease_of(None),
-            Some(Content::ForeignMarker) => self.longest_lease,
             None if self.fence.is_none() && self.sight.is_none() => Duration::ZERO,
-            None => self.longest_lease,
+            Some(Content::ForeignMarker) | None => self.longest_lease,
         };
         // A stranger's write over a living record ends no lease: who held it may not know yet.
         let held_until = self

@@ -138,12 +138,15 @@ impl RoleManagerBuilder {
             None => InstanceId::new(&default_instance_id())?,
         };
         let incarnation = Uuid::from_u128(rand::random());
-        let connection = match client {
-            Some(client) => Connection::Given(client),
-            None => Connection::Own {
-                servers: servers(&config)?,
-                options: tuned(options.unwrap_or_default(), instance_id.as_str()),
-            },
+        let connection = if let Some(client) = client {
+            Connection::Given(client)
+        } else {
+            let servers = servers(&config)?;
+            let options = with_credentials(options.unwrap_or_default(), &servers);
+            Connection::Own {
+                options: tuned(options, instance_id.as_str()),
+                servers,
+            }
         };
         let routes = Routes::default();
         let fleet = Fleet {
@@ -210,6 +213,39 @@ fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
     config.servers.iter().map(parse).collect()
 }
 
+/// async-nats does not look at what an address says of who connects.
+fn with_credentials(options: ConnectOptions, servers: &[ServerAddr]) -> ConnectOptions {
+    let named = |server: &ServerAddr| {
+        let password = server.password().map(percent_decoded);
+        Some((percent_decoded(server.username()?), password))
+    };
+    match servers.iter().find_map(named) {
+        None => options,
+        Some((user, Some(password))) => options.user_and_password(user, password),
+        Some((token, None)) => options.token(token),
+    }
+}
+
+/// What stands in an address for characters that have a meaning there. What is no valid escape stays as it is.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let escaped = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() {
+            &after[2..]
+        } else {
+            after
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Host name, process id and a short random part.
 fn default_instance_id() -> String {
     let short: u16 = rand::random();
@@ -233,4 +269,22 @@ fn host_name() -> String {
 #[cfg(not(unix))]
 fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_an_address_are_unescaped() {
+        for (written, meant) in [
+            ("secret", "secret"),
+            ("p%40ss%3aword", "p@ss:word"),
+            ("100%", "100%"),
+            ("%zz%+1%4", "%zz%+1%4"),
+            ("gr%C3%BCn", "grün"),
+        ] {
+            assert_eq!(percent_decoded(written), meant, "{written}");
+        }
+    }
 }

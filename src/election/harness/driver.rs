@@ -170,7 +170,6 @@ impl World {
                 handler,
                 lease: start.lease,
                 acting: Some(start.lease),
-                token: start.fencing_token,
                 over: false,
                 acting_over: false,
                 running: true,
@@ -226,7 +225,6 @@ impl World {
             Fate::Lost => (None, false, back),
             Fate::AckLost => (Some(there), false, back),
             Fate::Ghost(after) => (Some(timeout + after), false, back),
-            Fate::SlowAck(after) => (Some(there), true, after),
             Fate::Denied => {
                 let failure = Failure {
                     kind: FailureKind::PermissionDenied,

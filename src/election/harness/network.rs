@@ -16,8 +16,6 @@ pub enum Fate {
     AckLost,
     /// It arrives long after everybody gave it up, and takes effect then if its expectation holds.
     Ghost(Duration),
-    /// Its answer takes so long.
-    SlowAck(Duration),
     /// The server refuses it for want of permission.
     Denied,
 }

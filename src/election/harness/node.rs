@@ -12,7 +12,6 @@ use crate::model::config::RoleSettings;
 use crate::model::event::Event;
 use crate::model::record::Nonce;
 use crate::model::status::RoleState;
-use crate::model::token::FencingToken;
 
 /// A local clock: off by so much, and by so many millionths too fast.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +60,12 @@ impl Default for Handler {
 
 /// A term as the driver and the application share it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
 pub struct SharedTerm {
     /// How its handler behaves.
     pub handler: Handler,
     pub lease: Moment,
     pub acting: Option<Moment>,
-    pub token: FencingToken,
     /// The deadline was set to "over", or read after it had passed.
     pub over: bool,
     pub acting_over: bool,
@@ -86,6 +85,7 @@ impl SharedTerm {
 
 /// One process.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
 pub struct Node {
     pub settings: RoleSettings,
     pub candidate: Candidate,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::bucket::ModelBucket;
 use super::chance::Chance;
 use super::network::Weather;
-pub use super::node::Node;
+use super::node::Node;
 use crate::election::{
     Failure, HandlerEnd, Input, Link, OpId, Snapshot, TermId, Write, WriteOutcome,
 };

@@ -1,0 +1,521 @@
+//! Buckets that are recreated, unfit, or lose what they confirmed.
+
+use std::time::Duration;
+
+use crate::election::harness::{
+    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, Solo, World, entry, failure, fence_of, ms, own,
+    settings, stranger,
+};
+use crate::election::{Bucket, Effect, Failure, Input, Link, Snapshot, WriteOutcome};
+use crate::model::event::{EndCause, Event, FailureKind};
+use crate::model::record::Content;
+use crate::model::status::{ConnectionStatus, RoleState};
+
+const NEXT: Bucket = Bucket {
+    epoch: BUCKET.epoch + 1,
+    ..BUCKET
+};
+
+fn ends(solo: &Solo, with: EndCause) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+}
+
+fn regressed(solo: &Solo) -> bool {
+    solo.told(|event| {
+        matches!(
+            event,
+            Event::Failure {
+                kind: FailureKind::Regression,
+                ..
+            }
+        )
+    })
+}
+
+#[test]
+fn a_leader_of_a_recreated_bucket_demotes_at_once() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+}
+
+#[test]
+fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 700);
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: None,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+        }),
+    });
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
+}
+
+/// Who led by the old bucket may not know yet that it is gone.
+#[test]
+fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
+    for content in [None, Some(Content::Release(None))] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+        solo.feed(Input::Link(Link::Up(NEXT)));
+        let role = content.map(|content| entry(200, content));
+        let shown = Snapshot {
+            role,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+        };
+        let until = solo.now + ms(1990);
+        while solo.now < until {
+            for effect in solo.take() {
+                match effect {
+                    Effect::Write(write) => panic!("too early: {write:?}"),
+                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(shown.clone()),
+                    }),
+                    _ => {}
+                }
+            }
+            solo.wait(ms(1));
+        }
+        let mut claimed = false;
+        for _ in 0..20 {
+            for effect in solo.take() {
+                match effect {
+                    Effect::Write(_) => claimed = true,
+                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(shown.clone()),
+                    }),
+                    _ => {}
+                }
+            }
+            solo.wait(ms(1));
+        }
+        assert!(claimed);
+    }
+}
+
+#[test]
+fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    assert!(
+        !solo.has(|effect| matches!(effect, Effect::Read { .. })),
+        "one operation at a time"
+    );
+    solo.ack(&claim, 102);
+    assert!(solo.started().is_none());
+    let op = solo.find_read().expect("a read of the new bucket");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: Some(entry(101, own(&claim, ms(1000)))),
+            fence: Some(fence_of(102, claim.nonce)),
+            epoch: Some(NEXT.epoch),
+        }),
+    });
+    solo.wait(ms(900));
+    assert!(solo.started().is_none() && solo.find_write().is_none());
+}
+
+/// The watch may show entries of a bucket that the instance does not know of yet.
+#[test]
+fn a_sequence_that_jumps_is_looked_into_before_a_term() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+    solo.wait(ms(10));
+    solo.feed(Input::Observed(entry(90_000_000, Content::Release(None))));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 90_000_002);
+    assert!(solo.started().is_none());
+    let op = solo.find_read().expect("a look at the bucket");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: Some(entry(90_000_001, own(&claim, ms(1000)))),
+            fence: Some(fence_of(90_000_002, claim.nonce)),
+            epoch: Some(NEXT.epoch),
+        }),
+    });
+    assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
+    assert!(solo.started().is_none());
+}
+
+#[test]
+fn a_recreated_bucket_finds_a_leader_again_without_anybody_being_told() {
+    for unique in [true, false] {
+        for seed in 0..10 {
+            let bucket = if unique {
+                ModelBucket::new()
+            } else {
+                ModelBucket::new().plain()
+            };
+            let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
+            world.await_leader(ms(50));
+            world.run(ms(500));
+            world.recreate();
+            world.run(ms(4000));
+            assert!(world.leader().is_some(), "seed {seed}");
+        }
+    }
+}
+
+/// Review item 1: in the old bucket A is at 1 and 2; in the new one C is, too.
+#[test]
+fn a_stale_heartbeat_meets_no_reused_sequence_in_buckets_of_our_making() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 2, &settings(|_| {}));
+        let leader = world.await_leader(ms(50));
+        world.run(ms(500));
+        world.nodes[leader]
+            .plans
+            .push((Kind::Renew, Fate::Ghost(ms(300))));
+        world.run(ms(190));
+        world.recreate();
+        world.run(ms(4000));
+        assert!(world.leader().is_some());
+    }
+}
+
+#[test]
+fn a_fresh_instance_in_a_recreated_bucket_is_the_named_exception_and_does_not_last() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new();
+        let mut world = World::unstarted(seed, bucket, vec![settings(|_| {}); 2]);
+        world.boot(0);
+        world.await_leader(ms(50));
+        world.run(ms(300));
+        world.allowed.two_leaders = true;
+        world.recreate();
+        world.boot(1);
+        // The next heartbeat tells the old leader.
+        world.run(ms(230));
+        world.allowed.two_leaders = false;
+        world.run(ms(3000));
+        assert!(world.leader().is_some());
+    }
+}
+
+#[test]
+fn a_max_age_below_the_ttl_is_unfit() {
+    let mut solo = Solo::new(
+        settings(|_| {}),
+        Bucket {
+            max_age: Some(ms(999)),
+            ..BUCKET
+        },
+    );
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::Failure {
+            kind: FailureKind::BucketUnfit,
+            ..
+        }
+    )));
+    solo.wait(ms(5000));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    solo.feed(Input::Link(Link::Up(Bucket {
+        max_age: Some(ms(1000)),
+        ..BUCKET
+    })));
+    assert!(solo.find_read().is_some(), "equality is fine");
+}
+
+#[test]
+fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(Input::Link(Link::Up(Bucket {
+        max_age: Some(ms(500)),
+        ..BUCKET
+    })));
+    assert!(ends(&solo, EndCause::BucketLost));
+}
+
+#[test]
+fn a_deleted_bucket_ends_the_term_and_is_found_again() {
+    let mut world = World::new(3, 2, &settings(|_| {}));
+    let leader = world.await_leader(ms(50));
+    world.run(ms(500));
+    world.bucket.exists = false;
+    world.run(ms(400));
+    assert!(world.leader().is_none());
+    assert!(world.nodes[leader].reopens > 0);
+    assert_eq!(
+        world.nodes[leader]
+            .events
+            .iter()
+            .filter(|(_, event)| matches!(
+                event,
+                Event::TermEnding {
+                    cause: EndCause::BucketLost,
+                    ..
+                }
+            ))
+            .count(),
+        1
+    );
+    world.recreate();
+    world.connect(0);
+    world.connect(1);
+    world.await_leader(ms(1500));
+}
+
+#[test]
+fn a_regression_is_told_and_waited_out() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(Some(entry(95, Content::Release(None))), Some(OLD_FENCE));
+    assert!(regressed(&solo));
+    solo.feed(Input::Observed(entry(96, Content::Release(None))));
+    solo.wait(ms(990));
+    assert!(solo.find_write().is_none(), "even a release is waited for");
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+/// The watch saw a claim that is lost now: who made it may lead, although the key says that it is free.
+#[test]
+fn a_release_behind_what_the_watch_saw_is_waited_for() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Observed(entry(120, stranger(Some(ms(1000))))));
+    solo.wait(ms(1));
+    let op = solo.find_read().expect("the first read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(60));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(990));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+/// An unanswered claim below what was seen: the tail behind it was lost.
+#[test]
+fn a_regressed_claim_of_ours_is_not_adopted() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
+    solo.wait(ms(900));
+    assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn a_refusal_below_what_was_seen_is_a_regression_too() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.refuse(&claim, 98);
+    assert!(regressed(&solo));
+}
+
+#[test]
+fn a_missing_key_is_no_regression() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(None, Some(OLD_FENCE));
+    assert!(!regressed(&solo));
+}
+
+#[test]
+fn a_watch_alone_never_tells_of_a_regression() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Observed(entry(120, stranger(None))));
+    solo.wait(ms(1));
+    solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
+    solo.feed(Input::Observed(entry(90, stranger(None))));
+    assert!(!regressed(&solo));
+}
+
+#[test]
+fn a_leader_that_finds_its_own_older_record_demotes() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(60_000));
+    }));
+    solo.wait(ms(199));
+    let first = solo.write();
+    solo.ack(&first, 103);
+    solo.wait(ms(200));
+    let second = solo.write();
+    solo.ack(&second, 104);
+    solo.wait(ms(200));
+    let third = solo.write();
+    solo.refuse(&third, 103);
+    assert!(regressed(&solo));
+    solo.read(Some(entry(103, own(&first, ms(1000)))), None);
+    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}
+
+/// A watch showed what was lost afterwards: its sequence must not hide what stands there now.
+#[test]
+fn a_lost_tail_that_only_the_watch_saw_does_not_leave_the_role_without_a_leader() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, 3, &settings(|_| {}));
+        let leader = world.await_leader(ms(50));
+        world.run(ms(700));
+        world.crash(leader);
+        world.allowed.two_leaders = true;
+        world.allowed.token_order = true;
+        world.bucket.lose_tail(2);
+        world.await_leader(ms(3500));
+    }
+}
+
+#[test]
+fn a_leader_whose_last_writes_were_lost_goes_by_its_next_heartbeat() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, 3, &settings(|_| {}));
+        let leader = world.await_leader(ms(50));
+        world.run(ms(700));
+        world.allowed.two_leaders = true;
+        world.allowed.token_order = true;
+        world.bucket.lose_tail(2);
+        world.run(ms(230));
+        assert!(!world.nodes[leader].is_leader(world.now));
+        world.await_leader(ms(3000));
+    }
+}
+
+fn refused_by(solo: &mut Solo, kind: FailureKind) -> Duration {
+    solo.wait(ms(3));
+    let claim = solo.write();
+    let start = solo.now;
+    solo.end(&claim, WriteOutcome::Failed(failure(kind)));
+    solo.take();
+    for _ in 0..100_000 {
+        solo.wait(ms(1));
+        if solo.find_read().is_some() {
+            return solo.now.since(start);
+        }
+    }
+    panic!("never tried again");
+}
+
+#[test]
+fn a_missing_permission_is_told_and_tried_again_slowly() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    let pause = refused_by(&mut solo, FailureKind::PermissionDenied);
+    assert!(pause >= ms(4000), "{pause:?}");
+}
+
+#[test]
+fn a_timeout_is_tried_again_soon() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    let pause = refused_by(&mut solo, FailureKind::Timeout);
+    assert!(pause <= ms(60), "{pause:?}");
+}
+
+#[test]
+fn the_breaker_opens_after_so_many_failures_never_gives_up_and_closes() {
+    let mut solo = Solo::new(settings(|config| config.retry.max_attempts = 4), BUCKET);
+    let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
+    let mut times = Vec::new();
+    for attempt in 1..=8 {
+        while !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+            solo.wait(ms(1));
+        }
+        times.push(solo.now);
+        let op = solo.find_read().expect("a read");
+        solo.feed(Input::ReadEnded {
+            op,
+            outcome: Err(failure(FailureKind::Timeout)),
+        });
+        assert_eq!(opened(&solo), attempt == 4, "{attempt}");
+    }
+    let last = times[7].since(times[6]);
+    assert!(last >= ms(4500) && last <= ms(5501), "{last:?}");
+    solo.wait(ms(5501));
+    solo.read(Some(entry(100, Content::Opaque)), None);
+    assert!(solo.told(|event| *event == Event::CircuitClosed));
+}
+
+#[test]
+fn a_heartbeat_that_is_refused_for_good_ends_the_term_in_good_order() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.end(
+        &renewal,
+        WriteOutcome::Failed(failure(FailureKind::PermissionDenied)),
+    );
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(
+        !solo.has(|effect| matches!(effect, Effect::Revoke { .. })),
+        "there is a lease to finish under"
+    );
+}
+
+#[test]
+fn a_follower_tells_when_its_connection_is_lost() {
+    let mut solo = Solo::new(
+        settings(|config| config.disconnect_grace_period = Some(ms(600))),
+        BUCKET,
+    );
+    solo.read(Some(entry(100, stranger(Some(ms(60_000))))), None);
+    solo.feed(Input::Link(Link::Down));
+    let told = |solo: &Solo, status| {
+        solo.told(|event| matches!(event, Event::ConnectionChanged(now) if *now == status))
+    };
+    assert!(told(&solo, ConnectionStatus::Suspended));
+    solo.wait(ms(599));
+    assert!(!told(&solo, ConnectionStatus::Lost));
+    solo.wait(ms(1));
+    assert!(told(&solo, ConnectionStatus::Lost));
+}
+
+#[test]
+fn an_unusable_link_tells_its_reason() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let reason = Failure {
+        kind: FailureKind::BucketMissing,
+        detail: "gone".to_owned(),
+    };
+    solo.feed(Input::Link(Link::Unusable(reason)));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::Failure {
+            kind: FailureKind::BucketMissing,
+            ..
+        }
+    )));
+    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert!(matches!(
+        solo.election.status().connection,
+        ConnectionStatus::Suspended
+    ));
+}

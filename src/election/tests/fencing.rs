@@ -1,0 +1,410 @@
+//! The fence record and the order of terms.
+
+use uuid::Uuid;
+
+use crate::election::harness::{
+    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, Solo, World, entry, fence_of, ms, own, settings,
+};
+use crate::election::{
+    Bucket, Effect, FenceCondition, Input, Link, Write, WriteKind, WriteOutcome,
+};
+use crate::model::record::{Content, Nonce};
+use crate::model::status::RoleState;
+
+const TTL: std::time::Duration = ms(1000);
+
+const NO_BATCH: Bucket = Bucket {
+    atomic: false,
+    ..BUCKET
+};
+
+/// A claim over a release at 100 is on its way.
+fn claiming(bucket: Bucket) -> (Solo, Write) {
+    let mut solo = Solo::new(settings(|_| {}), bucket);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    (solo, claim)
+}
+
+/// The claim stands at 101, its fence is being written.
+fn fencing() -> (Solo, Write, Write) {
+    let (mut solo, claim) = claiming(NO_BATCH);
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    (solo, claim, fence)
+}
+
+fn condition(write: &Write) -> FenceCondition {
+    match &write.kind {
+        WriteKind::Fence { condition, .. } => *condition,
+        other => panic!("no fence: {other:?}"),
+    }
+}
+
+fn promoted_at(solo: &Solo) -> Option<u64> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
+        _ => None,
+    })
+}
+
+#[test]
+fn one_confirmed_write_makes_no_leader_two_do() {
+    let (mut solo, _, fence) = fencing();
+    assert!(solo.started().is_none());
+    assert_eq!(condition(&fence), FenceCondition::RoleKeyAt(101));
+    solo.ack(&fence, 102);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn a_batch_is_both() {
+    let (mut solo, claim) = claiming(BUCKET);
+    solo.ack(&claim, 102);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn where_keys_expire_by_age_claim_and_fence_are_two_writes() {
+    let (_, claim) = claiming(Bucket {
+        max_age: Some(ms(5000)),
+        ..BUCKET
+    });
+    assert!(matches!(claim.kind, WriteKind::Claim { .. }));
+}
+
+#[test]
+fn a_server_that_knows_no_batches_gets_two_writes() {
+    let (mut solo, claim) = claiming(BUCKET);
+    solo.end(&claim, WriteOutcome::Unsupported);
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 100, .. }));
+}
+
+#[test]
+fn a_refused_fence_ends_the_acquisition() {
+    let (mut solo, _, fence) = fencing();
+    solo.refuse(&fence, 104);
+    solo.read(Some(entry(104, Content::ForeignMarker)), Some(OLD_FENCE));
+    solo.wait(ms(500));
+    assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none(), "it does not fence again");
+}
+
+/// The fence landed, but since then another stands in the role's key.
+#[test]
+fn our_fence_alone_makes_no_leader_when_our_claim_is_gone() {
+    let (mut solo, _, fence) = fencing();
+    solo.wait(ms(80));
+    solo.time_out(&fence);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(103, Content::ForeignMarker)),
+        Some(fence_of(102, fence.nonce)),
+    );
+    assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none(), "it does not fence again");
+}
+
+#[test]
+fn a_lost_fence_ack_is_read_back() {
+    let (mut solo, claim, fence) = fencing();
+    solo.wait(ms(80));
+    solo.time_out(&fence);
+    assert!(solo.started().is_none(), "a timeout is no fence");
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(101, own(&claim, TTL))),
+        Some(fence_of(102, fence.nonce)),
+    );
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn a_lost_fence_is_written_again_under_a_new_nonce() {
+    let (mut solo, claim, fence) = fencing();
+    solo.wait(ms(80));
+    solo.time_out(&fence);
+    solo.wait(ms(60));
+    solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
+    let again = solo.write();
+    assert_eq!(condition(&again), FenceCondition::RoleKeyAt(101));
+    assert_ne!(again.nonce, fence.nonce);
+}
+
+/// The nonce of an earlier term of this incarnation.
+#[test]
+fn a_fence_of_our_last_term_promotes_no_new_one() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    let old = Nonce {
+        incarnation: crate::election::harness::OWN,
+        beat: 0,
+    };
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: crate::election::HandlerEnd::Returned,
+    });
+    let release = solo.write();
+    solo.ack(&release, 103);
+    solo.feed(Input::Link(Link::Up(NO_BATCH)));
+    solo.wait(ms(401));
+    solo.read(
+        Some(entry(103, Content::Release(Some(release.nonce)))),
+        Some(fence_of(102, old)),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 104);
+    let fence = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&fence);
+    solo.wait(ms(60));
+    solo.read(Some(entry(104, own(&claim, TTL))), Some(fence_of(102, old)));
+    assert!(solo.started().is_none());
+    assert_eq!(
+        condition(&solo.write()),
+        FenceCondition::RoleKeyAt(104),
+        "it writes its own"
+    );
+}
+
+#[test]
+fn a_fence_below_a_sequence_that_was_seen_is_written_again() {
+    let mut solo = Solo::new(settings(|_| {}), NO_BATCH);
+    let foreign = Nonce {
+        incarnation: Uuid::from_u128(2),
+        beat: 1,
+    };
+    solo.read(
+        Some(entry(100, Content::Release(None))),
+        Some(fence_of(150, foreign)),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    for revision in 102..=150 {
+        let fence = solo.write();
+        solo.ack(&fence, revision);
+        assert!(solo.started().is_none());
+    }
+    let fence = solo.write();
+    solo.ack(&fence, 151);
+    assert_eq!(promoted_at(&solo), Some(151));
+}
+
+#[test]
+fn an_old_server_fences_by_the_fence_keys_own_sequence_and_proves_the_claim_after() {
+    let (mut solo, _, fence) = fencing();
+    solo.end(&fence, WriteOutcome::Unsupported);
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence), TTL))),
+        Some(OLD_FENCE),
+    );
+    let fence = solo.write();
+    assert_eq!(condition(&fence), FenceCondition::FenceKeyAt(99));
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_none(), "the claim may be gone");
+    let proof = solo.write();
+    assert!(matches!(proof.kind, WriteKind::Renew { over: 101, .. }));
+    solo.ack(&proof, 103);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+/// The claim before this fence write: the beat before.
+fn fence_claim(fence: &Write) -> Write {
+    let mut claim = fence.clone();
+    claim.nonce.beat -= 1;
+    claim
+}
+
+#[test]
+fn on_an_old_server_a_lost_proof_ends_the_acquisition() {
+    let (mut solo, _, fence) = fencing();
+    solo.end(&fence, WriteOutcome::Unsupported);
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence), TTL))),
+        Some(OLD_FENCE),
+    );
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    let proof = solo.write();
+    solo.refuse(&proof, 110);
+    solo.read(
+        Some(entry(110, Content::Opaque)),
+        Some(fence_of(102, fence.nonce)),
+    );
+    solo.wait(ms(900));
+    assert!(solo.started().is_none());
+}
+
+#[test]
+fn a_proof_after_the_old_deadline_proves_nothing() {
+    let (mut solo, _, fence) = fencing();
+    solo.end(&fence, WriteOutcome::Unsupported);
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence), TTL))),
+        Some(OLD_FENCE),
+    );
+    let fence = solo.write();
+    solo.wait(ms(700));
+    solo.ack(&fence, 102);
+    let proof = solo.write();
+    solo.sleep(ms(400));
+    solo.ack(&proof, 103);
+    assert!(solo.started().is_none());
+}
+
+/// While a fence that looked at its own key alone is on its way, the connection flaps.
+#[test]
+fn a_reconnect_does_not_spare_an_old_servers_proof() {
+    let (mut solo, _, fence) = fencing();
+    solo.end(&fence, WriteOutcome::Unsupported);
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence), TTL))),
+        Some(OLD_FENCE),
+    );
+    let fence = solo.write();
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(Input::Link(Link::Up(NO_BATCH)));
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_none());
+    assert!(matches!(solo.write().kind, WriteKind::Renew { .. }));
+}
+
+#[test]
+fn a_refused_fence_on_an_old_server_is_tried_over_what_a_read_shows() {
+    let (mut solo, _, fence) = fencing();
+    solo.end(&fence, WriteOutcome::Unsupported);
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence), TTL))),
+        Some(OLD_FENCE),
+    );
+    let fence = solo.write();
+    solo.refuse(&fence, 140);
+    let foreign = Nonce {
+        incarnation: Uuid::from_u128(2),
+        beat: 3,
+    };
+    solo.read(
+        Some(entry(101, own(&fence_claim(&fence_claim(&fence)), TTL))),
+        Some(fence_of(139, foreign)),
+    );
+    assert_eq!(condition(&solo.write()), FenceCondition::FenceKeyAt(139));
+}
+
+#[test]
+fn old_servers_elect_and_fail_over_with_tokens_in_order() {
+    for seed in 0..20 {
+        let bucket = ModelBucket::new().old_server();
+        let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
+        for _ in 0..4 {
+            let leader = world.await_leader(ms(1300));
+            world.run(ms(200));
+            world.crash(leader);
+            world.run(ms(1));
+            world.boot(leader);
+        }
+    }
+}
+
+#[test]
+fn no_term_starts_without_the_time_to_wind_it_down() {
+    let (mut solo, _, fence) = fencing();
+    solo.wait(ms(700));
+    solo.sleep(ms(90));
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_none());
+}
+
+#[test]
+fn a_late_claim_is_given_back_without_a_fence() {
+    let (mut solo, claim) = claiming(NO_BATCH);
+    solo.sleep(ms(900));
+    solo.ack(&claim, 101);
+    let release = solo.write();
+    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+}
+
+/// Else it would renew a claim that comes to nothing for ever, and nobody could lead.
+#[test]
+fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new().not_atomic();
+        let mut world = World::unstarted(seed, bucket, vec![settings(|_| {}); 2]);
+        for _ in 0..100 {
+            world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
+        }
+        world.boot(0);
+        world.run(ms(300));
+        world.boot(1);
+        let leader = world.await_leader(ms(2500));
+        assert_eq!(leader, 1);
+        assert_eq!(world.state(0), RoleState::Follower);
+    }
+}
+
+#[test]
+fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() {
+    let mut world = World::with(
+        1,
+        ModelBucket::new().not_atomic(),
+        vec![settings(|config| config.cooldown = Some(ms(100)))],
+    );
+    for _ in 0..100 {
+        world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
+    }
+    world.run(ms(20));
+    let released = |world: &World| {
+        matches!(
+            world.bucket.role().map(|entry| &entry.content),
+            Some(Content::Release(_))
+        )
+    };
+    assert!(released(&world));
+    world.run(ms(3200));
+    let claims = world.nodes[0]
+        .sent
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::Claim)
+        .count();
+    assert_eq!(claims, 6, "after 100, 200, 400, 800, 1600 ms");
+}
+
+#[test]
+fn a_bucket_without_unique_sequences_is_looked_at_before_a_claim_and_before_a_term() {
+    let plain = Bucket {
+        unique_sequences: false,
+        ..NO_BATCH
+    };
+    let (mut solo, claim) = claiming(plain);
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_none());
+    solo.read(
+        Some(entry(101, own(&claim, TTL))),
+        Some(fence_of(102, fence.nonce)),
+    );
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+/// Review item 4: a marker wipes an acknowledged claim.
+#[test]
+fn a_claim_that_is_wiped_before_its_fence_makes_no_leader() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new().max_age(ms(1500));
+        let mut world = World::with(seed, bucket, vec![settings(|_| {}); 2]);
+        let first = world.await_leader(ms(50));
+        world.crash(first);
+        world.run_until(ms(4000), |world| {
+            let sent = &world.nodes[1 - first].sent;
+            sent.iter().any(|(_, kind)| *kind == Kind::Fence)
+        });
+        world.put(Content::ForeignMarker);
+        world.run(ms(900));
+        assert!(world.leader().is_none());
+        world.await_leader(ms(2000));
+    }
+}

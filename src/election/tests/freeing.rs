@@ -1,0 +1,406 @@
+//! What is free, and from when on.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::election::harness::{
+    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, OWN, Solo, World, entry, fence_of, ms, own,
+    record_of, settings, stranger,
+};
+use crate::election::{Effect, Input, RequestId, WriteKind};
+use crate::model::event::{EndCause, Event};
+use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry};
+
+/// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
+fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
+    let role = content.map(|content| entry(100, content));
+    let mut solo = Solo::new(settings(|config| config.claim_delay = Some(ms(0))), BUCKET);
+    let start = solo.now;
+    solo.read(role.clone(), fence);
+    let over = role.as_ref().map_or(0, |entry| entry.revision);
+    for _ in 0..60_000 {
+        for effect in solo.take() {
+            match effect {
+                Effect::Write(write) => {
+                    let (WriteKind::Claim { over: is, .. }
+                    | WriteKind::ClaimAndFence { over: is, .. }) = write.kind
+                    else {
+                        panic!("no claim: {write:?}");
+                    };
+                    assert_eq!(is, over);
+                    return Some(solo.now.since(start));
+                }
+                Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                    op,
+                    outcome: Ok(crate::election::Snapshot {
+                        role: role.clone(),
+                        fence,
+                        epoch: Some(BUCKET.epoch),
+                    }),
+                }),
+                _ => {}
+            }
+        }
+        if solo.effects.is_empty() {
+            solo.wait(ms(1));
+        }
+    }
+    None
+}
+
+#[test]
+fn our_release_frees_a_role_at_once() {
+    assert_eq!(waits(Some(Content::Release(None)), None), Some(ms(0)));
+}
+
+#[test]
+fn a_key_that_nobody_ever_led_is_free_at_once() {
+    assert_eq!(waits(None, None), Some(ms(0)));
+}
+
+#[test]
+fn a_missing_key_that_somebody_led_is_waited_for() {
+    assert_eq!(waits(None, Some(OLD_FENCE)), Some(ms(1000)));
+}
+
+#[test]
+fn a_foreign_marker_is_waited_for() {
+    assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
+}
+
+#[test]
+fn a_record_is_waited_for_as_long_as_its_own_lease() {
+    for ttl in [200, 1000, 7000] {
+        let content = stranger(Some(ms(ttl)));
+        assert_eq!(waits(Some(content), None), Some(ms(ttl)));
+    }
+}
+
+#[test]
+fn what_tells_no_lease_is_waited_for_as_long_as_ours() {
+    for content in [Content::Opaque, stranger(None)] {
+        assert_eq!(waits(Some(content), None), Some(ms(1000)));
+    }
+    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
+    assert_eq!(waits(Some(go), None), Some(ms(1000)));
+}
+
+#[test]
+fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
+    let bucket = crate::election::Bucket {
+        max_age: Some(ms(3000)),
+        ..BUCKET
+    };
+    let mut solo = Solo::new(settings(|_| {}), bucket);
+    solo.read(Some(entry(100, Content::Opaque)), None);
+    solo.wait(ms(2999));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(5));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_newer_schema_is_respected_as_far_as_it_is_known() {
+    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
+    assert_eq!(waits(Some(newer), None), Some(ms(2000)));
+}
+
+#[test]
+fn a_hostile_lease_is_waited_for_within_bounds() {
+    let never = Content::parse(br#"{"id":"n","ttl_ms":18446744073709551615}"#);
+    let Content::Record(record) = &never else {
+        panic!("a record");
+    };
+    assert_eq!(record.ttl, Some(FOREIGN_LEASE.1));
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, never)), None);
+    solo.wait(FOREIGN_LEASE.1 - ms(1));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(10));
+    assert!(solo.find_write().is_some());
+    let none = Content::parse(br#"{"id":"n","ttl_ms":0}"#);
+    assert_eq!(waits(Some(none), None), Some(FOREIGN_LEASE.0));
+}
+
+#[test]
+fn our_own_incarnations_record_is_reclaimed_at_once() {
+    let content = record_of(OWN, 7, Some(ms(1000)));
+    assert_eq!(waits(Some(content), None), Some(ms(0)));
+}
+
+#[test]
+fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
+    let mut content = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
+    if let Content::Record(record) = &mut content {
+        record.id = "solo".to_owned();
+    }
+    assert_eq!(waits(Some(content), None), Some(ms(1000)));
+}
+
+#[test]
+fn two_instances_of_one_id_are_two_instances() {
+    for seed in 0..10 {
+        let mut world = World::unstarted(seed, ModelBucket::new(), vec![settings(|_| {}); 2]);
+        for node in 0..2 {
+            world.nodes[node].candidate.instance_id = "twin".to_owned();
+            world.boot(node);
+        }
+        let leader = world.await_leader(ms(50));
+        world.run(ms(3000));
+        assert_eq!(world.leader(), Some(leader));
+        world.crash(leader);
+        let took = world
+            .run_until(ms(3000), |world| world.leader().is_some())
+            .expect("the twin");
+        assert!(took > ms(700), "the other's lease is waited for: {took:?}");
+    }
+}
+
+#[test]
+fn a_count_begins_anew_with_every_new_revision() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), None);
+    for beat in 1..10 {
+        solo.wait(ms(900));
+        assert!(solo.find_write().is_none());
+        solo.feed(Input::Observed(entry(100 + beat, stranger(Some(ms(1000))))));
+    }
+    solo.wait(ms(1003));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn no_lease_is_counted_from_a_revision_in_an_error() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(200))))), None);
+    solo.wait(ms(202));
+    let claim = solo.write();
+    solo.refuse(&claim, 140);
+    // The record behind it has a longer lease, and is received only now.
+    solo.wait(ms(190));
+    solo.read(Some(entry(140, stranger(Some(ms(3000))))), None);
+    solo.wait(ms(2999));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(4));
+    let claim = solo.write();
+    assert!(matches!(
+        claim.kind,
+        WriteKind::ClaimAndFence { over: 140, .. }
+    ));
+}
+
+#[test]
+fn a_strangers_short_record_does_not_shorten_a_living_lease() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
+    solo.wait(ms(100));
+    solo.feed(Input::Observed(entry(
+        101,
+        record_of(Uuid::from_u128(3), 1, Some(ms(100))),
+    )));
+    solo.wait(ms(4890));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_marker_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
+    solo.feed(Input::Observed(entry(101, Content::Release(None))));
+    solo.feed(Input::Observed(entry(102, Content::ForeignMarker)));
+    solo.wait(ms(4990));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn an_operator_who_deletes_the_key_gets_another_leader_soon() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3, &settings(|_| {}));
+        let leader = world.await_leader(ms(50));
+        world.run(ms(500));
+        world.put(Content::ForeignMarker);
+        let took = world
+            .run_until(ms(3000), |world| {
+                world.leader().is_some_and(|next| next != leader)
+            })
+            .expect("a next leader");
+        assert!(took < ms(20), "{took:?}");
+        assert!(world.told(leader, |event| matches!(
+            event,
+            Event::TermEnding {
+                cause: EndCause::Deleted,
+                ..
+            }
+        )));
+    }
+}
+
+#[test]
+fn a_deleted_key_of_a_leader_that_can_t_see_it_is_waited_for() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3, &settings(|_| {}));
+        let leader = world.await_leader(ms(50));
+        world.run(ms(500));
+        world.nodes[leader].cut = true;
+        world.put(Content::ForeignMarker);
+        let took = world
+            .run_until(ms(3000), |world| {
+                world.leader().is_some_and(|next| next != leader)
+            })
+            .expect("a next leader");
+        assert!(took >= ms(1000), "{took:?}");
+    }
+}
+
+/// Another instance may have led and been deleted since: its lease must be waited for, not freed by us.
+#[test]
+fn a_marker_that_is_found_after_the_lease_is_left_alone() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 105);
+    let read = solo.find_read().expect("a read");
+    solo.sleep(ms(2000));
+    solo.feed(Input::ReadEnded {
+        op: read,
+        outcome: Ok(crate::election::Snapshot {
+            role: Some(entry(105, Content::ForeignMarker)),
+            fence: None,
+            epoch: Some(BUCKET.epoch),
+        }),
+    });
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: crate::election::HandlerEnd::Returned,
+    });
+    solo.wait(ms(200));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn expiries_of_every_kind_make_no_two_leaders() {
+    for markers in [true, false] {
+        for seed in 0..10 {
+            let mut bucket = ModelBucket::new().max_age(ms(1000));
+            bucket.expiry_markers = markers;
+            let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
+            let leader = world.await_leader(ms(50));
+            world.run(ms(3000));
+            assert_eq!(world.leader(), Some(leader));
+            world.crash(leader);
+            // The record's lease, then the marker's, and where that has expired too, the wait on a missing key.
+            world.await_leader(ms(3300));
+        }
+    }
+}
+
+/// A wait on nothing can be spent long after: what came and went meanwhile is seen in the fence record.
+#[test]
+fn a_missing_key_is_looked_at_again_right_before_the_claim() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(None, Some(OLD_FENCE));
+    solo.wait(ms(1003));
+    let nonce = stranger(None).nonce().expect("a nonce");
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_none(), "somebody led and was purged");
+    solo.wait(ms(1003));
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(None, None);
+    solo.take();
+    solo.sleep(ms(60_000));
+    solo.feed(Input::Tick);
+    let nonce = stranger(None).nonce().expect("a nonce");
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
+    let lease = sent + ms(1000) - solo.settings.drift_margin();
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::StartTerm(start) if start.lease == lease && start.fencing_token.sequence == 102
+    )));
+}
+
+#[test]
+fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    let read = solo.find_read().expect("a read");
+    solo.sleep(ms(900));
+    solo.feed(Input::ReadEnded {
+        op: read,
+        outcome: Ok(crate::election::Snapshot {
+            role: Some(entry(101, own(&claim, ms(1000)))),
+            fence: Some(fence_of(102, claim.nonce)),
+            epoch: Some(BUCKET.epoch),
+        }),
+    });
+    assert!(solo.started().is_none());
+    solo.wait(ms(3));
+    let next = solo.write();
+    assert_ne!(next.nonce, claim.nonce);
+    assert!(matches!(
+        next.kind,
+        WriteKind::ClaimAndFence { over: 101, .. }
+    ));
+}
+
+#[test]
+fn claims_with_lost_acks_lead_to_a_leader_all_the_same() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, 3, &settings(|_| {}));
+        for node in 0..3 {
+            world.nodes[node].plans.push((Kind::Claim, Fate::AckLost));
+        }
+        world.await_leader(ms(300));
+        world.run(ms(2000));
+        assert!(world.leader().is_some());
+    }
+}
+
+#[test]
+fn a_leader_that_stepped_down_stands_again_after_the_cool_down_alone() {
+    let settings = settings(|config| config.cooldown = Some(ms(700)));
+    let mut world = World::new(1, 1, &settings);
+    world.await_leader(ms(50));
+    world.input(
+        0,
+        Input::StepDown {
+            request: RequestId(1),
+        },
+    );
+    world.run(ms(690));
+    assert!(world.leader().is_none());
+    world.await_leader(ms(20));
+}
