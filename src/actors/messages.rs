@@ -34,6 +34,8 @@ pub(crate) enum SupervisorMsg {
         release: bool,
         reply: oneshot::Sender<()>,
     },
+    /// Somebody has reason to doubt that the bucket is what it was.
+    LookAtBucket,
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
         role: RoleName,
