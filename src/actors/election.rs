@@ -274,15 +274,6 @@ impl ElectionState {
                 WriteKind::Claim { over, record } => {
                     bucket.claim(&role, over, &record, timeout).await
                 }
-                WriteKind::ClaimAndFence {
-                    over,
-                    record,
-                    fence,
-                } => {
-                    bucket
-                        .claim_and_fence(&role, over, &record, &fence, timeout)
-                        .await
-                }
                 WriteKind::Fence { condition, fence } => {
                     bucket
                         .fence(&role, fence_on(condition), &fence, timeout)

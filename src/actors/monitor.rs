@@ -322,7 +322,6 @@ impl MonitorState {
                 let core = core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
-                    atomic: info.atomic,
                     unique_sequences: info.unique_sequences,
                 };
                 let same = self

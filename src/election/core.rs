@@ -83,7 +83,6 @@ pub(super) enum Doing {
         term: TermId,
         beat: u64,
         sent: Moment,
-        batch: bool,
     },
     /// It was meant for another bucket: its answer tells nothing.
     Void,
@@ -412,13 +411,11 @@ impl Election {
         );
         let nonce = self.ledger.open(purpose, term, token, self.now);
         let kind = kind(self, nonce);
-        let batch = matches!(kind, WriteKind::ClaimAndFence { .. });
         let what = Doing::Write {
             purpose,
             term,
             beat: nonce.beat,
             sent: self.now,
-            batch,
         };
         let op = self.begin(what);
         self.emit(Effect::Write(Write { op, nonce, kind }));

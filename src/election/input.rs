@@ -84,8 +84,6 @@ pub struct Bucket {
     pub epoch: u64,
     /// After this time the server drops a key.
     pub max_age: Option<Duration>,
-    /// Whether several messages can be published as one.
-    pub atomic: bool,
     /// Whether a recreated bucket would number on above this one's sequences.
     pub unique_sequences: bool,
 }

@@ -277,7 +277,6 @@ impl World {
 pub(super) const fn expects(kind: &WriteKind) -> Option<u64> {
     match kind {
         WriteKind::Claim { over, .. }
-        | WriteKind::ClaimAndFence { over, .. }
         | WriteKind::Renew { over, .. }
         | WriteKind::Release { over } => Some(*over),
         WriteKind::Fence { .. } => None,

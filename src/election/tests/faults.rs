@@ -166,7 +166,6 @@ fn blows(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Vec<Blow>
 #[derive(Clone, Copy, Debug)]
 enum Server {
     New,
-    NoBatches,
     Plain,
     Old,
 }
@@ -175,7 +174,6 @@ impl Server {
     fn bucket(self) -> ModelBucket {
         match self {
             Self::New => ModelBucket::new(),
-            Self::NoBatches => ModelBucket::new().not_atomic(),
             Self::Plain => ModelBucket::new().plain(),
             Self::Old => ModelBucket::new().old_server(),
         }
@@ -185,7 +183,6 @@ impl Server {
 fn server() -> impl Strategy<Value = Server> {
     prop_oneof![
         3 => Just(Server::New),
-        1 => Just(Server::NoBatches),
         1 => Just(Server::Plain),
         2 => Just(Server::Old),
     ]
@@ -310,7 +307,7 @@ proptest! {
 
     #[test]
     fn a_recreated_bucket_makes_no_two_leaders_of_those_who_knew_the_old_one(
-        server in prop_oneof![Just(Server::New), Just(Server::NoBatches)],
+        server in Just(Server::New),
         leases in leases(Just(SHORTEST)),
         blows in blows(prop_oneof![
             2 => Just(Fault::Recreate),
