@@ -1,5 +1,6 @@
 //! One leader at a time.
 
+use async_nats::jetstream::kv;
 use nats_elect::testing::NatsServer;
 use nats_elect::{Event, RoleState, StepDown};
 
@@ -122,7 +123,7 @@ async fn a_hundred_candidates_on_an_expired_key_elect_one() {
     let ttl = ms(10_000);
     let stranger = Stranger::connect(&server.url()).await;
     // All have seen this record before its lease ends.
-    let store = stranger.make_bucket(Default::default()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
     let gone = br#"{"id":"gone","token":"t","ttl_ms":4000}"#;
     let dead = store.put(ROLE, gone.as_slice().into()).await.expect("put");
     let mut instances = Vec::new();

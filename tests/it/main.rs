@@ -13,5 +13,6 @@ mod handlers;
 mod hostile;
 mod lifecycle;
 mod network;
+mod observability;
 mod proofs;
 mod support;

@@ -39,7 +39,7 @@ pub enum Work {
 }
 
 /// What a child tells.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Told {
     Started(FencingToken, u64),
     /// The handler is still at it.

@@ -3,8 +3,10 @@
 pub mod bucket;
 pub mod child;
 pub mod clock;
+pub mod dashboard;
 pub mod instance;
 pub mod journal;
+pub mod logs;
 
 use std::time::Duration;
 
