@@ -211,6 +211,7 @@ impl World {
         let planned = sender.planned(kind);
         let cut = sender.cut || !sender.linked;
         let timeout = sender.settings.request_timeout;
+        let life = sender.life;
         let read = kind == Kind::Read;
         let fate = planned.unwrap_or_else(|| {
             if cut {
@@ -220,11 +221,11 @@ impl World {
             }
         });
         let (there, back) = (self.latency(), self.latency());
-        let (arrives, answered, back) = match fate {
-            Fate::Delivered => (Some(there), true, back),
-            Fate::Lost => (None, false, back),
-            Fate::AckLost => (Some(there), false, back),
-            Fate::Ghost(after) => (Some(timeout + after), false, back),
+        let (arrives, answered) = match fate {
+            Fate::Delivered => (Some(there), Some(back)),
+            Fate::Lost => (None, None),
+            Fate::AckLost => (Some(there), None),
+            Fate::Ghost(after) => (Some(timeout + after), None),
             Fate::Denied => {
                 let failure = Failure {
                     kind: FailureKind::PermissionDenied,
@@ -236,7 +237,7 @@ impl World {
                     Answer::Write(WriteOutcome::Failed(failure))
                 };
                 self.schedule(now + there, Happening::Answer { node, op, answer });
-                (None, false, back)
+                (None, None)
             }
         };
         if let Some(after) = arrives {
@@ -247,7 +248,7 @@ impl World {
                     op,
                     request,
                     answered,
-                    back,
+                    life,
                 },
             );
         }

@@ -107,6 +107,8 @@ pub struct Node {
     pub terms: BTreeMap<TermId, SharedTerm>,
     pub in_flight: Option<OpId>,
     pub wake: u64,
+    /// How many processes it was so far.
+    pub life: u64,
     pub plans: Vec<(Kind, Fate)>,
     pub nonces: HashSet<Nonce>,
     /// Revisions of the role's key that it was shown.
@@ -146,6 +148,7 @@ impl Node {
             terms: BTreeMap::new(),
             in_flight: None,
             wake: 0,
+            life: 0,
             plans: Vec::new(),
             nonces: HashSet::new(),
             seen: HashSet::new(),
@@ -174,6 +177,7 @@ impl Node {
     /// The process is killed: nothing in it runs any more.
     pub fn kill(&mut self) {
         self.election = None;
+        self.life += 1;
         self.state = RoleState::Init;
         self.terms.clear();
         self.in_flight = None;

@@ -18,6 +18,7 @@ const INSTANCES: usize = 3;
 enum Fault {
     Crash,
     Restart,
+    RestartActor,
     Pause,
     Resume,
     Disconnect,
@@ -55,6 +56,11 @@ impl Fault {
                     world.crash(node);
                 }
                 world.boot(node);
+            }
+            Self::RestartActor => {
+                if world.nodes[node].election.is_some() {
+                    world.restart_actor(node);
+                }
             }
             Self::Pause => world.pause(node),
             Self::Resume => {
@@ -120,6 +126,7 @@ fn outages() -> impl Strategy<Value = Fault> {
     prop_oneof![
         3 => Just(Fault::Crash),
         3 => Just(Fault::Restart),
+        1 => Just(Fault::RestartActor),
         3 => Just(Fault::Pause),
         4 => Just(Fault::Resume),
         3 => Just(Fault::Disconnect),
@@ -169,6 +176,7 @@ enum Server {
     NoBatches,
     Plain,
     Old,
+    Aging { markers: bool },
 }
 
 impl Server {
@@ -178,6 +186,11 @@ impl Server {
             Self::NoBatches => ModelBucket::new().not_atomic(),
             Self::Plain => ModelBucket::new().plain(),
             Self::Old => ModelBucket::new().old_server(),
+            Self::Aging { markers } => {
+                let mut bucket = ModelBucket::new().max_age(ms(450));
+                bucket.expiry_markers = markers;
+                bucket
+            }
         }
     }
 }
@@ -188,6 +201,7 @@ fn server() -> impl Strategy<Value = Server> {
         1 => Just(Server::NoBatches),
         1 => Just(Server::Plain),
         2 => Just(Server::Old),
+        1 => any::<bool>().prop_map(|markers| Server::Aging { markers }),
     ]
 }
 
@@ -259,7 +273,9 @@ fn heal(world: &mut World) {
 /// shows that it was an older one that was seen; a term that the last fault has ended comes before, a cool-down between.
 fn a_leader_appears(world: &mut World) {
     heal(world);
-    let end = world.now + LONGEST * 3 + ms(240) + ms(220);
+    // Where keys expire, the wait on the expired key comes on top.
+    let expiring = world.bucket.made.max_age.map_or(0, |_| 1);
+    let end = world.now + LONGEST * (3 + expiring) + ms(240) + ms(220);
     loop {
         let left = end.saturating_sub(world.now);
         let leader = world.await_leader(left);
