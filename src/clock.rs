@@ -77,6 +77,17 @@ pub fn now() -> Moment {
     Moment(1 + nanos(ORIGIN.elapsed()))
 }
 
+/// The wall clock, in microseconds since the Unix epoch. It decides nothing: a new bucket's sequences start there, so that
+/// they stand above those of a bucket of the same name that was deleted.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no lease, no order of events rests on it"
+)]
+pub fn unix_micros() -> u64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(0))
+}
+
 #[cfg(unix)]
 fn from_timespec(time: rustix::time::Timespec) -> Moment {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -1,8 +1,80 @@
-//! Leader election for control planes over NATS JetStream Key-Value.
+//! Leader election for control planes, over NATS JetStream Key-Value.
+//!
+//! An application registers a [`RoleHandler`] per role with a [`RoleManager`]. Across all instances of the application
+//! exactly one runs each role's handler at a time, elected over one shared NATS connection.
+//!
+//! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
+//! the [`FencingToken`] for systems that compare it. A [`RoleHandle`] asks about a role from the outside.
+//!
+//! ```no_run
+//! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
+//!
+//! # async fn run() -> Result<(), BoxError> {
+//! let manager = RoleManager::builder()
+//!     .servers("nats://127.0.0.1:4222")
+//!     .bucket("leaders")
+//!     .role("scheduler", RoleConfig::default(), handler_fn(|term: Term| async move {
+//!         term.cancelled().await; // lead until then
+//!         Ok(())
+//!     }))
+//!     .start()
+//!     .await?;
+//! manager.run_until(tokio::signal::ctrl_c()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Threads
+//!
+//! Elections, lease timers and the NATS connection live on a thread of their own; handlers run on the runtime on which
+//! [`RoleManagerBuilder::start`] was called. A handler that blocks its runtime does not cost any role its lease.
+//!
+//! # What is guaranteed
+//!
+//! The README's table says what can be relied on, by what, and as long as what; `docs/protocol.md` says why.
+//!
+//! # Features
+//!
+//! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
 
+mod actors;
 mod clock;
-pub(crate) mod election;
+// Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
+#[allow(missing_docs)]
+mod election;
+mod manager;
+mod metrics;
 mod model;
+mod role;
+mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
+
+pub use crate::manager::{
+    Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
+};
+pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
+pub use crate::model::config::{
+    ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
+    RoleConfig, RoleSettings, Storage,
+};
+pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
+pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
+pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
+pub use crate::model::token::{FencingToken, LeaseToken};
+pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
+
+/// What only this crate's own benches and simulations need: no part of its interface.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::clock::{Moment, now};
+    pub use crate::election::*;
+    pub use crate::model::record::*;
+}
+
+/// The README's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

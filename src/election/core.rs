@@ -81,7 +81,6 @@ pub(super) enum Doing {
         term: TermId,
         beat: u64,
         sent: Moment,
-        batch: bool,
     },
     /// It was meant for another bucket: its answer tells nothing.
     Void,
@@ -115,6 +114,22 @@ pub struct Election {
     next_op: u64,
     last_term: u64,
     out: Vec<Effect>,
+}
+
+impl CoreStatus {
+    /// The status of an election that has not begun.
+    pub const fn initial(now: Moment) -> Self {
+        Self {
+            state: RoleState::Init,
+            leader: None,
+            fencing_token: None,
+            last_heartbeat: None,
+            last_transition: now,
+            revision: None,
+            connection: ConnectionStatus::Suspended,
+            lease_until: None,
+        }
+    }
 }
 
 impl Election {
@@ -167,6 +182,11 @@ impl Election {
         self.agenda().into_iter().map(|(due, _)| due).min()
     }
 
+    /// Whether it has left the election: nothing will come of another step.
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Stopped)
+    }
+
     /// What is known now.
     pub fn status(&self) -> CoreStatus {
         let hold = self.hold();
@@ -206,6 +226,7 @@ impl Election {
             }
             Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
+            Input::HandlerEnding { term, end } => self.handler_ending(term, end),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
             Input::LeaseOver { term } => self.lease_over(term),
             Input::Health { term, healthy } => self.health_checked(term, healthy),
@@ -388,13 +409,11 @@ impl Election {
         );
         let nonce = self.ledger.open(purpose, term, token, self.now);
         let kind = kind(self, nonce);
-        let batch = matches!(kind, WriteKind::ClaimAndFence { .. });
         let what = Doing::Write {
             purpose,
             term,
             beat: nonce.beat,
             sent: self.now,
-            batch,
         };
         let op = self.begin(what);
         self.emit(Effect::Write(Write { op, nonce, kind }));

@@ -132,7 +132,12 @@ impl Election {
     pub(super) fn wind_down(&mut self, cause: EndCause) {
         let kept_up = matches!(
             cause,
-            EndCause::SteppedDown | EndCause::Stopped | EndCause::Unhealthy
+            EndCause::SteppedDown
+                | EndCause::Stopped
+                | EndCause::Unhealthy
+                | EndCause::Returned
+                | EndCause::Failed
+                | EndCause::Panicked
         );
         let Some(drain) = self.begin_drain(cause) else {
             return;
@@ -221,16 +226,18 @@ impl Election {
         }
     }
 
+    /// The handler is over: what it spawned winds down while the lease is kept up.
+    pub(super) fn handler_ending(&mut self, term: TermId, end: HandlerEnd) {
+        if self.hold().is_some_and(|hold| hold.term == term) {
+            self.wind_down(cause_of(end));
+        }
+    }
+
     pub(super) fn handler_ended(&mut self, term: TermId, end: HandlerEnd) {
         if self.hold().is_none_or(|hold| hold.term != term) {
             return;
         }
-        let cause = match end {
-            HandlerEnd::Returned => EndCause::Returned,
-            HandlerEnd::Panicked => EndCause::Panicked,
-            HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
-        };
-        self.begin_drain(cause);
+        self.begin_drain(cause_of(end));
         let now = self.now;
         let give_up = now + self.settings.request_timeout * 2;
         let Phase::Draining(drain) = &mut self.phase else {
@@ -426,5 +433,13 @@ impl Election {
         if matches!(self.phase, Phase::Standing(_) | Phase::Acquiring(_)) {
             self.leave();
         }
+    }
+}
+
+const fn cause_of(end: HandlerEnd) -> EndCause {
+    match end {
+        HandlerEnd::Returned => EndCause::Returned,
+        HandlerEnd::Panicked => EndCause::Panicked,
+        HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::model::event::FailureKind;
-use crate::model::record::{Entry, FenceEntry};
+use crate::model::record::Entry;
+pub use crate::model::record::Snapshot;
 
 /// Chance for one step, drawn by the driver.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,8 @@ pub enum Input {
         op: OpId,
         outcome: Result<Snapshot, Failure>,
     },
+    /// The handler of a term is over, but tasks that it spawned may still run.
+    HandlerEnding { term: TermId, end: HandlerEnd },
     /// The handler of a term and all it spawned have ended.
     HandlerEnded { term: TermId, end: HandlerEnd },
     /// Somebody read the shared deadline after it had passed: it cannot be extended any more.
@@ -81,8 +84,6 @@ pub struct Bucket {
     pub epoch: u64,
     /// After this time the server drops a key.
     pub max_age: Option<Duration>,
-    /// Whether several messages can be published as one.
-    pub atomic: bool,
     /// Whether a recreated bucket would number on above this one's sequences.
     pub unique_sequences: bool,
 }
@@ -112,15 +113,6 @@ impl Failure {
     pub const fn is_transient(&self) -> bool {
         matches!(self.kind, FailureKind::Timeout | FailureKind::Unavailable)
     }
-}
-
-/// The last messages of the role's two keys, read from the stream leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    pub role: Option<Entry>,
-    pub fence: Option<FenceEntry>,
-    /// The bucket's creation time, if it was asked for.
-    pub epoch: Option<u64>,
 }
 
 /// How a handler ended.

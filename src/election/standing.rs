@@ -145,20 +145,10 @@ impl Election {
         let term = self.next_term();
         let token = LeaseToken::new(self.fresh.uuid);
         let over = self.view.claim_over();
-        // Where keys expire by age, a batch is no proof: the fence write must be a second, later compare-and-set.
-        let batch = self
-            .bucket
-            .is_some_and(|bucket| bucket.atomic && bucket.max_age.is_none());
         self.send(Purpose::Claim, term, token, |election, nonce| {
-            let record = election.record(token, nonce);
-            if batch {
-                WriteKind::ClaimAndFence {
-                    over,
-                    record,
-                    fence: election.fence_record(nonce),
-                }
-            } else {
-                WriteKind::Claim { over, record }
+            WriteKind::Claim {
+                over,
+                record: election.record(token, nonce),
             }
         });
     }

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod event;
 pub mod name;
+#[allow(missing_docs)]
 pub mod record;
 pub mod status;
 pub mod token;

@@ -36,7 +36,7 @@ pub enum NameProblem {
     /// The empty string.
     #[error("it is empty")]
     Empty,
-    /// More than [`MAX_NAME_BYTES`] bytes; here, how many.
+    /// More than 255 bytes; here, how many.
     #[error("it is {0} bytes long")]
     TooLong(usize),
     /// A character that the rule does not allow.

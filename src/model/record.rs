@@ -186,6 +186,17 @@ pub struct FenceEntry {
     pub nonce: Option<Nonce>,
 }
 
+/// A role's two keys at about one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last message under the role's key; nothing if there never was one, or if none is left.
+    pub role: Option<Entry>,
+    /// The last message under its fence key.
+    pub fence: Option<FenceEntry>,
+    /// The bucket's creation time, if it was asked for.
+    pub epoch: Option<u64>,
+}
+
 fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
     if value.len() > MAX_RECORD_BYTES {
         return None;

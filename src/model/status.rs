@@ -59,12 +59,11 @@ impl RoleState {
         use RoleState::{Candidate, Demoted, Draining, Follower, Init, Leader, Stopped};
         matches!(
             (self, next),
-            (Init, Candidate)
+            (Init | Follower | Demoted, Candidate)
                 | (Candidate, Leader | Follower | Stopped)
-                | (Follower, Candidate | Stopped)
                 | (Leader, Draining)
                 | (Draining, Demoted | Stopped)
-                | (Demoted, Candidate | Stopped)
+                | (Follower | Demoted, Stopped)
         )
     }
 }

@@ -173,6 +173,7 @@ impl World {
                 over: false,
                 acting_over: false,
                 running: true,
+                ending: false,
                 cancelled: false,
                 aborted: false,
                 overrun: false,
@@ -181,6 +182,32 @@ impl World {
         );
         if let Some((after, end)) = handler.ends {
             self.end_handler(node, start.term, after, end);
+        }
+    }
+
+    pub(super) fn handler_ends(
+        &mut self,
+        node: usize,
+        id: crate::election::TermId,
+        end: HandlerEnd,
+    ) {
+        let Some(term) = self.nodes[node].terms.get_mut(&id) else {
+            return;
+        };
+        if !term.running {
+            return;
+        }
+        let lingers = term
+            .handler
+            .lingers
+            .filter(|_| !term.ending && !term.aborted);
+        if let Some(lingers) = lingers {
+            term.ending = true;
+            self.input(node, Input::HandlerEnding { term: id, end });
+            self.end_handler(node, id, lingers, end);
+        } else {
+            term.running = false;
+            self.input(node, Input::HandlerEnded { term: id, end });
         }
     }
 
@@ -278,7 +305,6 @@ impl World {
 pub(super) const fn expects(kind: &WriteKind) -> Option<u64> {
     match kind {
         WriteKind::Claim { over, .. }
-        | WriteKind::ClaimAndFence { over, .. }
         | WriteKind::Renew { over, .. }
         | WriteKind::Release { over } => Some(*over),
         WriteKind::Fence { .. } => None,

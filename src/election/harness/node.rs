@@ -46,6 +46,8 @@ pub struct Handler {
     pub aborts_in: Option<Duration>,
     /// It ends by itself.
     pub ends: Option<(Duration, HandlerEnd)>,
+    /// What it spawned runs on for so long after its own end.
+    pub lingers: Option<Duration>,
 }
 
 impl Default for Handler {
@@ -54,6 +56,7 @@ impl Default for Handler {
             winds_down_in: Some(Duration::from_millis(1)),
             aborts_in: Some(Duration::from_micros(100)),
             ends: None,
+            lingers: None,
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct SharedTerm {
     pub over: bool,
     pub acting_over: bool,
     pub running: bool,
+    /// The handler itself is over, what it spawned is not.
+    pub ending: bool,
     pub cancelled: bool,
     pub aborted: bool,
     pub overrun: bool,

@@ -372,15 +372,7 @@ impl World {
                 }
             }
             Happening::Link { node } => self.link(node),
-            Happening::HandlerEnds { node, term, end } => {
-                let ended = self.nodes[node]
-                    .terms
-                    .get_mut(&term)
-                    .is_some_and(|term| std::mem::replace(&mut term.running, false));
-                if ended {
-                    self.input(node, Input::HandlerEnded { term, end });
-                }
-            }
+            Happening::HandlerEnds { node, term, end } => self.handler_ends(node, term, end),
             Happening::Health { node, term } => {
                 let healthy = self.nodes[node].healthy;
                 self.input(node, Input::Health { term, healthy });

@@ -138,14 +138,16 @@ fn a_sequence_that_jumps_is_looked_into_before_a_term() {
     solo.feed(Input::Observed(entry(90_000_000, Content::Release(None))));
     solo.wait(ms(3));
     let claim = solo.write();
-    solo.ack(&claim, 90_000_002);
+    solo.ack(&claim, 90_000_001);
+    let fence = solo.write();
+    solo.ack(&fence, 90_000_002);
     assert!(solo.started().is_none());
     let op = solo.find_read().expect("a look at the bucket");
     solo.feed(Input::ReadEnded {
         op,
         outcome: Ok(Snapshot {
             role: Some(entry(90_000_001, own(&claim, ms(1000)))),
-            fence: Some(fence_of(90_000_002, claim.nonce)),
+            fence: Some(fence_of(90_000_002, fence.nonce)),
             epoch: Some(NEXT.epoch),
         }),
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::election::harness::{
-    BUCKET, Fate, Kind, OLD_FENCE, Solo, World, entry, ms, own, settings,
+    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, Solo, World, entry, ms, own, settings,
 };
 use crate::election::{
     Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
@@ -98,6 +98,39 @@ fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
     assert!(world.leader().is_none(), "but leads no longer");
     let next = world.await_leader(ms(20));
     assert_ne!(next, leader);
+}
+
+#[test]
+fn what_a_handler_spawned_winds_down_under_a_lease_that_is_kept_up() {
+    let settings = settings(|config| config.stop_budget = Some(ms(450)));
+    let mut world = World::unstarted(1, ModelBucket::new(), vec![settings; 2]);
+    for node in 0..2 {
+        world.nodes[node].handler.ends = Some((ms(300), HandlerEnd::Failed));
+        world.nodes[node].handler.lingers = Some(ms(440));
+        world.nodes[node].handler.winds_down_in = None;
+        world.boot(node);
+    }
+    let leader = world.await_leader(ms(50));
+    world.run_until(ms(400), |world| world.state(leader) == RoleState::Draining);
+    let before = world.nodes[leader].sent.len();
+    assert!(world.leader().is_none());
+    world.run(ms(435));
+    assert!(world.nodes[leader].runs_handler());
+    let renewals = world.nodes[leader].sent[before..]
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::Renew)
+        .count();
+    assert_eq!(renewals, 2);
+    let next = world.await_leader(ms(20));
+    assert_ne!(next, leader);
+    assert!(world.told(leader, |event| matches!(
+        event,
+        Event::TermEnded {
+            cause: EndCause::Failed,
+            released: true,
+            ..
+        }
+    )));
 }
 
 #[test]

@@ -34,6 +34,7 @@ enum Fault {
     Handler {
         winds_down_in: Option<u64>,
         blocks: bool,
+        lingers: Option<u64>,
     },
     Delete,
     Usurp {
@@ -96,12 +97,14 @@ impl Fault {
             Self::Handler {
                 winds_down_in,
                 blocks,
+                lingers,
             } => {
                 if !world.nodes[node].runs_handler() {
                     world.nodes[node].handler = Handler {
                         winds_down_in: winds_down_in.map(ms),
                         aborts_in: (!blocks).then_some(Duration::from_micros(100)),
                         ends: None,
+                        lingers: lingers.map(ms),
                     };
                 }
             }
@@ -139,8 +142,8 @@ fn outages() -> impl Strategy<Value = Fault> {
         1 => Just(Fault::Validate),
         1 => Just(Fault::Sicken),
         2 => end.prop_map(Fault::EndHandler),
-        2 => (proptest::option::of(0..100u64), any::<bool>())
-            .prop_map(|(winds_down_in, blocks)| Fault::Handler { winds_down_in, blocks }),
+        2 => (proptest::option::of(0..100u64), any::<bool>(), proptest::option::of(0..100u64))
+            .prop_map(|(winds_down_in, blocks, lingers)| Fault::Handler { winds_down_in, blocks, lingers }),
         1 => Just(Fault::Calm),
         2 => Just(Fault::Storm),
     ]
@@ -173,7 +176,6 @@ fn blows(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Vec<Blow>
 #[derive(Clone, Copy, Debug)]
 enum Server {
     New,
-    NoBatches,
     Plain,
     Old,
     Aging { markers: bool },
@@ -183,7 +185,6 @@ impl Server {
     fn bucket(self) -> ModelBucket {
         match self {
             Self::New => ModelBucket::new(),
-            Self::NoBatches => ModelBucket::new().not_atomic(),
             Self::Plain => ModelBucket::new().plain(),
             Self::Old => ModelBucket::new().old_server(),
             Self::Aging { markers } => {
@@ -198,7 +199,6 @@ impl Server {
 fn server() -> impl Strategy<Value = Server> {
     prop_oneof![
         3 => Just(Server::New),
-        1 => Just(Server::NoBatches),
         1 => Just(Server::Plain),
         2 => Just(Server::Old),
         1 => any::<bool>().prop_map(|markers| Server::Aging { markers }),
@@ -326,7 +326,7 @@ proptest! {
 
     #[test]
     fn a_recreated_bucket_makes_no_two_leaders_of_those_who_knew_the_old_one(
-        server in prop_oneof![Just(Server::New), Just(Server::NoBatches)],
+        server in Just(Server::New),
         leases in leases(Just(SHORTEST)),
         blows in blows(prop_oneof![
             2 => Just(Fault::Recreate),

@@ -91,11 +91,11 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     let claim = solo.write();
     solo.feed(Input::Stop { release: true });
     assert_ne!(state(&solo), RoleState::Stopped);
-    solo.ack(&claim, 102);
+    solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
     assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
-    solo.ack(&release, 103);
+    solo.ack(&release, 102);
     assert_eq!(state(&solo), RoleState::Stopped);
 }
 

@@ -22,7 +22,7 @@ pub struct RoleConfig {
     /// Default 15 s; 100 ms to 1 h, in whole milliseconds, since records carry it so.
     ///
     /// Below 10 s on a replicated bucket an ordinary change of the stream's leader in NATS may cost a leader its lease;
-    /// see [`RoleSettings::warnings`](super::RoleSettings::warnings).
+    /// see [`RoleSettings::warnings`](crate::RoleSettings::warnings).
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
 
@@ -59,7 +59,7 @@ pub struct RoleConfig {
     pub max_cooldown: Option<Duration>,
 
     /// The upper bound of the random delay, uniformly drawn, before a candidate claims a free role. It spreads the candidates, so
-    /// that most see the winner before they try. Default [`DEFAULT_CLAIM_DELAY`]; 0 for none; at most ttl.
+    /// that most see the winner before they try. Default 2 ms; 0 for none; at most ttl.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub claim_delay: Option<Duration>,
 

@@ -1,0 +1,209 @@
+//! What applications and elections do all the time: `cargo bench --bench hot_paths`.
+//!
+//! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside nothing, since there is no
+//! I/O in it: compare it with the round trip in `handoff`.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use nats_elect::internals::{
+    Bucket, Candidate, Content, Effect, Election, Entry, Fresh, Input, Link, Moment, SeenRecord,
+    Snapshot, WriteOutcome, now,
+};
+use nats_elect::testing::NatsServer;
+use nats_elect::{RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn is_leader(criterion: &mut Criterion) {
+    let server = NatsServer::start().expect("a private server");
+    let runtime = Runtime::new().expect("a runtime");
+    let (manager, role) = runtime.block_on(leading(&server.url()));
+    let mut group = criterion.benchmark_group("is_leader");
+    group.bench_function("floor: one reading of the clock", |bencher| {
+        bencher.iter(now);
+    });
+    group.bench_function("one thread", |bencher| {
+        bencher.iter(|| assert!(black_box(&role).is_leader()));
+    });
+    group.bench_function("two threads", |bencher| {
+        let done = Arc::new(AtomicBool::new(false));
+        let (other, until) = (role.clone(), Arc::clone(&done));
+        let other = thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                black_box(other.is_leader());
+            }
+        });
+        bencher.iter(|| assert!(black_box(&role).is_leader()));
+        done.store(true, Ordering::Relaxed);
+        other.join().expect("it only asks");
+    });
+    group.finish();
+    drop(manager);
+}
+
+async fn leading(url: &str) -> (RoleManager, RoleHandle) {
+    let handler = handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    });
+    let manager = RoleManager::builder()
+        .servers(url)
+        .bucket_auto_create()
+        .role("scheduler", RoleConfig::default(), handler)
+        .start()
+        .await
+        .expect("a manager");
+    let role = manager.role("scheduler").expect("the role");
+    role.wait_for_leader().await.expect("itself");
+    while !role.is_leader() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    (manager, role)
+}
+
+fn core(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("core");
+    let mut leader = Machine::new();
+    leader.lead();
+    group.bench_function("one heartbeat: sent, confirmed", |bencher| {
+        bencher.iter(|| leader.heartbeat());
+    });
+    let mut follower = Machine::new();
+    group.bench_function("one heartbeat, seen by a follower", |bencher| {
+        let mut beat = 0;
+        let next = || {
+            beat += 1;
+            foreign_record(beat)
+        };
+        bencher.iter_batched(next, |entry| follower.observe(entry), BatchSize::SmallInput);
+    });
+    group.finish();
+}
+
+/// One election on a clock of its own.
+struct Machine {
+    election: Election,
+    now: Moment,
+    revision: u64,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let mut config = RoleConfig::default();
+        // Heartbeats alone.
+        config.health.interval = Some(DAY);
+        config.fencing.validation_interval = Some(DAY);
+        let candidate = Candidate {
+            instance_id: "node-1".to_owned(),
+            incarnation: Uuid::from_u128(1),
+            first_beat: 0,
+            settings: config.settings().expect("good settings"),
+        };
+        let now = Moment::from_nanos(1_000_000_000);
+        let mut machine = Self {
+            election: Election::new(candidate, now),
+            now,
+            revision: 0,
+        };
+        let bucket = Bucket {
+            epoch: 1,
+            max_age: None,
+            atomic: true,
+            unique_sequences: true,
+        };
+        let effects = machine.step(Input::Link(Link::Up(bucket)));
+        let looked = effects
+            .iter()
+            .find_map(answer(0))
+            .expect("a look at the keys");
+        machine.step(looked);
+        machine
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Effect> {
+        let fresh = Fresh {
+            uuid: Uuid::from_u128(2),
+            chance: 0.5,
+        };
+        self.election.step(self.now, fresh, input)
+    }
+
+    /// Claims the role, which nobody ever led.
+    fn lead(&mut self) {
+        while self.election.status().fencing_token.is_none() {
+            let effects = self.tick();
+            self.revision += 2;
+            if let Some(claimed) = effects.iter().find_map(answer(self.revision)) {
+                self.step(claimed);
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Vec<Effect> {
+        self.now = self
+            .election
+            .next_wakeup()
+            .expect("something is due")
+            .max(self.now);
+        self.step(Input::Tick)
+    }
+
+    fn heartbeat(&mut self) {
+        let effects = self.tick();
+        self.revision += 1;
+        let acked = effects
+            .iter()
+            .find_map(answer(self.revision))
+            .expect("a heartbeat");
+        self.now = self.now + Duration::from_millis(1);
+        black_box(self.step(acked));
+    }
+
+    fn observe(&mut self, entry: Entry) {
+        self.now = self.now + Duration::from_secs(1);
+        black_box(self.step(Input::Observed(entry)));
+    }
+}
+
+/// What a healthy server says to a request.
+fn answer(revision: u64) -> impl Fn(&Effect) -> Option<Input> {
+    move |effect| match effect {
+        Effect::Write(write) => Some(Input::WriteEnded {
+            op: write.op,
+            outcome: WriteOutcome::Acked { revision },
+        }),
+        Effect::Read { op, .. } => Some(Input::ReadEnded {
+            op: *op,
+            outcome: Ok(Snapshot {
+                role: None,
+                fence: None,
+                epoch: Some(1),
+            }),
+        }),
+        _ => None,
+    }
+}
+
+fn foreign_record(beat: u64) -> Entry {
+    Entry {
+        revision: beat,
+        content: Content::Record(Box::new(SeenRecord {
+            id: "node-2".to_owned(),
+            priority: 0,
+            meta: std::collections::BTreeMap::new(),
+            ttl: Some(Duration::from_secs(15)),
+            incarnation: Some(Uuid::from_u128(3)),
+            beat: Some(beat),
+        })),
+    }
+}
+
+criterion_group!(benches, is_leader, core);
+criterion_main!(benches);

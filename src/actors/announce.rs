@@ -1,0 +1,72 @@
+//! Tells the world what happened to a role: metrics, logs, subscribers.
+
+use crate::model::event::{Event, FailureKind, Outcome};
+use crate::role::RoleScope;
+
+/// Announces one event.
+pub(super) fn announce(scope: &RoleScope, event: Event) {
+    scope.labels.record(&event);
+    scope.span.in_scope(|| log(&event));
+    match &event {
+        Event::LeaderChanged(leader) => {
+            scope.leader.send_replace(leader.clone());
+        }
+        Event::ConnectionChanged(status) => {
+            scope.connection.send_replace(*status);
+        }
+        _ => {}
+    }
+    // Without a subscriber nobody needs to know.
+    let _ = scope.events.send(event);
+}
+
+fn log(event: &Event) {
+    match event {
+        Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
+        Event::LeaderChanged(Some(leader)) => {
+            tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
+        }
+        Event::LeaderChanged(None) => tracing::info!("no leader known"),
+        Event::TermStarted { fencing_token } => tracing::info!(%fencing_token, "term started"),
+        Event::TermEnding {
+            fencing_token,
+            cause,
+        } => {
+            tracing::info!(%fencing_token, cause = cause.as_str(), "term ending");
+        }
+        Event::TermEnded {
+            fencing_token,
+            cause,
+            lasted,
+            released,
+        } => {
+            tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
+        }
+        Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            took,
+        } => tracing::trace!(?took, "heartbeat confirmed"),
+        Event::HeartbeatEnded { outcome, took } => {
+            tracing::warn!(outcome = outcome.as_str(), ?took, "heartbeat not confirmed");
+        }
+        Event::HealthCheckFailed { consecutive } => {
+            tracing::warn!(consecutive, "health check failed");
+        }
+        Event::ValidationFailed => tracing::warn!("somebody else wrote to the role's key"),
+        Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),
+        Event::Failure {
+            kind: FailureKind::Timeout | FailureKind::Unavailable,
+            detail,
+        } => {
+            tracing::debug!(detail, "request failed");
+        }
+        Event::Failure { kind, detail } => tracing::error!(kind = kind.as_str(), detail, "failure"),
+        Event::CircuitOpened => tracing::warn!("too many failures in a row: trying more slowly"),
+        Event::CircuitClosed => tracing::info!("requests succeed again"),
+        Event::HandlerOverrun { fencing_token } => {
+            tracing::error!(%fencing_token, "the handler still runs although its lease has ended");
+        }
+        Event::Lagged { .. } => {}
+    }
+}

@@ -1,0 +1,393 @@
+//! The actor of one role's election: messages in, steps of the state machine, effects out.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Link;
+use super::announce::announce;
+use super::messages::{ElectionMsg, SupervisorMsg};
+use crate::clock;
+use crate::election::{
+    Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
+    Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
+};
+use crate::model::event::{Event, FailureKind};
+use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
+use crate::store::{self, FenceOn, StoreError};
+
+/// One role's election.
+pub(super) struct ElectionActor;
+
+/// What an election starts with.
+pub(super) struct ElectionSetup {
+    pub scope: Arc<RoleScope>,
+    pub candidate: Candidate,
+    pub link: Link,
+    pub supervisor: ActorRef<SupervisorMsg>,
+}
+
+pub(super) struct ElectionState {
+    election: Election,
+    scope: Arc<RoleScope>,
+    supervisor: ActorRef<SupervisorMsg>,
+    bucket: Option<store::Bucket>,
+    running: Option<RunningTerm>,
+    /// The write under way, to be failed at once if the server forbids it.
+    writing: Option<OpId>,
+    requests: HashMap<RequestId, oneshot::Sender<Reply>>,
+    next_request: u64,
+    timer: Option<JoinHandle<()>>,
+    timer_number: u64,
+}
+
+impl Actor for ElectionActor {
+    type Msg = ElectionMsg;
+    type State = ElectionState;
+    type Arguments = ElectionSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ElectionMsg>,
+        setup: ElectionSetup,
+    ) -> Result<ElectionState, ActorProcessingErr> {
+        let ElectionSetup {
+            scope,
+            candidate,
+            link,
+            supervisor,
+        } = setup;
+        // The first step is taken outside the start: should it fail, this election is started anew, not the supervisor.
+        myself.send_message(ElectionMsg::LinkChanged(link))?;
+        Ok(ElectionState {
+            election: Election::new(candidate, clock::now()),
+            scope,
+            supervisor,
+            bucket: None,
+            running: None,
+            writing: None,
+            requests: HashMap::new(),
+            next_request: 0,
+            timer: None,
+            timer_number: 0,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ElectionMsg>,
+        message: ElectionMsg,
+        state: &mut ElectionState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.take(&myself, message);
+        Ok(())
+    }
+}
+
+impl ElectionState {
+    fn take(&mut self, myself: &ActorRef<ElectionMsg>, message: ElectionMsg) {
+        if let Some(input) = self.translate(message) {
+            self.step(myself, input);
+        }
+    }
+
+    fn translate(&mut self, message: ElectionMsg) -> Option<Input> {
+        Some(match message {
+            ElectionMsg::TimerFired(number) if number == self.timer_number => Input::Tick,
+            ElectionMsg::TimerFired(_) => return None,
+            ElectionMsg::LinkChanged(link) => Input::Link(match link {
+                Link::Down => CoreLink::Down,
+                Link::Unusable(failure) => CoreLink::Unusable(failure),
+                Link::Up { bucket, info } => {
+                    self.bucket = Some(bucket);
+                    CoreLink::Up(info)
+                }
+            }),
+            ElectionMsg::Observed(entry) => Input::Observed(entry),
+            ElectionMsg::WriteEnded { op, outcome } => {
+                self.writing.take_if(|writing| *writing == op);
+                match &outcome {
+                    WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
+                    // Nothing stands there: it may be another bucket of the same name.
+                    WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
+                    _ => {}
+                }
+                Input::WriteEnded { op, outcome }
+            }
+            ElectionMsg::ReadEnded { op, outcome } => {
+                if let Err(failure) = &outcome {
+                    self.doubt_bucket(failure);
+                }
+                Input::ReadEnded { op, outcome }
+            }
+            ElectionMsg::Denied { subject } => {
+                let op = self.writing.take()?;
+                let detail = format!(
+                    "this NATS user may not publish to \"{subject}\": grant it, or let this instance not stand for the role"
+                );
+                let failure = Failure {
+                    kind: FailureKind::PermissionDenied,
+                    detail,
+                };
+                Input::WriteEnded {
+                    op,
+                    outcome: WriteOutcome::Failed(failure),
+                }
+            }
+            ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
+                Input::HandlerEnding { term, end }
+            }
+            // Its lease is still to be revoked: `running` is kept until the next term.
+            ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
+                Input::HandlerEnded { term, end }
+            }
+            ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
+            ElectionMsg::Ask(Request::Validate { term, reply }) => {
+                let request = self.remember(reply);
+                Input::Validate { request, term }
+            }
+            ElectionMsg::Ask(Request::StepDown { reply }) => {
+                let request = self.remember(reply);
+                Input::StepDown { request }
+            }
+            ElectionMsg::Stop { release } => Input::Stop { release },
+            ElectionMsg::Abandon => Input::Abandon,
+            #[cfg(feature = "testing")]
+            ElectionMsg::Ask(Request::Crash) => panic!("crashed on request"),
+        })
+    }
+
+    /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
+    fn doubt_bucket(&self, failure: &Failure) {
+        if matches!(
+            failure.kind,
+            FailureKind::Unavailable | FailureKind::BucketMissing | FailureKind::Timeout
+        ) {
+            self.look_at_bucket();
+        }
+    }
+
+    fn look_at_bucket(&self) {
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+    }
+
+    fn remember(&mut self, reply: oneshot::Sender<Reply>) -> RequestId {
+        self.next_request += 1;
+        let request = RequestId(self.next_request);
+        self.requests.insert(request, reply);
+        request
+    }
+
+    fn step(&mut self, myself: &ActorRef<ElectionMsg>, input: Input) {
+        let scope = Arc::clone(&self.scope);
+        let _entered = scope.span.enter();
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for effect in self.election.step(clock::now(), fresh(), input) {
+                inputs.extend(self.carry_out(myself, effect));
+            }
+        }
+        self.publish_status();
+        if let Some(running) = &self.running {
+            self.scope.labels.lease_remaining(running.remaining());
+        }
+        self.arm_timer(myself);
+        if self.election.is_stopped() {
+            myself.stop(None);
+        }
+    }
+
+    fn carry_out(&mut self, myself: &ActorRef<ElectionMsg>, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Write(write) => self.write(myself, write),
+            Effect::Read { op, check_bucket } => self.read(myself, op, check_bucket),
+            Effect::StartTerm(start) => {
+                let myself = myself.clone();
+                self.scope.acting.begin(start.lease);
+                let running = RunningTerm::start(&self.scope, &start, move |report| {
+                    let _ = myself.send_message(ElectionMsg::Handler(report));
+                });
+                self.scope.set_running(running.clone());
+                self.running = Some(running);
+            }
+            Effect::Extend {
+                term,
+                lease,
+                acting,
+                proved,
+            } => {
+                let running = self
+                    .running
+                    .as_ref()
+                    .filter(|running| running.id() == term)?;
+                let extended = running.extend(lease, proved)
+                    && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
+                return (!extended).then_some(Input::LeaseOver { term });
+            }
+            Effect::Suspend { acting, .. } => {
+                // If it is over already, the next step winds the term down.
+                self.scope.acting.move_to(acting);
+            }
+            Effect::Resign { .. } => self.scope.acting.revoke(),
+            Effect::Revoke { term } => self.with_term(term, RunningTerm::revoke),
+            Effect::Cancel { term } => self.with_term(term, RunningTerm::cancel),
+            Effect::Abort { term } => self.with_term(term, RunningTerm::abort),
+            Effect::CheckHealth { term } => self.check_health(myself, term),
+            Effect::Reopen => self.look_at_bucket(),
+            Effect::Reply { request, reply } => {
+                if let Some(waiting) = self.requests.remove(&request) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.send(reply);
+                }
+            }
+            Effect::Event(event) => {
+                // Whoever hears of a change finds it in the status.
+                if matches!(event, Event::StateChanged { .. } | Event::LeaderChanged(_)) {
+                    self.publish_status();
+                }
+                announce(&self.scope, event);
+            }
+        }
+        None
+    }
+
+    fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {
+        if let Some(running) = self.running.as_ref().filter(|running| running.id() == term) {
+            act(running);
+        }
+    }
+
+    fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
+        let Write { op, nonce, kind } = write;
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        self.writing = Some(op);
+        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let outcome = match kind {
+                WriteKind::Claim { over, record } => {
+                    bucket.claim(&role, over, &record, timeout).await
+                }
+                WriteKind::Fence { condition, fence } => {
+                    bucket
+                        .fence(&role, fence_on(condition), &fence, timeout)
+                        .await
+                }
+                WriteKind::Renew { over, record } => {
+                    bucket.renew(&role, over, &record, timeout).await
+                }
+                WriteKind::Release { over } => bucket.release(&role, over, &nonce, timeout).await,
+            };
+            let _ = myself.send_message(ElectionMsg::WriteEnded {
+                op,
+                outcome: outcome_of(outcome),
+            });
+        });
+    }
+
+    fn read(&self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let outcome = bucket.snapshot(&role, check_bucket, timeout).await;
+            let outcome = outcome.map_err(|error| failure_of(&error));
+            let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
+        });
+    }
+
+    /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
+    fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
+        let asked = self
+            .scope
+            .runtime
+            .spawn(Arc::clone(&self.scope.handler).healthy());
+        let timeout = self.scope.settings.health.timeout;
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let abort = asked.abort_handle();
+            let healthy = matches!(tokio::time::timeout(timeout, asked).await, Ok(Ok(true)));
+            abort.abort();
+            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+        });
+    }
+
+    fn publish_status(&self) {
+        let status = self.election.status();
+        self.scope.status.send_if_modified(|current| {
+            let changed = *current != status;
+            *current = status;
+            changed
+        });
+    }
+
+    /// Arms one timer for the next due thing. An older timer's message may be queued already: its number tells.
+    fn arm_timer(&mut self, myself: &ActorRef<ElectionMsg>) {
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+        self.timer_number += 1;
+        let Some(due) = self.election.next_wakeup() else {
+            return;
+        };
+        let number = self.timer_number;
+        let wait = due.since(clock::now());
+        if wait.is_zero() {
+            let _ = myself.send_message(ElectionMsg::TimerFired(number));
+            return;
+        }
+        let myself = myself.clone();
+        self.timer = Some(tokio::spawn(async move {
+            // The runtime's clock may stop in suspend: look at ours again from time to time.
+            tokio::time::sleep(wait.min(Duration::from_secs(1))).await;
+            let _ = myself.send_message(ElectionMsg::TimerFired(number));
+        }));
+    }
+}
+
+impl Drop for ElectionState {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+    }
+}
+
+fn fresh() -> Fresh {
+    let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    Fresh {
+        uuid,
+        chance: rand::random(),
+    }
+}
+
+const fn fence_on(condition: FenceCondition) -> FenceOn {
+    match condition {
+        FenceCondition::RoleKeyAt(revision) => FenceOn::RoleKeyAt(revision),
+        FenceCondition::FenceKeyAt(revision) => FenceOn::FenceKeyAt(revision),
+    }
+}
+
+fn failure_of(error: &StoreError) -> Failure {
+    Failure {
+        kind: error.kind(),
+        detail: error.to_string(),
+    }
+}
+
+fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
+    match result {
+        Ok(revision) => WriteOutcome::Acked { revision },
+        Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
+        Err(StoreError::Unsupported(_)) => WriteOutcome::Unsupported,
+        Err(error) => WriteOutcome::Failed(failure_of(&error)),
+    }
+}

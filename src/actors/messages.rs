@@ -1,0 +1,107 @@
+//! What the actors tell one another.
+
+use std::sync::Arc;
+
+use async_nats::Client;
+use tokio::sync::oneshot;
+
+use crate::election::{self as core, Failure, OpId, Snapshot, TermId, WriteOutcome};
+use crate::model::name::RoleName;
+use crate::model::record::Entry;
+use crate::role::{HandlerReport, Request, RoleScope};
+use crate::store::{self, BucketInfo, StoreError};
+
+/// The way to the bucket, for everyone who uses it.
+#[derive(Clone)]
+pub(crate) enum Link {
+    Down,
+    Unusable(Failure),
+    Up {
+        bucket: store::Bucket,
+        info: core::Bucket,
+    },
+}
+
+/// What the supervisor is told.
+pub(crate) enum SupervisorMsg {
+    LinkChanged(Link),
+    AddRole {
+        scope: Arc<RoleScope>,
+        reply: oneshot::Sender<bool>,
+    },
+    RemoveRole {
+        role: RoleName,
+        release: bool,
+        reply: oneshot::Sender<()>,
+    },
+    /// Somebody has reason to doubt that the bucket is what it was.
+    LookAtBucket,
+    /// Start a crashed role's election anew: its handler has ended.
+    RestartRole {
+        role: RoleName,
+    },
+    /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
+    /// every handler has ended.
+    Stop {
+        release: Option<bool>,
+        reply: oneshot::Sender<()>,
+    },
+    /// Leave every election without a write; then end.
+    Abandon,
+}
+
+/// What the connection monitor is told.
+pub(crate) enum MonitorMsg {
+    Connected(Result<Client, async_nats::ConnectError>),
+    ClientEvent(async_nats::Event),
+    Poll,
+    /// Somebody has reason to doubt that the bucket is what it was.
+    LookAtBucket,
+    /// The look with this number ended.
+    Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
+    Retry,
+    StartTimedOut,
+}
+
+/// What the bucket watch is told.
+pub(crate) enum WatchMsg {
+    LinkChanged(Link),
+    /// The watch with this number ended.
+    Ended {
+        number: u64,
+        error: Option<StoreError>,
+    },
+    Retry {
+        number: u64,
+    },
+}
+
+/// What an election is told.
+pub(crate) enum ElectionMsg {
+    /// The timer with this number fired.
+    TimerFired(u64),
+    LinkChanged(Link),
+    Observed(Entry),
+    WriteEnded {
+        op: OpId,
+        outcome: WriteOutcome,
+    },
+    ReadEnded {
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    },
+    /// The server refused a publish to one of the role's keys.
+    Denied {
+        subject: String,
+    },
+    Handler(HandlerReport),
+    HealthChecked {
+        term: TermId,
+        healthy: bool,
+    },
+    Ask(Request),
+    Stop {
+        release: bool,
+    },
+    Abandon,
+}

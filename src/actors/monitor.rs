@@ -1,0 +1,388 @@
+//! The connection monitor: makes the connection, watches over it and over the bucket, and tells everyone what can be
+//! relied on.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::connection::State as ConnectionState;
+use async_nats::{Client, ConnectErrorKind};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+
+use super::connection::{Connection, StartFailure};
+use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
+use super::{Link, Routes};
+use crate::clock::{self, Moment};
+use crate::election::{self as core, Failure};
+use crate::model::name::{BucketName, RoleName};
+use crate::store::{self, BucketInfo, IfMissing, StoreError};
+
+/// Between looks at the connection's state. With a client of our own, events tell the same sooner.
+const POLL_OWN: Duration = Duration::from_millis(100);
+const POLL_GIVEN: Duration = Duration::from_millis(20);
+/// How long one look at the bucket may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Between looks at a bucket that can't be used, and between attempts to connect.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Looks asked for by elections come in swarms: one in this time is enough.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) struct MonitorActor;
+
+pub(super) struct MonitorSetup {
+    pub supervisor: ActorRef<SupervisorMsg>,
+    pub connection: Connection,
+    pub bucket: BucketName,
+    pub if_missing: IfMissing,
+    pub routes: Routes,
+    pub start_timeout: Duration,
+    /// Told once, when the bucket was opened or can't be.
+    pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
+}
+
+pub(super) struct MonitorState {
+    setup: MonitorSetup,
+    client: Option<Client>,
+    connects: u64,
+    link: Standing,
+    bucket: Option<(store::Bucket, core::Bucket)>,
+    looks: u64,
+    looking: bool,
+    looked_at: Option<Moment>,
+    look_again: bool,
+    retrying: bool,
+    failures: u32,
+    last_problem: String,
+    /// The subject that the server last refused and that a look needs: requests to it only time out.
+    denied: Option<String>,
+}
+
+/// What the others were told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Down,
+    Unusable,
+    Up,
+}
+
+impl Actor for MonitorActor {
+    type Msg = MonitorMsg;
+    type State = MonitorState;
+    type Arguments = MonitorSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<MonitorMsg>,
+        setup: MonitorSetup,
+    ) -> Result<MonitorState, ActorProcessingErr> {
+        if setup.ready.is_some() {
+            myself.send_after(setup.start_timeout, || MonitorMsg::StartTimedOut);
+        }
+        let state = MonitorState {
+            client: None,
+            connects: 0,
+            link: Standing::Down,
+            bucket: None,
+            looks: 0,
+            looking: false,
+            looked_at: None,
+            look_again: false,
+            retrying: false,
+            failures: 0,
+            last_problem: "no answer yet".into(),
+            denied: None,
+            setup,
+        };
+        state.connect(&myself);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<MonitorMsg>,
+        message: MonitorMsg,
+        state: &mut MonitorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            MonitorMsg::Connected(Ok(client)) => state.connected(&myself, client),
+            MonitorMsg::Connected(Err(error)) => state.not_connected(&myself, &error),
+            MonitorMsg::ClientEvent(event) => state.client_event(&myself, &event),
+            MonitorMsg::Poll => {
+                state.look_at_connection(&myself);
+                state.poll_later(&myself);
+            }
+            MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
+            MonitorMsg::Looked(number, result) if number == state.looks => {
+                state.looked(&myself, result);
+            }
+            MonitorMsg::Looked(..) => {}
+            MonitorMsg::Retry => {
+                state.retrying = false;
+                if state.client.is_none() {
+                    state.connect(&myself);
+                } else {
+                    state.look_at_bucket(&myself);
+                }
+            }
+            MonitorMsg::StartTimedOut => {
+                let problem = state.last_problem.clone();
+                state.start_failed(StartFailure::Unavailable(problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MonitorState {
+    fn connect(&self, myself: &ActorRef<MonitorMsg>) {
+        match self.setup.connection.clone() {
+            Connection::Given(client) => {
+                let _ = myself.send_message(MonitorMsg::Connected(Ok(client)));
+            }
+            Connection::Own { servers, options } => {
+                let events = myself.clone();
+                let options = options.event_callback(move |event| {
+                    let _ = events.send_message(MonitorMsg::ClientEvent(event));
+                    std::future::ready(())
+                });
+                let myself = myself.clone();
+                tokio::spawn(async move {
+                    let connected = options.connect(servers).await;
+                    let _ = myself.send_message(MonitorMsg::Connected(connected));
+                });
+            }
+        }
+    }
+
+    fn connected(&mut self, myself: &ActorRef<MonitorMsg>, client: Client) {
+        self.client = Some(client);
+        self.failures = 0;
+        self.look_at_connection(myself);
+        self.poll_later(myself);
+    }
+
+    fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
+        self.last_problem = format!("no connection to NATS: {error}");
+        if matches!(
+            error.kind(),
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation
+        ) {
+            let reason = format!(
+                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
+            );
+            self.start_failed(StartFailure::Authentication(reason));
+        }
+        self.retry_later(myself);
+    }
+
+    fn client_event(&mut self, myself: &ActorRef<MonitorMsg>, event: &async_nats::Event) {
+        tracing::debug!(%event, "connection");
+        match event {
+            async_nats::Event::ServerError(error) => {
+                if let Some(subject) = store::denied_subject(&error.to_string()) {
+                    self.denied(subject);
+                }
+            }
+            async_nats::Event::Disconnected => self.tell(Standing::Down, Link::Down),
+            _ => self.look_at_connection(myself),
+        }
+    }
+
+    fn denied(&mut self, subject: &str) {
+        tracing::warn!(subject, "NATS refuses this subject to this user: grant it");
+        let keys = format!("$KV.{}.", self.setup.bucket);
+        if let Some(key) = subject.strip_prefix(&keys) {
+            let role = key.strip_prefix("_fence.").unwrap_or(key);
+            if let Ok(role) = RoleName::new(role) {
+                self.setup.routes.send(
+                    &role,
+                    ElectionMsg::Denied {
+                        subject: subject.to_owned(),
+                    },
+                );
+            }
+        } else if !subject.starts_with("$JS.API.CONSUMER.") {
+            // A look at the bucket, or every answer.
+            self.denied = Some(subject.to_owned());
+        }
+    }
+
+    fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
+        let poll = if matches!(self.setup.connection, Connection::Given(_)) {
+            POLL_GIVEN
+        } else {
+            POLL_OWN
+        };
+        myself.send_after(poll, || MonitorMsg::Poll);
+    }
+
+    fn retry_later(&mut self, myself: &ActorRef<MonitorMsg>) {
+        if std::mem::replace(&mut self.retrying, true) {
+            return;
+        }
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(10))
+            .min(RETRY.1);
+        self.failures += 1;
+        myself.send_after(wait.mul_f64(rand::random_range(0.5..1.0)), || {
+            MonitorMsg::Retry
+        });
+    }
+
+    fn look_at_connection(&mut self, myself: &ActorRef<MonitorMsg>) {
+        let Some(client) = &self.client else { return };
+        let connects = client.statistics().connects.load(Ordering::Relaxed);
+        let flapped = connects != self.connects;
+        if client.connection_state() != ConnectionState::Connected {
+            self.tell(Standing::Down, Link::Down);
+            return;
+        }
+        if !flapped && self.link != Standing::Down {
+            return;
+        }
+        self.connects = connects;
+        if flapped && self.link != Standing::Down {
+            self.tell(Standing::Down, Link::Down);
+        }
+        // Sequences of such a bucket are never used twice: a compare-and-set tells whether it is the one it was.
+        if let Some((bucket, info)) = self
+            .bucket
+            .clone()
+            .filter(|(_, info)| info.unique_sequences)
+        {
+            self.tell(Standing::Up, Link::Up { bucket, info });
+        }
+        if flapped {
+            // A look from before the reconnect says nothing about what is there now.
+            self.looking = false;
+            self.looked_at = None;
+        } else if self.retrying {
+            return;
+        }
+        self.look_at_bucket(myself);
+    }
+
+    fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
+        let Some(client) = self.client.clone() else {
+            return;
+        };
+        if client.connection_state() != ConnectionState::Connected {
+            return;
+        }
+        if self.looking
+            || self
+                .looked_at
+                .is_some_and(|at| clock::now() < at + LOOK_PAUSE)
+        {
+            if !self.looking && !std::mem::replace(&mut self.look_again, true) {
+                myself.send_after(LOOK_PAUSE, || MonitorMsg::LookAtBucket);
+            }
+            return;
+        }
+        self.looking = true;
+        self.looks += 1;
+        let number = self.looks;
+        self.look_again = false;
+        self.looked_at = Some(clock::now());
+        self.denied = None;
+        let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
+        let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let looked = match &known {
+                // Looking again also forgets what was learnt of the server by trying: it may be another one now.
+                Some(bucket) => bucket
+                    .inspect(LOOK_TIMEOUT)
+                    .await
+                    .map(|info| (bucket.clone(), info)),
+                None => Err(StoreError::BucketMissing {
+                    bucket: name.to_string(),
+                }),
+            };
+            let looked = match looked {
+                Err(StoreError::BucketMissing { .. }) => {
+                    store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await
+                }
+                looked => looked,
+            };
+            let _ = myself.send_message(MonitorMsg::Looked(number, looked));
+        });
+    }
+
+    fn looked(
+        &mut self,
+        myself: &ActorRef<MonitorMsg>,
+        result: Result<(store::Bucket, BucketInfo), StoreError>,
+    ) {
+        self.looking = false;
+        match result {
+            Ok((bucket, info)) => {
+                self.failures = 0;
+                let core = core::Bucket {
+                    epoch: info.epoch,
+                    max_age: info.max_age,
+                    unique_sequences: info.unique_sequences,
+                };
+                let same = self
+                    .bucket
+                    .as_ref()
+                    .is_some_and(|(_, known)| *known == core);
+                self.bucket = Some((bucket.clone(), core));
+                if let Some(ready) = self.setup.ready.take() {
+                    for note in &info.notes {
+                        tracing::warn!(bucket = %self.setup.bucket, "{note}");
+                    }
+                    let _ = ready.send(Ok(info));
+                }
+                let connected = self
+                    .client
+                    .as_ref()
+                    .is_some_and(|c| c.connection_state() == ConnectionState::Connected);
+                if connected && (!same || self.link != Standing::Up) {
+                    self.link = Standing::Down;
+                    self.tell(Standing::Up, Link::Up { bucket, info: core });
+                }
+            }
+            Err(error) => self.look_failed(myself, &error),
+        }
+    }
+
+    fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
+        let error = match (error, self.denied.take()) {
+            (StoreError::Timeout, Some(subject)) => {
+                StoreError::PermissionDenied(format!("\"{subject}\""))
+            }
+            (error, _) => error.clone(),
+        };
+        self.last_problem = error.to_string();
+        // JetStream that was there comes back; till then the leases decide.
+        let passes = error.is_transient()
+            || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
+        if !passes {
+            let failure = Failure {
+                kind: error.kind(),
+                detail: error.to_string(),
+            };
+            self.start_failed(StartFailure::Bucket(error));
+            self.tell(Standing::Unusable, Link::Unusable(failure));
+        }
+        self.retry_later(myself);
+    }
+
+    fn start_failed(&mut self, failure: StartFailure) {
+        if let Some(ready) = self.setup.ready.take() {
+            let _ = ready.send(Err(failure));
+        }
+    }
+
+    fn tell(&mut self, standing: Standing, link: Link) {
+        if self.link != standing {
+            self.link = standing;
+            let _ = self
+                .setup
+                .supervisor
+                .send_message(SupervisorMsg::LinkChanged(link));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The way to each role's election.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use ractor::ActorRef;
+
+use super::messages::ElectionMsg;
+use crate::model::name::RoleName;
+
+/// Where each role's election is now: kept by the supervisor, read by everyone.
+#[derive(Clone, Default)]
+pub(crate) struct Routes(Arc<RwLock<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
+
+impl Routes {
+    pub(super) fn set(&self, role: RoleName, actor: ActorRef<ElectionMsg>) {
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(role, actor);
+    }
+
+    pub(super) fn remove(&self, role: &RoleName) {
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(role);
+    }
+
+    fn to(&self, role: &RoleName) -> Option<ActorRef<ElectionMsg>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(role)
+            .cloned()
+    }
+
+    pub(crate) fn names(&self) -> Vec<RoleName> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Sends a message to a role's election. If there is none, the message is dropped: whoever waits for an answer to
+    /// it learns that from the broken channel.
+    pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) {
+        if let Some(actor) = self.to(role) {
+            let _ = actor.send_message(message);
+        }
+    }
+}

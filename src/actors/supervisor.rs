@@ -1,0 +1,460 @@
+//! The supervisor: owns the connection's monitor, the watch and one election per role, and restarts what crashes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::announce::announce;
+use super::connection::{Connection, StartFailure};
+use super::election::{ElectionActor, ElectionSetup};
+use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::monitor::{MonitorActor, MonitorSetup};
+use super::watch::{WatchActor, WatchSetup};
+use super::{Link, Routes};
+use crate::clock;
+use crate::election::Candidate;
+use crate::model::event::{EndCause, Event, FailureKind};
+use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::model::status::RoleState;
+use crate::role::{RoleScope, Roster, RunningTerm};
+use crate::store::{BucketInfo, IfMissing};
+
+/// Before a crashed actor is started anew: doubling from the first to the second.
+const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// Beats of one generation; the next generation begins above them.
+const BEATS_PER_GENERATION: u64 = 1 << 40;
+
+/// What the supervisor starts with.
+pub(crate) struct Supervise {
+    pub instance_id: InstanceId,
+    pub incarnation: Uuid,
+    pub connection: Connection,
+    pub bucket: BucketName,
+    pub if_missing: IfMissing,
+    pub start_timeout: Duration,
+    pub routes: Routes,
+    pub roster: Roster,
+    pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
+}
+
+pub(super) struct SupervisorActor;
+
+pub(super) struct SupervisorState {
+    instance_id: InstanceId,
+    incarnation: Uuid,
+    connection: Connection,
+    bucket: BucketName,
+    if_missing: IfMissing,
+    routes: Routes,
+    roster: Roster,
+    monitor: ActorRef<MonitorMsg>,
+    watch: ActorRef<WatchMsg>,
+    link: Link,
+    roles: HashMap<RoleName, Role>,
+    generations: u64,
+    stopping: Option<Stopping>,
+}
+
+struct Role {
+    scope: Arc<RoleScope>,
+    /// None while a crashed election's handler still runs.
+    actor: Option<ActorRef<ElectionMsg>>,
+    crashes: u32,
+    leaving: bool,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+struct Stopping {
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+impl Actor for SupervisorActor {
+    type Msg = SupervisorMsg;
+    type State = SupervisorState;
+    type Arguments = Supervise;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        setup: Supervise,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        let Supervise {
+            instance_id,
+            incarnation,
+            connection,
+            bucket,
+            if_missing,
+            start_timeout,
+            routes,
+            roster,
+            ready,
+        } = setup;
+        let monitor = MonitorSetup {
+            supervisor: myself.clone(),
+            connection: connection.clone(),
+            bucket: bucket.clone(),
+            if_missing,
+            routes: routes.clone(),
+            start_timeout,
+            ready: Some(ready),
+        };
+        let (monitor, _) =
+            Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
+        let watch = start_watch(&myself, &routes, Link::Down).await?;
+        Ok(SupervisorState {
+            instance_id,
+            incarnation,
+            connection,
+            bucket,
+            if_missing,
+            routes,
+            roster,
+            monitor,
+            watch,
+            link: Link::Down,
+            roles: HashMap::new(),
+            generations: 0,
+            stopping: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        message: SupervisorMsg,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMsg::LinkChanged(link) => state.link_changed(&link),
+            SupervisorMsg::AddRole { scope, reply } => {
+                let added = state.add_role(&myself, scope).await?;
+                let _ = reply.send(added);
+            }
+            SupervisorMsg::RemoveRole {
+                role,
+                release,
+                reply,
+            } => state.remove_role(&role, release, reply),
+            SupervisorMsg::LookAtBucket => {
+                let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
+            }
+            SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
+            SupervisorMsg::Stop { release, reply } => {
+                let stopping = state.stopping.get_or_insert_with(|| Stopping {
+                    waiting: Vec::new(),
+                });
+                stopping.waiting.push(reply);
+                state.leave_all(|scope| ElectionMsg::Stop {
+                    release: release.unwrap_or(scope.settings.delete_on_stop),
+                });
+                state.end_if_empty(&myself);
+            }
+            SupervisorMsg::Abandon => {
+                state.stopping.get_or_insert_with(|| Stopping {
+                    waiting: Vec::new(),
+                });
+                state.leave_all(|_| ElectionMsg::Abandon);
+                state.end_if_empty(&myself);
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(who, error) => {
+                state
+                    .actor_crashed(&myself, &who, &error.to_string())
+                    .await?;
+            }
+            SupervisionEvent::ActorTerminated(who, its_state, _) => {
+                // Its share of the role goes before ours.
+                drop(its_state);
+                if let Some(role) = state.role_of(&who) {
+                    state.role_left(&myself, &role);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+async fn start_watch(
+    myself: &ActorRef<SupervisorMsg>,
+    routes: &Routes,
+    link: Link,
+) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
+    let setup = WatchSetup {
+        supervisor: myself.clone(),
+        routes: routes.clone(),
+        link,
+    };
+    let (watch, _) = Actor::spawn_linked(None, WatchActor, setup, myself.get_cell()).await?;
+    Ok(watch)
+}
+
+impl SupervisorState {
+    fn link_changed(&mut self, link: &Link) {
+        self.link = link.clone();
+        let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
+        for election in self.routes.all() {
+            let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
+        }
+    }
+
+    /// Returns whether there was room for it: no role of this name, and no stop under way.
+    async fn add_role(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        scope: Arc<RoleScope>,
+    ) -> Result<bool, ActorProcessingErr> {
+        if self.stopping.is_some() || self.roles.contains_key(&scope.role) {
+            scope.give_back();
+            return Ok(false);
+        }
+        scope.labels.register();
+        self.roster.enter(Arc::clone(&scope));
+        let actor = self.start_election(myself, &scope).await?;
+        let role = Role {
+            actor: Some(actor),
+            crashes: 0,
+            leaving: false,
+            waiting: Vec::new(),
+            scope,
+        };
+        self.roles.insert(role.scope.role.clone(), role);
+        Ok(true)
+    }
+
+    async fn start_election(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        scope: &Arc<RoleScope>,
+    ) -> Result<ActorRef<ElectionMsg>, ActorProcessingErr> {
+        let candidate = Candidate {
+            instance_id: self.instance_id.as_str().to_owned(),
+            incarnation: self.incarnation,
+            first_beat: self.generations * BEATS_PER_GENERATION,
+            settings: scope.settings.clone(),
+        };
+        self.generations += 1;
+        let setup = ElectionSetup {
+            scope: Arc::clone(scope),
+            candidate,
+            link: self.link.clone(),
+            supervisor: myself.clone(),
+        };
+        let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
+        self.routes.set(scope.role.clone(), actor.clone());
+        Ok(actor)
+    }
+
+    fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {
+        // No such role: dropping the reply says so.
+        let Some(role) = self.roles.get_mut(role) else {
+            return;
+        };
+        role.waiting.push(reply);
+        role.leave(ElectionMsg::Stop { release });
+    }
+
+    fn leave_all(&mut self, message: impl Fn(&RoleScope) -> ElectionMsg) {
+        for role in self.roles.values_mut() {
+            let message = message(&role.scope);
+            role.leave(message);
+        }
+    }
+
+    fn role_of(&self, who: &ActorCell) -> Option<RoleName> {
+        let is_it = |role: &&Role| {
+            role.actor
+                .as_ref()
+                .is_some_and(|actor| actor.get_id() == who.get_id())
+        };
+        self.roles
+            .values()
+            .find(is_it)
+            .map(|role| role.scope.role.clone())
+    }
+
+    fn role_left(&mut self, myself: &ActorRef<SupervisorMsg>, role: &RoleName) {
+        self.routes.remove(role);
+        if let Some(role) = self.roles.remove(role) {
+            role.scope.ended.cancel();
+            role.scope.give_back();
+            for waiting in role.waiting {
+                let _ = waiting.send(());
+            }
+        }
+        self.end_if_empty(myself);
+    }
+
+    fn end_if_empty(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let Some(stopping) = &mut self.stopping else {
+            return;
+        };
+        if !self.roles.is_empty() {
+            return;
+        }
+        for waiting in stopping.waiting.drain(..) {
+            let _ = waiting.send(());
+        }
+        self.watch.stop(None);
+        self.monitor.stop(None);
+        myself.stop(None);
+    }
+
+    async fn actor_crashed(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        who: &ActorCell,
+        error: &str,
+    ) -> Result<(), ActorProcessingErr> {
+        tracing::error!(error, "an actor crashed");
+        if let Some(role) = self.role_of(who) {
+            self.election_crashed(myself, &role, error);
+        } else if who.get_id() == self.watch.get_id() {
+            self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
+        } else if who.get_id() == self.monitor.get_id() {
+            let setup = MonitorSetup {
+                supervisor: myself.clone(),
+                connection: self.connection.clone(),
+                bucket: self.bucket.clone(),
+                if_missing: self.if_missing,
+                routes: self.routes.clone(),
+                start_timeout: Duration::MAX,
+                ready: None,
+            };
+            let (monitor, _) =
+                Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
+            self.monitor = monitor;
+        }
+        Ok(())
+    }
+
+    /// Nobody keeps the lease any more: end the term, and contest the role again when its handler has ended.
+    fn election_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, name: &RoleName, error: &str) {
+        self.routes.remove(name);
+        let Some(role) = self.roles.get_mut(name) else {
+            return;
+        };
+        role.actor = None;
+        role.crashes += 1;
+        let running = role.scope.revoke();
+        let state = role.scope.status.borrow().state;
+        let fencing_token = role.scope.status.borrow().fencing_token;
+        let detail = format!("the election's actor crashed: {error}");
+        announce(
+            &role.scope,
+            Event::Failure {
+                kind: FailureKind::ActorCrashed,
+                detail,
+            },
+        );
+        if let (RoleState::Leader, Some(fencing_token)) = (state, fencing_token) {
+            role.pass(RoleState::Draining);
+            announce(
+                &role.scope,
+                Event::TermEnding {
+                    fencing_token,
+                    cause: EndCause::Crashed,
+                },
+            );
+            announce(&role.scope, Event::LeaderChanged(None));
+        }
+        let wait = RESTART
+            .0
+            .saturating_mul(1 << role.crashes.min(10))
+            .min(RESTART.1);
+        let allowance = role.scope.settings.abort_allowance();
+        let (myself, name) = (myself.clone(), name.clone());
+        tokio::spawn(async move {
+            if let Some(running) = running {
+                end_handler(&running, allowance).await;
+            }
+            tokio::time::sleep(wait).await;
+            let _ = myself.send_message(SupervisorMsg::RestartRole { role: name });
+        });
+    }
+
+    async fn restart_role(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        name: &RoleName,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(role) = self.roles.get_mut(name).filter(|role| role.actor.is_none()) else {
+            return Ok(());
+        };
+        if role.scope.status.borrow().state != RoleState::Init {
+            role.pass(RoleState::Stopped);
+        }
+        if role.leaving {
+            self.role_left(myself, name);
+            return Ok(());
+        }
+        let scope = Arc::clone(&role.scope);
+        let actor = self.start_election(myself, &scope).await?;
+        if let Some(role) = self.roles.get_mut(name) {
+            role.actor = Some(actor);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SupervisorState {
+    /// An orderly end leaves no roles. After a crash nobody keeps the leases: no handler may go on.
+    fn drop(&mut self) {
+        for (_, role) in self.roles.drain() {
+            if let Some(running) = role.scope.revoke() {
+                running.abort();
+            }
+            role.scope.ended.cancel();
+            role.scope.give_back();
+        }
+    }
+}
+
+impl Role {
+    fn leave(&mut self, message: ElectionMsg) {
+        self.leaving = true;
+        if let Some(actor) = &self.actor {
+            let _ = actor.send_message(message);
+        }
+    }
+
+    /// A crashed election's state goes on without it.
+    fn pass(&self, to: RoleState) {
+        let from = self.scope.status.borrow().state;
+        self.scope.status.send_modify(|status| {
+            status.state = to;
+            status.leader = None;
+            status.fencing_token = None;
+            status.last_heartbeat = None;
+            status.lease_until = None;
+            status.last_transition = clock::now();
+        });
+        self.scope.labels.lease_remaining(Duration::ZERO);
+        announce(&self.scope, Event::StateChanged { from, to });
+    }
+}
+
+/// The lease is revoked already: the handler has only the time that it takes to be aborted.
+async fn end_handler(running: &RunningTerm, allowance: Duration) {
+    if tokio::time::timeout(allowance, running.ended())
+        .await
+        .is_err()
+    {
+        running.abort();
+        running.ended().await;
+    }
+}

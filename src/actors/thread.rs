@@ -1,0 +1,65 @@
+//! The thread on which the actors, the lease timers and our connection live.
+
+use std::io;
+use std::thread;
+
+use ractor::{Actor, ActorRef};
+use tokio::sync::{oneshot, watch};
+
+use super::messages::SupervisorMsg;
+use super::supervisor::{Supervise, SupervisorActor};
+
+/// What the thread runs.
+pub(crate) type Setup = Supervise;
+
+/// The way to the actors.
+pub(crate) struct ElectionThread {
+    pub supervisor: ActorRef<SupervisorMsg>,
+    ended: watch::Receiver<bool>,
+}
+
+impl ElectionThread {
+    /// Starts the thread and its supervisor.
+    ///
+    /// # Errors
+    /// If the system gives no thread or no runtime.
+    pub async fn start(setup: Setup) -> io::Result<Self> {
+        let (started, supervisor) = oneshot::channel();
+        let (end, ended) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new()
+            .name("nats-elect".into())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    match Actor::spawn(None, SupervisorActor, setup).await {
+                        Ok((supervisor, running)) => {
+                            if let Err(Ok(unwanted)) = started.send(Ok(supervisor)) {
+                                // Whoever started this has gone meanwhile.
+                                unwanted.stop(None);
+                            }
+                            let _ = running.await;
+                        }
+                        Err(error) => {
+                            let _ = started.send(Err(io::Error::other(error.to_string())));
+                        }
+                    }
+                });
+                // Does not wait for a name that is being looked up.
+                runtime.shutdown_background();
+                end.send_replace(true);
+            })?;
+        let supervisor = supervisor
+            .await
+            .map_err(|_| io::Error::other("the election thread died"))??;
+        Ok(Self { supervisor, ended })
+    }
+
+    /// Resolves when the thread has ended, and with it everything on it.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        // The sender goes with the thread.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}

@@ -1,0 +1,145 @@
+//! The bucket watch: one watch over all role keys, whose messages are hints for the elections.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinHandle;
+
+use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
+use super::{Link, Routes};
+use crate::clock::{self, Moment};
+use crate::store::{self, StoreError};
+
+/// Between attempts to watch: doubling from the first to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How long the watch may take to begin.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) struct WatchActor;
+
+pub(super) struct WatchSetup {
+    pub supervisor: ActorRef<SupervisorMsg>,
+    pub routes: Routes,
+    pub link: Link,
+}
+
+pub(super) struct WatchState {
+    supervisor: ActorRef<SupervisorMsg>,
+    routes: Routes,
+    bucket: Option<store::Bucket>,
+    number: u64,
+    failures: u32,
+    started: Moment,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Actor for WatchActor {
+    type Msg = WatchMsg;
+    type State = WatchState;
+    type Arguments = WatchSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<WatchMsg>,
+        setup: WatchSetup,
+    ) -> Result<WatchState, ActorProcessingErr> {
+        let mut state = WatchState {
+            supervisor: setup.supervisor,
+            routes: setup.routes,
+            bucket: None,
+            number: 0,
+            failures: 0,
+            started: clock::now(),
+            task: None,
+        };
+        state.link_changed(&myself, setup.link);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<WatchMsg>,
+        message: WatchMsg,
+        state: &mut WatchState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            WatchMsg::LinkChanged(link) => state.link_changed(&myself, link),
+            WatchMsg::Ended { number, error } if number == state.number => {
+                state.ended(&myself, error);
+            }
+            WatchMsg::Retry { number } if number == state.number => state.start(&myself),
+            WatchMsg::Ended { .. } | WatchMsg::Retry { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl WatchState {
+    /// After each reconnect the watch is begun anew: it then shows what was missed, also in a recreated bucket.
+    fn link_changed(&mut self, myself: &ActorRef<WatchMsg>, link: Link) {
+        self.stop();
+        self.failures = 0;
+        if let Link::Up { bucket, .. } = link {
+            self.bucket = Some(bucket);
+            self.start(myself);
+        }
+    }
+
+    fn start(&mut self, myself: &ActorRef<WatchMsg>) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        self.stop();
+        self.started = clock::now();
+        let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
+        self.task = Some(tokio::spawn(async move {
+            let error = forward(&bucket, &routes).await.err();
+            let _ = myself.send_message(WatchMsg::Ended { number, error });
+        }));
+    }
+
+    fn stop(&mut self) {
+        self.number += 1;
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
+        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        if clock::now().since(self.started) > RETRY.1 * 2 {
+            // It went well for a while: this is a new trouble.
+            self.failures = 0;
+        }
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(10))
+            .min(RETRY.1);
+        tracing::debug!(
+            error = error.map(|error| error.to_string()),
+            ?wait,
+            "the watch ended: watching anew"
+        );
+        self.failures += 1;
+        let number = self.number;
+        myself.send_after(wait, move || WatchMsg::Retry { number });
+    }
+}
+
+impl Drop for WatchState {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn forward(bucket: &store::Bucket, routes: &Routes) -> Result<(), StoreError> {
+    let mut entries = std::pin::pin!(bucket.watch(START_TIMEOUT).await?);
+    while let Some(entry) = entries.next().await {
+        let (role, entry) = entry?;
+        routes.send(&role, ElectionMsg::Observed(entry));
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! What can go wrong for users of the manager.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::actors::StartFailure;
+use crate::model::config::ConfigError;
+use crate::model::name::{NameError, RoleName};
+use crate::role::TermError;
+use crate::store::StoreError;
+
+/// Why the manager could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting breaks a rule.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A setting of a role breaks a rule.
+    #[error("role `{role}`: {error}")]
+    RoleConfig {
+        /// The role.
+        role: String,
+        /// The setting.
+        error: ConfigError,
+    },
+    /// A name breaks a rule.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Two roles have one name.
+    #[error(
+        "there is a role `{0}` already: give each role a name of its own, or remove the other first"
+    )]
+    DuplicateRole(RoleName),
+    /// There is no role of this name.
+    #[error("there is no role `{0}` here: add it first")]
+    UnknownRole(String),
+    /// `start` was called outside a tokio runtime: handlers need one to run on.
+    #[error("no tokio runtime: call `start` inside one, handlers run on it")]
+    NoRuntime,
+    /// The system gave no thread or no runtime for the elections.
+    #[error("the election thread could not be started: {0}")]
+    Thread(String),
+    /// NATS could not be reached, or not be used, within `start_timeout`.
+    #[error("NATS could not be used within {after:?}: {reason}")]
+    Unavailable {
+        /// How long it was tried.
+        after: Duration,
+        /// What was the matter last.
+        reason: String,
+    },
+    /// NATS refused the credentials.
+    #[error("{0}")]
+    Authentication(String),
+    /// JetStream is off on the server or for this account.
+    #[error("JetStream is not enabled ({0}): enable it on the server and for this account")]
+    JetStreamDisabled(String),
+    /// The bucket does not exist.
+    #[error("bucket {0:?} does not exist: create it, or set `bucket_auto_create`")]
+    BucketMissing(String),
+    /// The bucket can't serve elections.
+    #[error("{0}")]
+    BucketUnfit(String),
+    /// The NATS user may not do what is needed.
+    #[error("permission denied: {0}: grant it to this user")]
+    PermissionDenied(String),
+    /// The server refused a request for another reason.
+    #[error("{0}")]
+    Rejected(String),
+    /// The instance does not lead the role.
+    #[error("this instance does not lead the role")]
+    NotLeader,
+    /// Leadership could not be proved just now.
+    #[error(
+        "leadership could not be proved just now ({reason}): do nothing critical, and ask again"
+    )]
+    Unproven {
+        /// What went wrong.
+        reason: String,
+    },
+    /// The role or the manager has been stopped.
+    #[error("the role is stopped on this instance: add it again, or start a new manager")]
+    Stopped,
+    /// Handlers did not end in time, or NATS was out of reach so that their roles could not be freed. The leases run out.
+    #[error("after {after:?} not left: {}; either a handler still runs (it must return when its term is cancelled), or NATS could not be told; the leases run out", .roles.join(", "))]
+    StopTimedOut {
+        /// How long was waited.
+        after: Duration,
+        /// The roles that were not left.
+        roles: Vec<String>,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anyone doing anything.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unproven { .. })
+    }
+
+    pub(super) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {
+        match failure {
+            StartFailure::Authentication(reason) => Self::Authentication(reason),
+            StartFailure::Unavailable(reason) => Self::Unavailable {
+                after: start_timeout,
+                reason,
+            },
+            StartFailure::Bucket(error) => match error {
+                StoreError::BucketMissing { bucket } => Self::BucketMissing(bucket),
+                StoreError::JetStreamDisabled(detail) => Self::JetStreamDisabled(detail),
+                StoreError::PermissionDenied(detail) => Self::PermissionDenied(detail),
+                StoreError::BucketUnfit(_) => Self::BucketUnfit(error.to_string()),
+                error => Self::Rejected(error.to_string()),
+            },
+        }
+    }
+}
+
+impl From<TermError> for Error {
+    fn from(error: TermError) -> Self {
+        match error {
+            TermError::NotLeader => Self::NotLeader,
+            TermError::Unproven { reason } => Self::Unproven { reason },
+            TermError::Stopped => Self::Stopped,
+        }
+    }
+}

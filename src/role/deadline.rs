@@ -1,0 +1,151 @@
+//! A deadline that any thread can read and only its owner moves.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::{self, Moment};
+
+const OVER: u64 = 0;
+
+/// Until when something is valid. Once anybody has seen it over, it stays over: an answer of `false` is never taken
+/// back, whatever arrives later.
+#[derive(Debug)]
+pub(crate) struct Deadline(AtomicU64);
+
+impl Deadline {
+    pub const fn over() -> Self {
+        Self(AtomicU64::new(OVER))
+    }
+
+    pub fn at(until: Moment) -> Self {
+        Self(AtomicU64::new(until.as_nanos()))
+    }
+
+    /// Begins anew, whatever was before.
+    pub fn begin(&self, until: Moment) {
+        self.0.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Whether it lies ahead of the clock now.
+    pub fn is_ahead(&self) -> bool {
+        loop {
+            let until = self.0.load(Ordering::Acquire);
+            if until == OVER {
+                return false;
+            }
+            if clock::now().as_nanos() < until {
+                return true;
+            }
+            // If its owner moved it meanwhile, look again.
+            if self
+                .0
+                .compare_exchange(until, OVER, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
+                return false;
+            }
+        }
+    }
+
+    /// Moves it, unless it is over. Returns whether it was moved.
+    pub fn move_to(&self, until: Moment) -> bool {
+        loop {
+            if !self.is_ahead() {
+                return false;
+            }
+            let current = self.0.load(Ordering::Acquire);
+            let moved = current != OVER
+                && self
+                    .0
+                    .compare_exchange(
+                        current,
+                        until.as_nanos(),
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    )
+                    .is_ok();
+            if moved {
+                return true;
+            }
+        }
+    }
+
+    /// Ends it.
+    pub fn revoke(&self) {
+        self.0.store(OVER, Ordering::Release);
+    }
+
+    /// Time left, zero once it is over.
+    pub fn remaining(&self) -> Duration {
+        match self.0.load(Ordering::Acquire) {
+            OVER => Duration::ZERO,
+            until => Moment::from_nanos(until).since(clock::now()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ahead() -> Moment {
+        clock::now() + Duration::from_secs(3600)
+    }
+
+    fn behind() -> Moment {
+        clock::now() - Duration::from_nanos(1)
+    }
+
+    #[test]
+    fn it_is_ahead_until_the_clock_passes_it() {
+        assert!(Deadline::at(ahead()).is_ahead());
+        assert!(!Deadline::at(behind()).is_ahead());
+        assert!(!Deadline::over().is_ahead());
+    }
+
+    #[test]
+    fn once_seen_over_it_cannot_be_moved() {
+        let deadline = Deadline::at(behind());
+        assert!(!deadline.is_ahead());
+        assert!(!deadline.move_to(ahead()));
+        assert!(!deadline.is_ahead());
+    }
+
+    #[test]
+    fn a_late_extension_is_refused_even_if_nobody_looked() {
+        let deadline = Deadline::at(behind());
+        assert!(!deadline.move_to(ahead()));
+        assert_eq!(deadline.remaining(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_revoked_one_stays_over_until_it_begins_anew() {
+        let deadline = Deadline::at(ahead());
+        deadline.revoke();
+        assert!(!deadline.move_to(ahead()));
+        deadline.begin(ahead());
+        assert!(deadline.is_ahead());
+    }
+
+    #[test]
+    fn no_reader_sees_it_valid_again_after_having_seen_it_over() {
+        let deadline = Deadline::at(clock::now() + Duration::from_micros(200));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut seen_over = false;
+                    for _ in 0..50_000 {
+                        let ahead = deadline.is_ahead();
+                        assert!(!(seen_over && ahead), "it came back");
+                        seen_over |= !ahead;
+                    }
+                });
+            }
+            scope.spawn(|| {
+                while deadline.move_to(clock::now() + Duration::from_nanos(300)) {
+                    std::hint::spin_loop();
+                }
+            });
+        });
+    }
+}

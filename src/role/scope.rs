@@ -1,0 +1,167 @@
+//! What the handles, the handler and the election of one role share. It outlives a restart of the election's actor.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
+
+use super::deadline::Deadline;
+use super::handler::ErasedHandler;
+use super::running::RunningTerm;
+use crate::election::{CoreStatus, Reply, TermId};
+use crate::model::config::RoleSettings;
+use crate::model::event::Event;
+use crate::model::name::RoleName;
+use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
+
+/// Events kept for a slow reader.
+const EVENT_CAPACITY: usize = 1024;
+
+/// Something to ask of a role's election.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Validate {
+        term: Option<TermId>,
+        reply: oneshot::Sender<Reply>,
+    },
+    StepDown {
+        reply: oneshot::Sender<Reply>,
+    },
+    #[cfg(feature = "testing")]
+    Crash,
+}
+
+/// The way to a role's election. If there is none, the request is dropped, and with it the way back.
+pub(crate) type Ask = Arc<dyn Fn(Request) + Send + Sync>;
+
+/// One role on this instance.
+pub(crate) struct RoleScope {
+    pub role: RoleName,
+    pub settings: RoleSettings,
+    pub handler: Arc<dyn ErasedHandler>,
+    /// The caller's runtime, where handlers run.
+    pub runtime: Handle,
+    pub ask: Ask,
+    pub span: Span,
+    pub labels: crate::metrics::Labels,
+    /// Until when this instance may call itself leader.
+    pub acting: Deadline,
+    pub status: watch::Sender<CoreStatus>,
+    pub leader: watch::Sender<Option<LeaderInfo>>,
+    pub connection: watch::Sender<ConnectionStatus>,
+    pub events: broadcast::Sender<Event>,
+    /// The role is no longer managed.
+    pub ended: CancellationToken,
+    running: Mutex<Option<RunningTerm>>,
+}
+
+impl RoleScope {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called in one place, with what a role consists of"
+    )]
+    pub fn new(
+        role: RoleName,
+        settings: RoleSettings,
+        handler: Arc<dyn ErasedHandler>,
+        runtime: Handle,
+        ask: Ask,
+        span: Span,
+        labels: crate::metrics::Labels,
+        status: CoreStatus,
+    ) -> Arc<Self> {
+        let scope = Arc::new(Self {
+            role,
+            settings,
+            handler,
+            runtime,
+            ask,
+            span,
+            labels,
+            acting: Deadline::over(),
+            connection: watch::Sender::new(status.connection),
+            status: watch::Sender::new(status),
+            leader: watch::Sender::new(None),
+            events: broadcast::Sender::new(EVENT_CAPACITY),
+            ended: CancellationToken::new(),
+            running: Mutex::new(None),
+        });
+        let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
+        let ended = scope.ended.clone();
+        scope
+            .runtime
+            .spawn(async move { ended.run_until_cancelled(announcing).await });
+        scope
+    }
+
+    /// Whether this instance leads, by the clock at the time of this call.
+    pub fn is_leader(&self) -> bool {
+        self.acting.is_ahead()
+    }
+
+    /// The status at the time of this call.
+    pub fn status(&self) -> RoleStatus {
+        let now = crate::clock::now();
+        let core = self.status.borrow().clone();
+        RoleStatus {
+            state: core.state,
+            is_leader: self.is_leader(),
+            leader: core.leader,
+            fencing_token: core.fencing_token,
+            last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),
+            last_transition: now.since(core.last_transition),
+            revision: core.revision,
+            connection: core.connection,
+            lease_remaining: core.lease_until.map(|until| until.since(now)),
+        }
+    }
+
+    pub fn running(&self) -> Option<RunningTerm> {
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub fn set_running(&self, term: RunningTerm) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(term);
+    }
+
+    /// Drops this share of the role on the caller's runtime. It may be the last: then the handler is dropped, and what
+    /// the application does there is not to happen on the election thread.
+    pub fn give_back(self: Arc<Self>) {
+        let runtime = self.runtime.clone();
+        // A runtime that is shut down drops it at once.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            runtime.spawn_blocking(move || drop(self))
+        }));
+    }
+
+    /// Ends whatever term there is, at once: the election that kept it is gone.
+    pub fn revoke(&self) -> Option<RunningTerm> {
+        self.acting.revoke();
+        let running = self.running();
+        if let Some(term) = &running {
+            term.revoke();
+            term.cancel();
+        }
+        running
+    }
+}
+
+/// Tells the handler the latest leader, one call at a time.
+async fn announce_leaders(
+    handler: Arc<dyn ErasedHandler>,
+    mut leader: watch::Receiver<Option<LeaderInfo>>,
+) {
+    while leader.changed().await.is_ok() {
+        let latest = leader.borrow_and_update().clone();
+        let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest));
+        if call.await.is_err_and(|error| error.is_panic()) {
+            tracing::error!("on_leader_change panicked");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! From a message of the bucket to what it means.
+
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MARKER_REASON;
+
+use crate::model::record::{Content, Entry, FenceEntry, FenceRecord, Nonce, RELEASE_HEADER};
+
+/// Header by which Key-Value clients tell a delete marker from a value.
+pub const OPERATION_HEADER: &str = "KV-Operation";
+/// Its value in a marker that deletes a key.
+pub const DELETE: &str = "DEL";
+const PURGE: &str = "PURGE";
+
+/// What a message under a role's key means.
+pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> Entry {
+    let content = match Marker::of(headers) {
+        None => Content::parse(payload),
+        Some(Marker::Released(nonce)) => Content::Release(nonce),
+        Some(Marker::Foreign) => Content::ForeignMarker,
+    };
+    Entry { revision, content }
+}
+
+/// What a message under a role's fence key means.
+pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> FenceEntry {
+    let nonce = match Marker::of(headers) {
+        None => FenceRecord::parse_nonce(payload),
+        Some(_) => None,
+    };
+    FenceEntry { revision, nonce }
+}
+
+enum Marker {
+    Released(Option<Nonce>),
+    Foreign,
+}
+
+impl Marker {
+    fn of(headers: Option<&HeaderMap>) -> Option<Self> {
+        let headers = headers?;
+        // The server writes a reason into the markers of keys that it let expire; it never writes our header.
+        if headers.get(NATS_MARKER_REASON).is_some() {
+            return Some(Self::Foreign);
+        }
+        match headers.get_last(OPERATION_HEADER)?.as_str() {
+            DELETE => Some(match headers.get_last(RELEASE_HEADER) {
+                Some(nonce) => Self::Released(Nonce::parse(nonce.as_str())),
+                None => Self::Foreign,
+            }),
+            PURGE => Some(Self::Foreign),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn content(headers: &[(&str, &str)], payload: &[u8]) -> Content {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, *value);
+        }
+        role_entry(1, Some(&map), payload).content
+    }
+
+    #[test]
+    fn a_marker_with_our_header_is_a_release() {
+        let nonce = Nonce {
+            incarnation: Uuid::from_u128(1),
+            beat: 9,
+        };
+        let text = nonce.to_string();
+        let read = content(&[("KV-Operation", "DEL"), (RELEASE_HEADER, &text)], b"");
+        assert_eq!(read, Content::Release(Some(nonce)));
+        let read = content(&[("KV-Operation", "DEL"), (RELEASE_HEADER, "?")], b"");
+        assert_eq!(read, Content::Release(None));
+    }
+
+    #[test]
+    fn every_other_marker_is_foreign() {
+        for headers in [
+            &[("KV-Operation", "DEL")][..],
+            &[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")],
+            &[("KV-Operation", "PURGE"), (RELEASE_HEADER, "x:1")],
+            &[("Nats-Marker-Reason", "MaxAge")],
+            &[("Nats-Marker-Reason", "Remove"), ("KV-Operation", "DEL")],
+            &[("Nats-Marker-Reason", "of a later server")],
+        ] {
+            assert_eq!(content(headers, b""), Content::ForeignMarker, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_stays_a_value_whatever_else_it_carries() {
+        for headers in [
+            &[][..],
+            &[("KV-Operation", "PUT")],
+            &[(RELEASE_HEADER, "x:1")],
+        ] {
+            assert!(
+                matches!(content(headers, br#"{"id":"a"}"#), Content::Record(_)),
+                "{headers:?}"
+            );
+        }
+        assert_eq!(role_entry(1, None, b"").content, Content::Opaque);
+    }
+
+    #[test]
+    fn a_deleted_fence_has_a_revision_and_no_nonce() {
+        let mut headers = HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        let value = br#"{"id":"a","incarnation":"00000000-0000-0000-0000-000000000001","beat":3}"#;
+        assert!(fence_entry(5, None, value).nonce.is_some());
+        let deleted = fence_entry(7, Some(&headers), b"");
+        assert_eq!((deleted.revision, deleted.nonce), (7, None));
+    }
+}

@@ -1,0 +1,219 @@
+//! What can go wrong between this process and the bucket, sorted by what to do about it.
+
+use async_nats::jetstream::{self, ErrorCode};
+
+use crate::model::event::FailureKind;
+
+/// A request to the bucket that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No answer in time. A write may or may not have been stored: read back, or retry with the same expectation.
+    ///
+    /// A request that the user's permissions forbid ends like this too: the server tells of it only on the side, as an
+    /// event of the connection (see [`denied_subject`]).
+    #[error(
+        "NATS did not answer in time; if this goes on, check the connection and that this user may publish to the bucket"
+    )]
+    Timeout,
+
+    /// The server could not take the request just now; nothing was stored. Retry.
+    #[error("NATS cannot take the request just now ({0}); it is worth retrying")]
+    Unavailable(String),
+
+    /// Somebody else's write came first; nothing was stored. Read again before deciding anything.
+    #[error("another write came first (the last sequence is {}); read again", .current.map_or("unknown".into(), |n| n.to_string()))]
+    Conflict {
+        /// The sequence that stands there, if the server told it.
+        current: Option<u64>,
+    },
+
+    /// The server or the bucket cannot do this at all; nothing was stored. Do it the other way, or upgrade.
+    #[error("not supported here: {0}")]
+    Unsupported(String),
+
+    /// This user may not do that. Grant it and retry.
+    #[error("permission denied: {0}; grant it to this user")]
+    PermissionDenied(String),
+
+    /// The bucket does not exist.
+    #[error("bucket {bucket:?} does not exist; create it, or set `bucket_auto_create`")]
+    BucketMissing {
+        /// Its name.
+        bucket: String,
+    },
+
+    /// `JetStream` is off on this server or for this account.
+    #[error("JetStream is not enabled ({0}); enable it on the server and for this account")]
+    JetStreamDisabled(String),
+
+    /// The bucket exists, but no election can be held in it.
+    #[error("the bucket is unfit for elections: {0}; mend its settings or use another bucket")]
+    BucketUnfit(String),
+
+    /// The server refused the request for a reason that is not known to pass.
+    #[error("NATS refused the request: {detail}")]
+    Rejected {
+        /// The server's error code; 0 if the answer had none.
+        code: u64,
+        /// What it said.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// The failure's kind in events and metrics.
+    pub const fn kind(&self) -> FailureKind {
+        match self {
+            Self::Timeout => FailureKind::Timeout,
+            Self::Unavailable(_) => FailureKind::Unavailable,
+            Self::PermissionDenied(_) => FailureKind::PermissionDenied,
+            Self::BucketMissing { .. } | Self::JetStreamDisabled(_) => FailureKind::BucketMissing,
+            Self::BucketUnfit(_) | Self::Unsupported(_) => FailureKind::BucketUnfit,
+            Self::Conflict { .. } | Self::Rejected { .. } => FailureKind::Rejected,
+        }
+    }
+
+    /// Whether the same request may succeed a moment later without anyone doing anything.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Timeout | Self::Unavailable(_))
+    }
+
+    /// Sorts an error answer of `JetStream`.
+    pub(super) fn from_server(error: &jetstream::Error, bucket: &str) -> Self {
+        let code = error.error_code();
+        let detail = error.to_string();
+        match code {
+            ErrorCode::STREAM_WRONG_LAST_SEQUENCE => Self::Conflict {
+                current: last_sequence(&detail),
+            },
+            ErrorCode::STREAM_NOT_FOUND => Self::BucketMissing {
+                bucket: bucket.to_owned(),
+            },
+            ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+                Self::JetStreamDisabled(detail)
+            }
+            ErrorCode::ATOMIC_PUBLISH_DISABLED
+            | ErrorCode::BATCH_PUBLISH_DISABLED
+            | ErrorCode::ATOMIC_PUBLISH_UNSUPPORTED_HEADER => Self::Unsupported(detail),
+            ErrorCode::STREAM_SEALED | ErrorCode::STREAM_SUBJECT_OVERLAP => {
+                Self::BucketUnfit(detail)
+            }
+            // 10164: another write to the subject is in flight. 10176: what is left of a batch whose first message was
+            // refused, because too many were open or the server had given it up.
+            ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT
+            | ErrorCode::ATOMIC_PUBLISH_INCOMPLETE_BATCH
+            | ErrorCode::ATOMIC_PUBLISH_TOO_MANY_INFLIGHT
+            | ErrorCode::BATCH_PUBLISH_TOO_MANY_INFLIGHT
+            | ErrorCode::CLUSTER_NOT_LEADER
+            | ErrorCode::STREAM_OFFLINE
+            | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
+            _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
+            code => Self::Rejected {
+                code: code.0,
+                detail,
+            },
+        }
+    }
+
+    /// An answer that is not what the protocol says.
+    pub(super) fn unreadable(what: &str, why: impl std::fmt::Display) -> Self {
+        Self::Rejected {
+            code: 0,
+            detail: format!("unreadable {what}: {why}"),
+        }
+    }
+}
+
+/// The subject that a user may not publish or subscribe to, in the text of an asynchronous server error: a permission
+/// that is missing is told in no other way.
+pub fn denied_subject(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("ermissions Violation for ")?;
+    let (_, rest) = rest.split_once('"')?;
+    Some(rest.split_once('"')?.0)
+}
+
+fn last_sequence(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("wrong last sequence: ")?;
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(code: usize, err_code: u64, description: &str) -> StoreError {
+        let json =
+            serde_json::json!({ "code": code, "err_code": err_code, "description": description });
+        StoreError::from_server(&serde_json::from_value(json).unwrap(), "leaders")
+    }
+
+    #[test]
+    fn a_conflict_tells_the_current_sequence() {
+        let conflict = |text| sorted(400, 10071, text);
+        for (text, current) in [
+            ("wrong last sequence: 17", Some(17)),
+            (
+                "wrong last sequence: 1700000000000001",
+                Some(1_700_000_000_000_001),
+            ),
+            ("wrong last sequence: 0", Some(0)),
+            ("wrong last sequence: 99999999999999999999999", None),
+            ("wrong last sequence: -1", None),
+            ("wrong last sequence", None),
+            ("", None),
+        ] {
+            assert_eq!(conflict(text), StoreError::Conflict { current }, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_transient_and_nothing_else() {
+        for (code, err_code) in [
+            (400, 10164),
+            (503, 10008),
+            (429, 10210),
+            (429, 10211),
+            (400, 10176),
+            (500, 10118),
+            (503, 10077),
+        ] {
+            let error = sorted(code, err_code, "later");
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+            assert!(error.is_transient());
+        }
+        for (code, err_code) in [
+            (400, 10071),
+            (404, 10059),
+            (503, 10039),
+            (400, 10174),
+            (400, 10205),
+            (500, 10109),
+            (400, 1),
+        ] {
+            let error = sorted(code, err_code, "no");
+            assert!(!error.is_transient(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_error_keeps_its_code_and_text() {
+        let StoreError::Rejected { code, detail } =
+            sorted(400, 10054, "message size exceeds maximum allowed")
+        else {
+            panic!("not rejected");
+        };
+        assert_eq!(code, 10054);
+        assert!(detail.contains("exceeds maximum"), "{detail}");
+    }
+
+    #[test]
+    fn a_permission_violation_is_read_from_the_servers_text() {
+        let text = r#"nats: Permissions Violation for Publish to "$KV.leaders.a""#;
+        assert_eq!(denied_subject(text), Some("$KV.leaders.a"));
+        assert_eq!(denied_subject("nats: stale connection"), None);
+    }
+}

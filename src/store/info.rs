@@ -1,0 +1,345 @@
+//! What a bucket can do, from the settings that the server returned: an old server drops unknown ones in silence.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use humantime_serde::re::humantime;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::StoreError;
+use crate::model::name::BucketName;
+
+/// Sequences from here on were taken from a clock in microseconds: this is July 2017, and no bucket counts that far.
+const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
+/// Enough for a record with a good deal of metadata.
+const SMALLEST_MESSAGE: i64 = 4096;
+
+/// What a bucket is and can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Its creation time by the server's clock, in nanoseconds since the Unix epoch. A recreated bucket has another.
+    pub epoch: u64,
+    /// How long its keys live at most.
+    pub max_age: Option<Duration>,
+    /// Whether several messages can be written as one.
+    pub atomic: bool,
+    /// Whether its sequences stand above those of a deleted bucket of the same name.
+    pub unique_sequences: bool,
+    /// On how many servers it is kept.
+    pub replicas: usize,
+    /// How many values it keeps per key; -1 for all.
+    pub history: i64,
+    /// What it lacks or risks, in words.
+    pub notes: Vec<String>,
+}
+
+/// As the server answers; only what is looked at here, so that later servers may say more.
+#[derive(Deserialize)]
+pub(super) struct StreamInfo {
+    created: String,
+    config: StreamConfig,
+    #[serde(default)]
+    state: StreamState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StreamState {
+    messages: u64,
+    first_seq: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the settings are the server's"
+)]
+struct StreamConfig {
+    subjects: Vec<String>,
+    retention: String,
+    max_msgs: i64,
+    max_bytes: i64,
+    /// Nanoseconds.
+    max_age: u64,
+    max_msgs_per_subject: i64,
+    max_msg_size: i64,
+    discard: String,
+    discard_new_per_subject: bool,
+    storage: String,
+    num_replicas: usize,
+    no_ack: bool,
+    sealed: bool,
+    first_seq: u64,
+    allow_atomic: bool,
+    mirror: Option<Value>,
+    sources: Option<Vec<Value>>,
+    subject_transform: Option<Value>,
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self {
+            subjects: Vec::new(),
+            retention: "limits".into(),
+            max_msgs: -1,
+            max_bytes: -1,
+            max_age: 0,
+            max_msgs_per_subject: -1,
+            max_msg_size: -1,
+            discard: "old".into(),
+            discard_new_per_subject: false,
+            storage: "file".into(),
+            num_replicas: 1,
+            no_ack: false,
+            sealed: false,
+            first_seq: 0,
+            allow_atomic: false,
+            mirror: None,
+            sources: None,
+            subject_transform: None,
+        }
+    }
+}
+
+impl StreamInfo {
+    pub fn epoch(&self) -> Result<u64, StoreError> {
+        let unreadable = |why: &str| StoreError::unreadable("creation time", why);
+        let created = humantime::parse_rfc3339(&self.created)
+            .map_err(|error| unreadable(&error.to_string()))?
+            .duration_since(UNIX_EPOCH)
+            .map_err(|error| unreadable(&error.to_string()))?;
+        u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
+    }
+
+    /// Whether a restart of its server may empty the bucket: those before 2.10.27 and 2.11.1 drop all that is stored, while
+    /// the message stands that has the first sequence (nats-server#6753). From 2.12 on, batches tell a server that does not.
+    pub fn must_pass_first_sequence(&self) -> bool {
+        self.config.first_seq > 0
+            && self.state.first_seq == self.config.first_seq
+            && self.state.messages == 0
+            && !self.config.allow_atomic
+    }
+
+    pub fn assess(&self, bucket: &BucketName) -> Result<BucketInfo, StoreError> {
+        if let Some(problem) = self.config.problem(bucket) {
+            return Err(StoreError::BucketUnfit(problem));
+        }
+        let config = &self.config;
+        let max_age = Duration::from_nanos(config.max_age);
+        Ok(BucketInfo {
+            epoch: self.epoch()?,
+            max_age: (!max_age.is_zero()).then_some(max_age),
+            atomic: config.allow_atomic,
+            unique_sequences: config.unique_sequences(),
+            replicas: config.num_replicas,
+            history: config.max_msgs_per_subject,
+            notes: config.notes(),
+        })
+    }
+}
+
+impl StreamConfig {
+    fn unique_sequences(&self) -> bool {
+        self.first_seq >= FIRST_UNIQUE_SEQUENCE
+    }
+
+    fn problem(&self, bucket: &BucketName) -> Option<String> {
+        let keys = format!("$KV.{bucket}.>");
+        if self.mirror.is_some() {
+            return Some("it mirrors another stream and takes no writes".into());
+        }
+        if self.sealed {
+            return Some("it is sealed".into());
+        }
+        if !self.subjects.iter().any(|subject| covers(subject, &keys)) {
+            return Some(format!("its stream does not listen to {keys}"));
+        }
+        if self.subject_transform.is_some() {
+            return Some("its stream renames keys (`subject_transform`)".into());
+        }
+        if self.retention != "limits" {
+            return Some(format!(
+                "its retention {:?} drops values that somebody has read",
+                self.retention
+            ));
+        }
+        if self.no_ack {
+            return Some("it confirms no writes (`no_ack`)".into());
+        }
+        if self.discard_new_per_subject && self.max_msgs_per_subject > 0 {
+            return Some(
+                "it refuses a new value while an old one stands (`discard_new_per_subject`)".into(),
+            );
+        }
+        None
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let full = match self.discard.as_str() {
+            "new" => "refuses heartbeats",
+            _ => "drops old keys, leaders' among them,",
+        };
+        [
+            (
+                !self.unique_sequences(),
+                "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
+                 there by accident (`first_seq` in Unix microseconds prevents that)"
+                    .to_owned(),
+            ),
+            (
+                self.max_age > 0,
+                format!(
+                    "keys expire after {}: the server's clock takes part, and fence records expire too",
+                    humantime::format_duration(Duration::from_nanos(self.max_age))
+                ),
+            ),
+            (
+                self.max_msgs_per_subject != 1,
+                "it keeps more than the last value of a key: every heartbeat adds one".to_owned(),
+            ),
+            (
+                self.max_bytes > 0 || self.max_msgs > 0,
+                format!("its size is limited: when it is full it {full} (`max_bytes`, `max_msgs`)"),
+            ),
+            (
+                (1..SMALLEST_MESSAGE).contains(&self.max_msg_size),
+                format!("records larger than {} bytes are refused", self.max_msg_size),
+            ),
+            (
+                self.num_replicas < 2,
+                "one replica: while its server is down no role can be renewed or claimed".to_owned(),
+            ),
+            (
+                self.storage == "memory",
+                "kept in memory: a restart of all its servers forgets who led and how far fencing had come".to_owned(),
+            ),
+            (
+                self.sources.as_ref().is_some_and(|sources| !sources.is_empty()),
+                "other streams write into it (`sources`), past every expected sequence".to_owned(),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(applies, note)| applies.then_some(note))
+        .collect()
+    }
+}
+
+/// Whether whatever `subject` matches, `pattern` matches too.
+fn covers(pattern: &str, subject: &str) -> bool {
+    let mut subject = subject.split('.');
+    for token in pattern.split('.') {
+        match (token, subject.next()) {
+            (">", Some(_)) => return true,
+            (_, None | Some(">")) => return false,
+            ("*", Some(_)) => {}
+            (token, Some(other)) if token == other => {}
+            _ => return false,
+        }
+    }
+    subject.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn assess(config: Value) -> Result<BucketInfo, StoreError> {
+        let mut whole =
+            json!({ "subjects": ["$KV.b.>"], "max_msgs_per_subject": 1, "num_replicas": 3 });
+        if let (Some(whole), Value::Object(config)) = (whole.as_object_mut(), config) {
+            whole.extend(config);
+        }
+        let stream = json!({ "created": "2026-11-05T10:20:30.123456789Z", "config": whole });
+        let stream: StreamInfo = serde_json::from_value(stream).unwrap();
+        stream.assess(&BucketName::new("b").unwrap())
+    }
+
+    #[test]
+    fn the_epoch_has_every_digit_of_the_creation_time() {
+        assert_eq!(assess(json!({})).unwrap().epoch, 1_793_874_030_123_456_789);
+    }
+
+    #[test]
+    fn a_bucket_of_ours_on_three_servers_gives_no_cause_for_notes() {
+        let info = assess(json!({ "first_seq": 1_793_874_030_000_000_u64, "allow_atomic": true }));
+        let info = info.unwrap();
+        assert!(info.atomic && info.unique_sequences, "{info:?}");
+        assert_eq!((info.replicas, info.history, info.max_age), (3, 1, None));
+        assert_eq!(info.notes, [""; 0]);
+    }
+
+    #[test]
+    fn every_lack_is_put_in_words() {
+        let info = assess(json!({
+            "max_age": 2_000_000_000_u64, "max_msgs_per_subject": 5, "max_bytes": 1024, "discard": "new",
+            "max_msg_size": 100, "num_replicas": 1, "storage": "memory", "sources": [{ "name": "s" }],
+        }))
+        .unwrap();
+        assert_eq!(info.max_age, Some(Duration::from_secs(2)));
+        assert!(!info.atomic && !info.unique_sequences);
+        assert_eq!(info.notes.len(), 8, "{:#?}", info.notes);
+        let all = info.notes.join("\n");
+        for words in ["expire after 2s", "refuses heartbeats", "than 100 bytes"] {
+            assert!(all.contains(words), "{all}");
+        }
+    }
+
+    #[test]
+    fn where_no_election_can_be_held_the_bucket_is_unfit() {
+        for config in [
+            json!({ "subjects": [] }),
+            json!({ "subjects": ["$KV.other.>", "$KV.b.x"] }),
+            json!({ "mirror": { "name": "KV_x" } }),
+            json!({ "sealed": true }),
+            json!({ "no_ack": true }),
+            json!({ "retention": "workqueue" }),
+            json!({ "discard_new_per_subject": true }),
+            json!({ "subject_transform": { "src": "a", "dest": "b" } }),
+        ] {
+            let assessed = assess(config.clone());
+            assert!(
+                matches!(assessed, Err(StoreError::BucketUnfit(_))),
+                "{config}: {assessed:?}"
+            );
+        }
+        for subjects in [
+            json!(["x", "$KV.b.>"]),
+            json!(["$KV.>"]),
+            json!(["$KV.*.>"]),
+            json!([">"]),
+        ] {
+            assert!(assess(json!({ "subjects": subjects })).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_first_sequence_is_passed_where_a_restart_could_empty_the_bucket() {
+        let must = |config: Value, state: Value| {
+            let json = json!({ "created": "", "config": config, "state": state });
+            let stream: StreamInfo = serde_json::from_value(json).unwrap();
+            stream.must_pass_first_sequence()
+        };
+        let (new, used) = (
+            json!({ "messages": 0, "first_seq": 9 }),
+            json!({ "messages": 1, "first_seq": 9 }),
+        );
+        assert!(must(json!({ "first_seq": 9 }), new.clone()));
+        assert!(!must(json!({ "first_seq": 9 }), used));
+        assert!(!must(json!({ "first_seq": 8 }), new.clone()));
+        assert!(!must(json!({ "first_seq": 9, "allow_atomic": true }), new));
+        let ordinary = json!({ "messages": 0, "first_seq": 0 });
+        assert!(!must(json!({}), ordinary));
+    }
+
+    #[test]
+    fn a_strange_creation_time_is_an_error() {
+        for created in ["", "yesterday", "1066-10-14T09:00:00Z"] {
+            let json = json!({ "created": created, "config": {} });
+            let stream: StreamInfo = serde_json::from_value(json).unwrap();
+            assert!(stream.epoch().is_err(), "{created}");
+        }
+    }
+}

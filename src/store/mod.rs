@@ -1,0 +1,22 @@
+//! The bucket in NATS: the only layer that speaks to it, and it decides nothing about leadership.
+//!
+//! [`Bucket`] is a cheap handle. What it can do comes with it as [`BucketInfo`], read from the settings that the server
+//! returned. Every write carries the sequence that its writer expects; every answer that is no success is a
+//! [`StoreError`], sorted into what can be done about it in one place.
+
+mod bucket;
+mod cross_check;
+mod entry;
+mod error;
+mod info;
+mod read;
+mod request;
+#[cfg(all(test, feature = "testing", unix))]
+mod tests;
+mod watch;
+mod write;
+
+pub use bucket::{Bucket, IfMissing};
+pub use error::{StoreError, denied_subject};
+pub use info::BucketInfo;
+pub use write::FenceOn;

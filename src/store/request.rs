@@ -1,0 +1,75 @@
+//! One question, one answer, one deadline.
+
+use std::time::Duration;
+
+use async_nats::Request;
+use async_nats::client::RequestErrorKind;
+use async_nats::connection::State;
+use async_nats::jetstream::response::Response;
+use serde::de::DeserializeOwned;
+
+use super::bucket::Bucket;
+use super::error::StoreError;
+
+/// What an error says when nobody is subscribed to what was asked.
+pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
+
+impl Bucket {
+    /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        subject: String,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<T, StoreError> {
+        self.require_connection()?;
+        let asking = self.client().send_request(subject, request.timeout(None));
+        let answer = tokio::time::timeout(timeout, asking)
+            .await
+            .map_err(|_| StoreError::Timeout)?
+            .map_err(|error| match error.kind() {
+                RequestErrorKind::TimedOut => StoreError::Timeout,
+                RequestErrorKind::NoResponders => StoreError::Unavailable(NO_RESPONDERS.into()),
+                RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
+                    StoreError::Rejected {
+                        code: 0,
+                        detail: error.to_string(),
+                    }
+                }
+                RequestErrorKind::Other => {
+                    StoreError::Unavailable(format!("the connection is closed: {error}"))
+                }
+            })?;
+        match serde_json::from_slice(&answer.payload) {
+            Ok(Response::Ok(answer)) => Ok(answer),
+            Ok(Response::Err { error }) => {
+                Err(StoreError::from_server(&error, self.name().as_str()))
+            }
+            Err(error) => Err(StoreError::unreadable("answer", error)),
+        }
+    }
+
+    /// Asks the `JetStream` API.
+    pub(super) async fn ask_api<T: DeserializeOwned>(
+        &self,
+        action: &str,
+        body: &impl serde::Serialize,
+        timeout: Duration,
+    ) -> Result<T, StoreError> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| StoreError::unreadable("request", error))?;
+        let request = Request::new().payload(body.into());
+        self.ask(format!("$JS.API.{action}"), request, timeout)
+            .await
+    }
+
+    /// What the client is given while it is disconnected, it sends after it has reconnected, however late that is.
+    pub(super) fn require_connection(&self) -> Result<(), StoreError> {
+        match self.client().connection_state() {
+            State::Connected => Ok(()),
+            State::Pending | State::Disconnected => {
+                Err(StoreError::Unavailable("not connected".into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The store against real servers, of whatever version `NATS_SERVER_BIN` names. What an old one cannot do is asserted too.
+
+mod bucket;
+mod fence;
+mod watch;
+mod write;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::jetstream::kv::Store;
+use async_nats::{Client, jetstream};
+use uuid::Uuid;
+
+use super::{Bucket, BucketInfo, IfMissing, StoreError};
+use crate::model::config::Storage;
+use crate::model::name::{BucketName, RoleName};
+use crate::model::record::Snapshot;
+use crate::model::record::{FenceRecord, Nonce, Record};
+use crate::model::token::LeaseToken;
+use crate::testing::NatsServer;
+
+/// Generous: only what is meant to time out ever waits for it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const BATCHES: (u64, u64, u64) = (2, 12, 0);
+const CROSS_CHECKS: (u64, u64, u64) = (2, 11, 0);
+
+const CREATE: IfMissing = IfMissing::Create {
+    replicas: 1,
+    storage: Storage::File,
+};
+
+/// A server, a connection, and a bucket that the crate created.
+struct Lab {
+    server: NatsServer,
+    client: Client,
+    bucket: Bucket,
+    info: BucketInfo,
+}
+
+impl Lab {
+    async fn new() -> Self {
+        let server = NatsServer::start().unwrap();
+        let client = connect(&server).await;
+        let (bucket, info) = open(&client, CREATE).await.unwrap();
+        Self {
+            server,
+            client,
+            bucket,
+            info,
+        }
+    }
+
+    fn is_at_least(&self, version: (u64, u64, u64)) -> bool {
+        self.server.version() >= version
+    }
+
+    /// The bucket as other Key-Value clients see it.
+    async fn kv(&self) -> Store {
+        let context = jetstream::new(self.client.clone());
+        context.get_key_value("leaders").await.unwrap()
+    }
+
+    async fn claim(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
+        let record = record(beat);
+        self.bucket.claim(name, over, &record, TIMEOUT).await
+    }
+
+    async fn renew(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
+        let record = record(beat);
+        self.bucket.renew(name, over, &record, TIMEOUT).await
+    }
+
+    async fn release(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
+        let nonce = nonce(beat);
+        self.bucket.release(name, over, &nonce, TIMEOUT).await
+    }
+
+    async fn read(&self, name: &RoleName) -> Snapshot {
+        self.bucket.snapshot(name, false, TIMEOUT).await.unwrap()
+    }
+
+    /// Sequences of the role's key and of its fence key; 0 where there is none.
+    async fn keys(&self, name: &RoleName) -> (u64, u64) {
+        let keys = self.read(name).await;
+        (
+            keys.role.map_or(0, |entry| entry.revision),
+            keys.fence.map_or(0, |entry| entry.revision),
+        )
+    }
+}
+
+async fn connect(server: &NatsServer) -> Client {
+    async_nats::connect(server.url()).await.unwrap()
+}
+
+async fn open(client: &Client, if_missing: IfMissing) -> Result<(Bucket, BucketInfo), StoreError> {
+    let name = BucketName::new("leaders").unwrap();
+    Bucket::open(client.clone(), &name, if_missing, TIMEOUT).await
+}
+
+fn role(name: &str) -> RoleName {
+    RoleName::new(name).unwrap()
+}
+
+fn nonce(beat: u64) -> Nonce {
+    Nonce {
+        incarnation: Uuid::from_u128(1),
+        beat,
+    }
+}
+
+fn record(beat: u64) -> Record {
+    Record {
+        id: "node-1".into(),
+        token: LeaseToken::new(Uuid::from_u128(7)),
+        priority: 0,
+        meta: BTreeMap::new(),
+        ttl: Duration::from_secs(15),
+        nonce: nonce(beat),
+    }
+}
+
+fn fence_record(beat: u64) -> FenceRecord {
+    FenceRecord {
+        id: "node-1".into(),
+        nonce: nonce(beat),
+    }
+}
+
+fn conflict(current: u64) -> StoreError {
+    StoreError::Conflict {
+        current: Some(current),
+    }
+}

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+
+use async_nats::jetstream;
+use futures::StreamExt;
+
+use super::*;
+use crate::clock;
+use crate::model::record::Content;
+use crate::testing::eventually;
+
+#[tokio::test]
+async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
+    let lab = Lab::new().await;
+    let (a, b) = (role("a"), role("b/1"));
+    let kv = lab.kv().await;
+    let at_a = lab.claim(&a, 0, 1).await.unwrap();
+    let at_a = lab.renew(&a, at_a, 2).await;
+    let at_a = at_a.unwrap();
+    for key in ["_fence.a", "_mine", "dotted.key", "_data.a.x"] {
+        kv.put(key, "x".into()).await.unwrap();
+    }
+
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    let (name, entry) = watch.next().await.unwrap().unwrap();
+    assert_eq!((name, entry.revision), (a.clone(), at_a));
+    assert_eq!(entry.content.nonce(), Some(nonce(2)));
+
+    let at_b = lab.claim(&b, 0, 3).await.unwrap();
+    kv.put("_other", "x".into()).await.unwrap();
+    kv.put("_fence.b", "x".into()).await.unwrap();
+    let released = lab.release(&a, at_a, 4).await;
+    kv.purge("b/1").await.unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(watch.next().await.unwrap().unwrap());
+    }
+    assert_eq!((&seen[0].0, seen[0].1.revision), (&b, at_b));
+    assert_eq!((&seen[1].0, seen[1].1.revision), (&a, released.unwrap()));
+    assert_eq!(seen[1].1.content, Content::Release(Some(nonce(4))));
+    assert_eq!(seen[2].1.content, Content::ForeignMarker);
+}
+
+#[tokio::test]
+async fn an_idle_watch_stays_alive() {
+    let lab = Lab::new().await;
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    let idle = tokio::time::timeout(Duration::from_secs(4), watch.next()).await;
+    assert!(idle.is_err(), "{idle:?}");
+    let r = role("r");
+    lab.claim(&r, 0, 1).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().0, r);
+}
+
+#[tokio::test]
+async fn a_watch_of_thousands_of_roles_loses_none() {
+    const ROLES: usize = 3000;
+    let lab = Lab::new().await;
+    // Together more than the server sends before it waits for the watcher.
+    let mut large = record(1);
+    large.meta.insert("padding".into(), "x".repeat(3000));
+    let claims = (0..ROLES).map(async |n| {
+        let r = role(&format!("role-{n}"));
+        let at = lab.bucket.claim(&r, 0, &large, TIMEOUT).await;
+        (r, at.unwrap())
+    });
+    let stands: BTreeMap<RoleName, u64> = futures::stream::iter(claims)
+        .buffer_unordered(200)
+        .collect()
+        .await;
+    let watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    // A slow reader is no reason to lose anything either.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let seen: BTreeMap<RoleName, u64> = watch
+        .take(ROLES)
+        .map(|item| item.map(|(name, entry)| (name, entry.revision)).unwrap())
+        .collect()
+        .await;
+    assert!(seen == stands);
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_the_bucket_is_deleted() {
+    let lab = Lab::new().await;
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    let context = jetstream::new(lab.client.clone());
+    context.delete_key_value("leaders").await.unwrap();
+    let (_, info) = open(&lab.client, CREATE).await.unwrap();
+    assert_ne!(info.epoch, lab.info.epoch);
+    let started = clock::now();
+    let end = watch.next().await.unwrap();
+    assert!(end.as_ref().unwrap_err().is_transient(), "{end:?}");
+    assert!(clock::now().since(started) < Duration::from_secs(5));
+    assert!(watch.next().await.is_none());
+
+    context.delete_key_value("leaders").await.unwrap();
+    let again = lab.bucket.watch(TIMEOUT).await.err();
+    assert!(
+        matches!(again, Some(StoreError::BucketMissing { .. })),
+        "{again:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_the_server_was_restarted() {
+    let mut lab = Lab::new().await;
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    lab.server.kill();
+    lab.server.restart().unwrap();
+    let end = tokio::time::timeout(TIMEOUT, watch.next()).await.unwrap();
+    assert!(end.as_ref().unwrap().is_err(), "{end:?}");
+    let mut watch = eventually(TIMEOUT, "another watch", async || {
+        lab.bucket.watch(TIMEOUT).await.ok()
+    })
+    .await;
+    let r = role("r");
+    lab.claim(&r, 0, 1).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().0, r);
+}
+
+#[tokio::test]
+async fn a_dropped_watch_leaves_no_consumer_behind() {
+    let lab = Lab::new().await;
+    let context = jetstream::new(lab.client.clone());
+    let consumers = async || {
+        let mut stream = context.get_stream("KV_leaders").await.ok()?;
+        Some(stream.info().await.ok()?.state.consumer_count)
+    };
+    let watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    assert_eq!(consumers().await, Some(1));
+    drop(watch);
+    eventually(Duration::from_secs(20), "the consumer's end", async || {
+        (consumers().await == Some(0)).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,276 @@
+use async_nats::connection::State;
+use async_nats::jetstream::stream;
+use async_nats::{ConnectOptions, Event, jetstream};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::clock;
+use crate::model::record::{Content, Entry};
+use crate::store::{FenceOn, denied_subject};
+use crate::testing::{NatsCluster, eventually};
+
+async fn content(lab: &Lab, name: &str) -> Content {
+    let keys = lab.bucket.snapshot(&role(name), false, TIMEOUT).await;
+    keys.unwrap().role.unwrap().content
+}
+
+#[tokio::test]
+async fn a_claim_stands_only_over_what_was_seen() {
+    let lab = Lab::new().await;
+    let r = role("eu-west/a=b_");
+    let keys = lab.bucket.snapshot(&r, true, TIMEOUT).await.unwrap();
+    assert_eq!(
+        (keys.role, keys.fence, keys.epoch),
+        (None, None, Some(lab.info.epoch))
+    );
+
+    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let again = lab.claim(&r, 0, 2).await;
+    assert_eq!(again, Err(conflict(claimed)));
+
+    let renewed = lab.renew(&r, claimed, 3).await;
+    let renewed = renewed.unwrap();
+    assert!(renewed > claimed);
+    let stale = lab.renew(&r, claimed, 4).await;
+    assert_eq!(stale, Err(conflict(renewed)));
+
+    let keys = lab.read(&r).await;
+    let entry = keys.role.unwrap();
+    assert_eq!(
+        (entry.revision, entry.content.nonce()),
+        (renewed, Some(nonce(3)))
+    );
+    assert_eq!((keys.fence, keys.epoch), (None, None));
+}
+
+#[tokio::test]
+async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let stale = lab.release(&r, claimed - 1, 2).await;
+    assert_eq!(stale, Err(conflict(claimed)));
+    let released = lab.release(&r, claimed, 2).await;
+    let released = released.unwrap();
+    let keys = lab.read(&r).await;
+    let content = Content::Release(Some(nonce(2)));
+    let revision = released;
+    assert_eq!(keys.role, Some(Entry { revision, content }));
+
+    // Other clients see a deleted key.
+    assert_eq!(lab.kv().await.get("r").await.unwrap(), None);
+    let over_nothing = lab.claim(&r, 0, 3).await;
+    assert_eq!(over_nothing, Err(conflict(released)));
+    lab.claim(&r, released, 3).await.unwrap();
+}
+
+#[tokio::test]
+async fn markers_of_other_hands_are_foreign() {
+    let lab = Lab::new().await;
+    let kv = lab.kv().await;
+    for name in ["deleted", "purged"] {
+        let r = role(name);
+        lab.claim(&r, 0, 1).await.unwrap();
+    }
+    kv.delete("deleted").await.unwrap();
+    kv.purge("purged").await.unwrap();
+    kv.put("strange", "not a record".into()).await.unwrap();
+    assert_eq!(content(&lab, "deleted").await, Content::ForeignMarker);
+    assert_eq!(content(&lab, "purged").await, Content::ForeignMarker);
+    assert_eq!(content(&lab, "strange").await, Content::Opaque);
+
+    let fence = fence_record(1);
+    let on = FenceOn::FenceKeyAt(0);
+    let r = role("deleted");
+    lab.bucket.fence(&r, on, &fence, TIMEOUT).await.unwrap();
+    kv.delete("_fence.deleted").await.unwrap();
+    let keys = lab.read(&r).await;
+    assert_eq!(keys.fence.unwrap().nonce, None);
+}
+
+#[tokio::test]
+async fn an_expired_key_leaves_a_foreign_marker_where_the_server_writes_markers() {
+    let server = NatsServer::start().unwrap();
+    let client = connect(&server).await;
+    let config = stream::Config {
+        name: "KV_leaders".into(),
+        subjects: vec!["$KV.leaders.>".into()],
+        max_messages_per_subject: 1,
+        max_age: Duration::from_millis(200),
+        allow_rollup: true,
+        allow_message_ttl: true,
+        subject_delete_marker_ttl: Some(Duration::from_secs(60)),
+        duplicate_window: Duration::from_millis(200),
+        ..stream::Config::default()
+    };
+    jetstream::new(client.clone())
+        .create_stream(config)
+        .await
+        .unwrap();
+    let (bucket, info) = open(&client, IfMissing::Fail).await.unwrap();
+    assert_eq!(info.max_age, Some(Duration::from_millis(200)));
+    let r = role("r");
+    let claimed = bucket.claim(&r, 0, &record(1), TIMEOUT).await.unwrap();
+    let left = eventually(TIMEOUT, "the expiry", async || {
+        let keys = bucket.snapshot(&r, false, TIMEOUT).await.unwrap();
+        let here = keys
+            .role
+            .as_ref()
+            .is_some_and(|entry| entry.revision == claimed);
+        (!here).then_some(keys.role)
+    })
+    .await;
+    let markers = server.version() >= CROSS_CHECKS;
+    assert_eq!(
+        left.map(|entry| entry.content),
+        markers.then_some(Content::ForeignMarker)
+    );
+}
+
+#[tokio::test]
+async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_writer() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let context = jetstream::new(lab.client.clone());
+    context.delete_key_value("leaders").await.unwrap();
+
+    let gone = lab.renew(&r, claimed, 2).await;
+    assert!(gone.as_ref().unwrap_err().is_transient(), "{gone:?}");
+    let missing = StoreError::BucketMissing {
+        bucket: "leaders".into(),
+    };
+    let snapshot = lab.bucket.snapshot(&r, false, TIMEOUT).await;
+    assert_eq!(snapshot, Err(missing.clone()));
+    assert_eq!(lab.bucket.inspect(TIMEOUT).await, Err(missing));
+
+    let (other, info) = open(&lab.client, CREATE).await.unwrap();
+    assert!(info.epoch > lab.info.epoch);
+    let stale = lab.renew(&r, claimed, 3).await;
+    assert_eq!(stale, Err(conflict(0)));
+    let new = other.claim(&r, 0, &record(4), TIMEOUT).await.unwrap();
+    assert!(new > claimed);
+    let stale = lab.renew(&r, claimed, 5).await;
+    assert_eq!(stale, Err(conflict(new)));
+    let keys = lab.bucket.snapshot(&r, true, TIMEOUT).await.unwrap();
+    assert_eq!(keys.epoch, Some(info.epoch));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_while_disconnected_nor_afterwards() {
+    let mut lab = Lab::new().await;
+    let r = role("r");
+    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    lab.server.kill();
+    eventually(TIMEOUT, "the disconnection", async || {
+        (lab.client.connection_state() == State::Disconnected).then_some(())
+    })
+    .await;
+    let started = clock::now();
+    let errors = [
+        lab.renew(&r, claimed, 2).await,
+        lab.release(&r, claimed, 3).await,
+    ];
+    for error in errors {
+        assert!(
+            matches!(error, Err(StoreError::Unavailable(_))),
+            "{error:?}"
+        );
+    }
+    assert!(clock::now().since(started) < Duration::from_secs(1));
+
+    lab.server.restart().unwrap();
+    eventually(TIMEOUT, "the reconnection", async || {
+        (lab.client.connection_state() == State::Connected).then_some(())
+    })
+    .await;
+    lab.client.flush().await.unwrap();
+    assert_eq!(lab.keys(&r).await, (claimed, 0));
+    assert_eq!(lab.bucket.epoch(TIMEOUT).await, Ok(lab.info.epoch));
+}
+
+#[tokio::test]
+async fn a_silent_server_is_a_timeout() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    lab.server.pause().unwrap();
+    let short = Duration::from_millis(100);
+    let claim = lab.bucket.claim(&r, 0, &record(1), short).await;
+    assert_eq!(claim, Err(StoreError::Timeout));
+    let keys = lab.bucket.snapshot(&r, true, short).await;
+    assert_eq!(keys, Err(StoreError::Timeout));
+    lab.server.resume().unwrap();
+    // It was written all the same, which is what the nonce is for.
+    eventually(TIMEOUT, "the ghost write", async || {
+        let keys = lab.bucket.snapshot(&r, false, TIMEOUT).await.ok()?;
+        (keys.role?.content.nonce() == Some(nonce(1))).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_forbidden_write_is_a_timeout_and_an_event_of_the_connection() {
+    let users = r#"authorization { users [
+        { user: all, password: x }
+        { user: some, password: x, permissions { publish { deny: "$KV.leaders.secret" } } }
+    ] }"#;
+    let server = NatsServer::builder().config(users).start().unwrap();
+    let all = ConnectOptions::with_user_and_password("all".into(), "x".into());
+    let all = all.connect(server.url()).await.unwrap();
+    open(&all, CREATE).await.unwrap();
+
+    let (told, mut events) = mpsc::unbounded_channel();
+    let some = ConnectOptions::with_user_and_password("some".into(), "x".into())
+        .event_callback(move |event| {
+            let told = told.clone();
+            async move { told.send(event).unwrap() }
+        })
+        .connect(server.url())
+        .await
+        .unwrap();
+    let (bucket, _) = open(&some, IfMissing::Fail).await.unwrap();
+    bucket
+        .claim(&role("open"), 0, &record(1), TIMEOUT)
+        .await
+        .unwrap();
+    let short = Duration::from_millis(200);
+    let denied = bucket.claim(&role("secret"), 0, &record(2), short).await;
+    assert_eq!(denied, Err(StoreError::Timeout));
+    let error = loop {
+        if let Event::ServerError(error) = events.recv().await.unwrap() {
+            break denied_subject(&error.to_string()).map(ToOwned::to_owned);
+        }
+    };
+    assert!(error.is_some_and(|subject| subject.contains("secret")));
+}
+
+#[tokio::test]
+async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
+    let cluster = NatsCluster::start(3).unwrap();
+    let client = connect(cluster.node(0)).await;
+    let (bucket, info) = open(
+        &client,
+        IfMissing::Create {
+            replicas: 3,
+            storage: Storage::File,
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(info.replicas, 3);
+    assert!(info.unique_sequences);
+    let cross_checks = cluster.node(0).version() >= CROSS_CHECKS;
+    let r = role("r");
+    let mut over = 0;
+    for beat in 1..=20 {
+        let (claim, fence) = (record(beat), fence_record(beat));
+        let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();
+        let on = FenceOn::RoleKeyAt(claimed);
+        let fenced = bucket.fence(&r, on, &fence, TIMEOUT).await;
+        assert_eq!(fenced.is_ok(), cross_checks, "{fenced:?}");
+        let (renewal, release) = (record(100 + beat), nonce(200 + beat));
+        let renewed = bucket.renew(&r, claimed, &renewal, TIMEOUT).await;
+        let released = bucket.release(&r, renewed.unwrap(), &release, TIMEOUT);
+        over = released.await.unwrap();
+    }
+}

@@ -1,0 +1,161 @@
+//! Writes under a role's keys. Each carries the sequence that its writer expects, so that it is stored where the writer
+//! last looked, or not at all.
+
+use std::time::Duration;
+
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::{HeaderMap, Request};
+use serde::Deserialize;
+
+use super::bucket::Bucket;
+use super::entry::{DELETE, OPERATION_HEADER};
+use super::error::StoreError;
+use crate::model::name::RoleName;
+use crate::model::record::{FenceRecord, Nonce, RELEASE_HEADER, Record};
+
+/// Names the subject whose last sequence is expected, where it is not the message's own.
+const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
+
+/// On which condition a fence record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceOn {
+    /// The role's key still stands at this sequence (servers from 2.11 on).
+    RoleKeyAt(u64),
+    /// The fence key still stands at this sequence; 0 if it is missing.
+    FenceKeyAt(u64),
+}
+
+#[derive(Deserialize)]
+struct Ack {
+    seq: u64,
+}
+
+impl Bucket {
+    /// Claims the role over the sequence `over`; 0 if its key is missing. Returns the new sequence.
+    pub async fn claim(
+        &self,
+        role: &RoleName,
+        over: u64,
+        record: &Record,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        self.put(role, over, record, timeout).await
+    }
+
+    /// Renews the lease over the sequence of its last write. Returns the new sequence.
+    pub async fn renew(
+        &self,
+        role: &RoleName,
+        over: u64,
+        record: &Record,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        self.put(role, over, record, timeout).await
+    }
+
+    async fn put(
+        &self,
+        role: &RoleName,
+        over: u64,
+        record: &Record,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        let request = Request::new()
+            .headers(expecting(over))
+            .payload(record.to_json().into());
+        self.publish(self.role_subject(role), request, timeout)
+            .await
+    }
+
+    /// Frees the role: a delete marker over the sequence `over`, which tells that the leader itself wrote it.
+    pub async fn release(
+        &self,
+        role: &RoleName,
+        over: u64,
+        nonce: &Nonce,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        let mut headers = expecting(over);
+        headers.insert(OPERATION_HEADER, DELETE);
+        headers.insert(RELEASE_HEADER, nonce.to_string());
+        let request = Request::new().headers(headers);
+        self.publish(self.role_subject(role), request, timeout)
+            .await
+    }
+
+    /// Writes the role's fence record on the given condition. Returns its sequence.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`], without writing, for [`FenceOn::RoleKeyAt`] on a server that would check the fence key
+    /// instead, or that was not seen to do better.
+    pub async fn fence(
+        &self,
+        role: &RoleName,
+        on: FenceOn,
+        record: &FenceRecord,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        let headers = match on {
+            FenceOn::FenceKeyAt(sequence) => expecting(sequence),
+            FenceOn::RoleKeyAt(sequence) => {
+                // A probe has the timeout for itself: over a long wire it would else use up that of the write each time.
+                self.require_cross_check(role, sequence, timeout).await?;
+                expecting_of(&self.role_subject(role), sequence)
+            }
+        };
+        let request = Request::new()
+            .headers(headers)
+            .payload(record.to_json().into());
+        self.publish(self.fence_subject(role), request, timeout)
+            .await
+    }
+
+    pub(super) async fn publish(
+        &self,
+        subject: String,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        Ok(self.ask::<Ack>(subject, request, timeout).await?.seq)
+    }
+}
+
+fn expecting(sequence: u64) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, sequence.to_string());
+    headers
+}
+
+/// Expects the sequence of another subject than the message's own.
+///
+/// Servers up to 2.11.6 look for the first header's name and stop at the second's, of which it is the beginning: in the
+/// wrong order the message carries no condition for them and is stored (nats-server#7065). The map has no order of its own,
+/// but each new one another; so maps are made until one will be sent the right way round.
+pub(super) fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
+    loop {
+        let mut headers = expecting(sequence);
+        headers.insert(EXPECTED_SUBJECT, subject);
+        let first = headers.iter().next();
+        if first.is_some_and(|(name, _)| *name == NATS_EXPECTED_LAST_SUBJECT_SEQUENCE) {
+            return headers;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_condition_is_sent_before_the_subject_that_it_is_about() {
+        for sequence in 0..1000 {
+            let headers = expecting_of("$KV.b.r", sequence);
+            let names: Vec<String> = headers.iter().map(|(name, _)| name.to_string()).collect();
+            assert_eq!(
+                names,
+                ["Nats-Expected-Last-Subject-Sequence", EXPECTED_SUBJECT]
+            );
+        }
+    }
+}

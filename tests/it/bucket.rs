@@ -1,0 +1,287 @@
+//! Strange hands in the bucket.
+
+use async_nats::ConnectOptions;
+use async_nats::jetstream::kv;
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{EndCause, Event, FailureKind, RoleState};
+
+use crate::support::bucket::{Stranger, marker_of, release_of};
+use crate::support::clock::Stamp;
+use crate::support::instance::{guest, instance, never};
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+
+fn is_ending(event: &Event, why: EndCause) -> bool {
+    matches!(event, Event::TermEnding { cause, .. } if *cause == why)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").role("metrics", leased_for(ttl)).start().await;
+    journal.started(ROLE, 0).await;
+    journal.started("metrics", 0).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    let stranger = Stranger::connect(&server.url()).await;
+
+    let fault = Stamp::now();
+    stranger.delete_bucket().await;
+    let first = journal.ended(ROLE, 0).await;
+    let second = journal.started(ROLE, 1).await;
+    recovered("bucket_deleted", ttl, fault, &second);
+    let other = journal.started("metrics", 1).await;
+    assert!(second.fencing_token.epoch > first.fencing_token.epoch);
+    assert!(!first.term().is_valid());
+    a.log()
+        .wait_for("its end", |event| is_ending(event, EndCause::BucketLost))
+        .await;
+    assert_eq!(stranger.record().await["id"], second.instance.as_str());
+    assert_eq!(other.instance, "a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_a_stranger_makes_again_is_used() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    let first = journal.started(ROLE, 0).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+
+    let fault = Stamp::now();
+    stranger.delete_bucket().await;
+    let first_end = journal.ended(ROLE, 0).await.end();
+    assert!(first_end.since(fault) < ttl, "it had no bucket to renew in");
+    for one in [&a, &b] {
+        let missing = |event: &Event| {
+            matches!(
+                event,
+                Event::Failure {
+                    kind: FailureKind::BucketMissing,
+                    ..
+                }
+            )
+        };
+        one.log()
+            .wait_for("a word of the missing bucket", missing)
+            .await;
+        assert!(!one.is_leader());
+    }
+    stranger.make_bucket(kv::Config::default()).await;
+    let second = journal.started(ROLE, 1).await;
+    recovered("bucket_remade_by_a_stranger", ttl, fault, &second);
+    assert!(second.fencing_token.epoch > first.fencing_token.epoch);
+    assert_eq!(stranger.record().await["id"], second.instance.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(5000);
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    journal.started(ROLE, 0).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.store().await;
+
+    let fault = Stamp::now();
+    let usurper = br#"{"id":"usurper","token":"t","ttl_ms":1000}"#;
+    let put = store
+        .put(ROLE, usurper.as_slice().into())
+        .await
+        .expect("put");
+    let first = journal.ended(ROLE, 0).await;
+    assert!(first.end().since(fault) < ttl / 2, "not at the sight of it");
+    let superseded = |event: &Event| is_ending(event, EndCause::Superseded);
+    a.log().wait_for("its end", superseded).await;
+    let refused = |event: &Event| *event == Event::ValidationFailed;
+    a.log().wait_for("a refused heartbeat", refused).await;
+    assert!(!a.is_leader());
+    b.wait_until_following("usurper").await;
+    assert_eq!(stranger.message().await.sequence, put);
+
+    // Its lease is respected, then it is claimed over.
+    let second = journal.started(ROLE, 1).await;
+    recovered("record_replaced_by_hand", ttl, fault, &second);
+    assert!(second.start.since(fault) >= ms(1000));
+    assert!(stranger.message().await.sequence > put);
+}
+
+/// A delete by hand is the wish that another lead: the leader makes a release of it.
+async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&kv::Store)) {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(10_000);
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    journal.started(ROLE, 0).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let tape = stranger.tape(ROLE).await;
+
+    let fault = Stamp::now();
+    delete(&stranger.store().await).await;
+    let second = journal.started(ROLE, 1).await;
+    recovered(test, ttl, fault, &second);
+    assert!(second.start.since(fault) < ttl / 2, "not at once");
+    let deleted = |event: &Event| is_ending(event, EndCause::Deleted);
+    a.log().wait_for("its end", deleted).await;
+    let release = tape
+        .wait_for("a release", |piece| release_of(&piece.headers).is_some())
+        .await;
+    let claim = tape.wait_for_record_above(release.sequence).await;
+    assert_eq!(claim.value["id"], second.instance.as_str());
+    // Whoever leads now does so for good.
+    let leader = if second.instance == "a" { &a } else { &b };
+    never("another end", ms(500), || !leader.is_leader()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_deleted_by_hand_frees_the_role_for_all() {
+    is_freed_for_all("key_deleted_by_hand", async |store| {
+        store.delete(ROLE).await.expect("delete");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_purged_by_hand_frees_the_role_for_all() {
+    is_freed_for_all("key_purged_by_hand", async |store| {
+        store.purge(ROLE).await.expect("purge");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_with_a_max_age_is_used_as_it_is() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let stranger = Stranger::connect(&server.url()).await;
+    let config = kv::Config {
+        max_age: ttl,
+        ..Default::default()
+    };
+    stranger.make_bucket(config).await;
+    let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    journal.started(ROLE, 0).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    // Heartbeats keep the key, although every message in it lives no longer than the lease.
+    never("an end of the term", ttl * 3, || {
+        !a.is_leader() || journal.tenures(ROLE).len() != 1
+    })
+    .await;
+
+    let fault = Stamp::now();
+    drop(a);
+    let second = journal.started(ROLE, 1).await;
+    recovered("max_age_bucket_leader_gone", ttl, fault, &second);
+    assert_eq!(second.instance, "b");
+    assert_eq!(stranger.record().await["id"], "b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_of_the_servers_expiry_is_no_release() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let stranger = Stranger::connect(&server.url()).await;
+    let with_markers = server.version() >= (2, 11, 0);
+    let config = kv::Config {
+        max_age: ttl,
+        limit_markers: with_markers.then_some(ms(60_000)),
+        ..Default::default()
+    };
+    let store = stranger.make_bucket(config).await;
+    let go = br#"{"id":"go","token":"t"}"#;
+    let put = store.put(ROLE, go.as_slice().into()).await.expect("put");
+    let marker = eventually(SOON, "the key's expiry", async || {
+        match stranger.find(ROLE).await {
+            Some(message) if message.sequence > put => Some(Some(message)),
+            Some(_) => None,
+            None => Some(None),
+        }
+    })
+    .await;
+    let begin = Stamp::now();
+    let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
+    let _a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    if with_markers {
+        let marker = marker.expect("a marker");
+        assert!(marker.headers.get("Nats-Marker-Reason").is_some());
+        assert_eq!(release_of(&marker.headers), None);
+        assert_eq!(marker_of(&marker.headers), None);
+        assert!(first.start.since(begin) >= ttl, "it took it for a release");
+    } else {
+        assert!(marker.is_none(), "a marker of an old server: {marker:?}");
+        let took = first.start.since(begin);
+        assert!(took < ttl, "a role without any trace is free: {took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
+    let server = NatsServer::builder()
+        .config(
+            r#"authorization { users: [
+                { user: "admin", password: "secret" }
+                { user: "limited", password: "secret", permissions: {
+                    publish: { allow: ">", deny: "$KV.leaders.network" }, subscribe: ">" } }
+            ] }"#,
+        )
+        .start()
+        .expect("start");
+    let login = |user: &str| ConnectOptions::with_user_and_password(user.into(), "secret".into());
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let a = instance("a", server.url(), &journal)
+        .with(|builder| builder.connect_options(login("limited")))
+        .standing(leased_for(ttl))
+        .role("network", leased_for(ttl))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let denied = |event: &Event| {
+        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
+            if detail.contains("$KV.leaders.network"))
+    };
+    a.log_of("network").wait_for("a word of it", denied).await;
+    never("an effect on the other role", ttl * 2, || {
+        !a.is_leader() || a.role("network").is_leader() || journal.tenures(ROLE).len() != 1
+    })
+    .await;
+    assert_eq!(a.log().count(denied), 0);
+    let stranger = Stranger::connect_as(&server.url(), login("admin")).await;
+    assert!(stranger.find("network").await.is_none());
+
+    // Somebody who may leads it, and the limited one follows.
+    let b = instance("b", server.url(), &journal)
+        .with(|builder| builder.connect_options(login("admin")))
+        .role("network", leased_for(ttl))
+        .start()
+        .await;
+    let network = journal.started("network", 0).await;
+    assert_eq!(network.instance, "b");
+    eventually(SOON, "the limited one's knowledge", async || {
+        let status = a.role("network").status();
+        (status.state == RoleState::Follower).then_some(())
+    })
+    .await;
+    assert_eq!(stranger.record_of("network").await["id"], "b");
+    assert_eq!(b.manager().status().len(), 1, "in bucket {BUCKET}");
+}

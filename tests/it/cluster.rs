@@ -1,0 +1,106 @@
+//! Three nodes, one of which dies.
+
+use std::time::Duration;
+
+use nats_elect::testing::{NatsCluster, eventually};
+use nats_elect::{Event, RoleConfig};
+
+use crate::support::bucket::Stranger;
+use crate::support::clock::Stamp;
+use crate::support::instance::{Instance, instance};
+use crate::support::journal::{Journal, Tenure};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+
+/// A bucket of three replicas, a leader `a` and a follower `b`.
+struct Scene {
+    journal: Journal,
+    first: Tenure,
+    a: Instance,
+    b: Instance,
+    cluster: NatsCluster,
+}
+
+impl Scene {
+    async fn of(config: RoleConfig) -> Self {
+        let cluster = NatsCluster::start(3).expect("start");
+        let journal = Journal::default();
+        let join = |id| {
+            instance(id, cluster.urls(), &journal)
+                .with(|builder| builder.replicas(3))
+                .standing(config.clone())
+        };
+        let (a, b) = (join("a"), join("b"));
+        let a = a.start().await;
+        let first = journal.started(ROLE, 0).await;
+        let b = b.start().await;
+        b.wait_until_following("a").await;
+        Self {
+            journal,
+            first,
+            a,
+            b,
+            cluster,
+        }
+    }
+
+    /// Kills the node that leads the bucket's stream, as a power cut would.
+    fn kill_stream_leader(&mut self) -> Stamp {
+        let stream = format!("KV_{BUCKET}");
+        let leader = self.cluster.wait_for_stream_leader(&stream);
+        let fault = Stamp::now();
+        self.cluster.node_mut(leader.expect("a leader")).kill();
+        fault
+    }
+
+    async fn stranger(&self) -> Stranger {
+        let living = self.cluster.nodes().iter().find(|node| node.is_running());
+        Stranger::connect(&living.expect("a living node").url()).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_default_lease_rides_through_the_death_of_the_stream_leader() {
+    let mut scene = Scene::of(RoleConfig::default()).await;
+    let ttl = RoleConfig::default().ttl;
+    let before = scene.stranger().await.message().await.sequence;
+
+    let fault = scene.kill_stream_leader();
+    let proven = eventually(SOON, "a proof", async || {
+        assert!(scene.a.is_leader(), "the term ended");
+        scene.a.role(ROLE).validate().await.ok()
+    })
+    .await;
+    let outage = Stamp::now().since(fault);
+    assert_eq!(proven, scene.first.fencing_token);
+    assert_eq!(scene.journal.tenures(ROLE).len(), 1);
+    let ends = |event: &Event| matches!(event, Event::TermEnding { .. });
+    assert_eq!(scene.a.log().count(ends), 0);
+    assert!(scene.stranger().await.message().await.sequence > before);
+    scene.b.wait_until_following("a").await;
+    eprintln!(
+        "RECOVERED stream_leader_killed_default_lease ttl={} after=0 (unwritable for {} ms)",
+        ttl.as_millis(),
+        outage.as_millis()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_lease_is_lost_with_the_stream_leader_and_won_again() {
+    let ttl = ms(2000);
+    let mut scene = Scene::of(leased_for(ttl)).await;
+
+    let fault = scene.kill_stream_leader();
+    let first = scene.journal.ended(ROLE, 0).await;
+    assert!(first.end().since(fault) < ttl, "it outlived its lease");
+    let second = scene.journal.started(ROLE, 1).await;
+    recovered("stream_leader_killed_short_lease", ttl, fault, &second);
+    assert!(second.start.since(fault) > ttl / 2);
+    let stranger = scene.stranger().await;
+    assert_eq!(stranger.record().await["id"], second.instance.as_str());
+    let leader = [&scene.a, &scene.b]
+        .into_iter()
+        .find(|one| one.id == second.instance);
+    let leader = leader.expect("a leader").role(ROLE);
+    let proof = tokio::time::timeout(Duration::from_secs(10), leader.validate()).await;
+    assert_eq!(proof.expect("an answer"), Ok(second.fencing_token));
+}

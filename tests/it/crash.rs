@@ -1,0 +1,103 @@
+//! Leaders that end without a word.
+
+use nats_elect::Overrun;
+use nats_elect::testing::NatsServer;
+
+use crate::support::bucket::Stranger;
+use crate::support::child::{ChildInstance, Orders, Work};
+use crate::support::clock::Stamp;
+use crate::support::instance::instance;
+use crate::support::journal::Journal;
+use crate::support::{ROLE, leased_for, ms, recovered};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_leader_is_replaced_when_its_lease_has_run_out() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let mut child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
+    let first = journal.started(ROLE, 0).await;
+    let b = instance("b", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .start()
+        .await;
+    b.wait_until_following("child").await;
+
+    let killed = child.kill();
+    let stranger = Stranger::connect(&server.url()).await;
+    let left = stranger.message().await;
+    assert_eq!(stranger.record().await["id"], "child");
+    let second = journal.started(ROLE, 1).await;
+    recovered("killed_leader", ttl, killed, &second);
+    assert_eq!(second.instance, "b");
+    assert!(second.fencing_token > first.fencing_token);
+    // Its last heartbeat was at most one interval before.
+    let settings = leased_for(ttl).settings().expect("settings");
+    assert!(second.start.since(killed) + settings.heartbeat + ms(100) > ttl);
+    let record = stranger.record().await;
+    assert_eq!(record["id"], "b");
+    assert!(stranger.message().await.sequence > left.sequence);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_leader_wakes_up_as_no_leader() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    // While the process stands still nothing in it can end; only what it may do can.
+    journal.allow_overlaps();
+    let ttl = ms(1000);
+    let child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
+    journal.started(ROLE, 0).await;
+    let b = instance("b", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .start()
+        .await;
+    b.wait_until_following("child").await;
+
+    let paused = Stamp::now();
+    child.pause();
+    let second = journal.started(ROLE, 1).await;
+    recovered("paused_leader", ttl, paused, &second);
+    assert_eq!(second.instance, "b");
+    child.resume();
+    let believes = child.resumed_after(second.start.since(paused) / 2).await;
+    assert!(!believes, "is_leader() at the first call after the pause");
+    let first = journal.ended(ROLE, 0).await;
+    assert_eq!(first.instance, "child");
+    assert!(b.is_leader());
+    assert_eq!(journal.tenures(ROLE).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_with_overrun_exit_ends_before_anyone_else_leads() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(3000);
+    let orders = Orders {
+        overrun: Overrun::Exit,
+        work: Work::Block,
+        ..Orders::new("child", server.url(), ttl)
+    };
+    let mut child = ChildInstance::start(&orders, &journal);
+    journal.started(ROLE, 0).await;
+    let b = instance("b", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .start()
+        .await;
+    b.wait_until_following("child").await;
+
+    let stranger = Stranger::connect(&server.url()).await;
+    let tape = stranger.tape(ROLE).await;
+    let fault = Stamp::now();
+    child.step_down();
+    let (status, last_act) = child.exited().await;
+    let last = tape.last().await;
+    assert!(!status.success(), "{status}");
+    let second = journal.started(ROLE, 1).await;
+    recovered("overrun_exit", ttl, fault, &second);
+    assert_eq!(second.instance, "b");
+    assert!(last_act < second.start, "it acted when another led already");
+    // The drift margin is there for clocks, not for the handler; half of it is for a busy machine.
+    let margin = leased_for(ttl).settings().expect("settings").drift_margin();
+    assert!(last_act.since(last.at) < ttl - margin / 2, "too long");
+}

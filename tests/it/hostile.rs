@@ -1,0 +1,144 @@
+//! What others may have written to a role's key.
+
+use std::time::Duration;
+
+use async_nats::jetstream::kv;
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{RoleState, Term};
+
+use crate::support::bucket::Stranger;
+use crate::support::clock::Stamp;
+use crate::support::instance::{guest, never};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+/// Whatever stands in the key is respected until its lease has been watched, then claimed over.
+async fn is_respected_for(lease: Duration, ttl: Duration, value: Vec<u8>, leader: &str) {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let put = store.put(ROLE, value.into()).await.expect("put");
+
+    let begin = Stamp::now();
+    let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
+    let a = a.start().await;
+    eventually(SOON, "its knowledge of the leader", async || {
+        let known = a.role(ROLE).leader()?;
+        (known.instance_id == leader).then_some(())
+    })
+    .await;
+    assert_eq!(a.state(), RoleState::Follower);
+    let first = journal.started(ROLE, 0).await;
+    assert!(first.start.since(begin) >= lease, "not respected");
+    let record = stranger.record().await;
+    assert_eq!(record["id"], "a");
+    assert!(first.fencing_token.sequence > put);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_of_a_newer_version_is_respected_for_its_lease() {
+    let value = br#"{"v":99,"id":"new","token":{"of":"another kind"},"ttl_ms":1200,"x":[1]}"#;
+    is_respected_for(ms(1200), ms(500), value.to_vec(), "new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_of_the_go_library_is_respected_for_our_own_lease() {
+    let value = br#"{"id":"go-1","token":"0b3c","priority":3}"#;
+    is_respected_for(ms(1000), ms(1000), value.to_vec(), "go-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_is_no_record_is_respected_for_our_own_lease() {
+    is_respected_for(ms(1000), ms(1000), b"\xff{ not json".to_vec(), "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_value_is_respected_for_our_own_lease() {
+    is_respected_for(ms(1000), ms(1000), Vec::new(), "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_huge_value_is_respected_for_our_own_lease() {
+    let value = format!(r#"{{"id":"huge","x":"{}"}}"#, "x".repeat(900_000));
+    is_respected_for(ms(1000), ms(1000), value.into_bytes(), "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_that_renews_is_never_overwritten() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let renew = async || {
+        let value = br#"{"id":"go","token":"t"}"#.as_slice();
+        store.put(ROLE, value.into()).await.expect("put")
+    };
+    let mut last = renew().await;
+    let _a = guest("a", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .start()
+        .await;
+    let begin = Stamp::now();
+    while Stamp::now().since(begin) < ttl * 3 {
+        tokio::time::sleep(ttl / 5).await;
+        assert!(journal.tenures(ROLE).is_empty());
+        let next = renew().await;
+        let between = next - last;
+        assert_eq!(between, 1, "somebody else wrote");
+        last = next;
+    }
+    let ended = Stamp::now();
+    let first = journal.started(ROLE, 0).await;
+    assert!(first.start.since(ended) + ms(100) >= ttl, "too early");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_are_no_roles_disturb_nobody() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    for key in ["_data.x", "net.work", "other", "_fence.other"] {
+        store.put(key, "noise".into()).await.expect("put");
+        store.delete(key).await.expect("delete");
+    }
+    never("an effect", ttl, || !a.is_leader()).await;
+    assert!(first.term().is_valid());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_record_of_another_hand_ends_the_term() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1500);
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let a = guest("a", server.url(), &journal).working(
+        ROLE,
+        leased_for(ttl),
+        |term: Term| async move {
+            term.cancelled().await;
+            Ok(())
+        },
+    );
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let higher = br#"{"id":"x","incarnation":"00000000-0000-0000-0000-000000000007","beat":1}"#;
+    let key = format!("_fence.{ROLE}");
+    let put = store
+        .put(&key, higher.as_slice().into())
+        .await
+        .expect("put");
+    // The background validation finds that a later term exists.
+    journal.ended(ROLE, 0).await;
+    assert!(put > first.fencing_token.sequence);
+    let second = journal.started(ROLE, 1).await;
+    assert!(second.fencing_token.sequence > put);
+    a.wait_until_leader().await;
+}

@@ -1,0 +1,417 @@
+//! Roles and managers that come and go.
+
+use std::time::Duration;
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{
+    EndCause, Error, Event, FailureKind, Release, RoleState, StepDown, StopOptions, Term,
+};
+
+use crate::support::bucket::{Stranger, marker_of, release_of};
+use crate::support::clock::Stamp;
+use crate::support::instance::{Instance, Recorded, instance, never};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+
+/// A server with a leader `a` and a follower `b`.
+async fn a_leads_b_follows(ttl: Duration) -> (NatsServer, Journal, Instance, Instance) {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
+    let (a, b) = (join("a"), join("b"));
+    let a = a.start().await;
+    journal.started(ROLE, 0).await;
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    (server, journal, a, b)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_steps_down_is_replaced_at_once_and_stands_again() {
+    let ttl = ms(10_000);
+    let (server, journal, a, b) = a_leads_b_follows(ttl).await;
+    let refused = b.role(ROLE).step_down(StepDown::any()).await;
+    assert_eq!(refused, Err(Error::NotLeader));
+
+    let fault = Stamp::now();
+    let down = a.role(ROLE).step_down(StepDown::any()).await;
+    assert!(down.expect("a leader").released);
+    let second = journal.started(ROLE, 1).await;
+    recovered("step_down", ttl, fault, &second);
+    assert_eq!(second.instance, "b");
+    assert!(second.start.since(fault) < ttl / 2, "not at once");
+    a.wait_until_following("b").await;
+    let down = b.role(ROLE).step_down(StepDown::any()).await;
+    assert!(down.expect("a leader").released);
+    let third = journal.started(ROLE, 2).await;
+    assert_eq!(third.instance, "a");
+    let stranger = Stranger::connect(&server.url()).await;
+    assert_eq!(stranger.record().await["id"], "a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_manager_cancels_its_handlers_and_frees_nothing() {
+    let ttl = ms(1000);
+    let (server, journal, a, _b) = a_leads_b_follows(ttl).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let tape = stranger.tape(ROLE).await;
+    let log = a.log();
+
+    let fault = Stamp::now();
+    drop(a);
+    let first = journal.ended(ROLE, 0).await;
+    assert!(first.term().is_cancelled());
+    let abandoned = |event: &Event| {
+        matches!(
+            event,
+            Event::TermEnding {
+                cause: EndCause::Abandoned,
+                ..
+            }
+        )
+    };
+    log.wait_for("its end", abandoned).await;
+    let second = journal.started(ROLE, 1).await;
+    recovered("dropped_manager", ttl, fault, &second);
+    assert_eq!(second.instance, "b");
+    let claim = tape
+        .wait_for("b's claim", |piece| piece.value["id"] == "b")
+        .await;
+    let markers = tape
+        .all()
+        .into_iter()
+        .filter(|piece| piece.sequence < claim.sequence && marker_of(&piece.headers).is_some());
+    assert_eq!(markers.count(), 0, "something was released");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_told_to_keep_its_record_leaves_it_to_run_out() {
+    let ttl = ms(1000);
+    let (server, journal, a, _b) = a_leads_b_follows(ttl).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let stop = StopOptions {
+        release: Release::Keep,
+        ..StopOptions::default()
+    };
+    let fault = Stamp::now();
+    a.stop_with(stop).await.expect("stop");
+    let first = journal.ended(ROLE, 0).await;
+    assert_eq!(stranger.record().await["id"], "a");
+    let second = journal.started(ROLE, 1).await;
+    recovered("stop_without_release", ttl, fault, &second);
+    assert!(first.end() <= second.start);
+    // Its last heartbeat was at most one interval before.
+    assert!(second.start.since(fault) > ttl / 2, "it was released");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let a = instance("a", server.url(), &journal)
+        .role("metrics", leased_for(ttl))
+        .working(ROLE, leased_for(ttl), |term: Term| async move {
+            term.cancelled().await;
+            std::thread::sleep(ms(1000));
+            Ok(())
+        })
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    journal.started("metrics", 0).await;
+    let stop = StopOptions {
+        timeout: ms(300),
+        ..StopOptions::default()
+    };
+    let stopped = a.stop_with(stop).await;
+    let Err(Error::StopTimedOut { after, roles }) = stopped else {
+        panic!("{stopped:?}");
+    };
+    assert_eq!((after, roles), (ms(300), vec![ROLE.to_owned()]));
+    let stranger = Stranger::connect(&server.url()).await;
+    let metrics = stranger.find("metrics").await.expect("a message");
+    assert!(release_of(&metrics.headers).is_some());
+    assert_eq!(stranger.record().await["id"], "a", "its lease runs out");
+    journal.ended(ROLE, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let (signal, signalled) = tokio::sync::oneshot::channel::<()>();
+    let manager = nats_elect::RoleManager::builder()
+        .servers(server.url())
+        .bucket_auto_create()
+        .role(
+            ROLE,
+            leased_for(ms(5000)),
+            Recorded::obedient("a", &journal),
+        )
+        .start()
+        .await
+        .expect("start");
+    let role = manager.role(ROLE).expect("the role");
+    let running = tokio::spawn(manager.run_until(signalled));
+    journal.started(ROLE, 0).await;
+    signal.send(()).expect("a running manager");
+    running.await.expect("no panic").expect("a stop");
+    assert!(journal.tenures(ROLE)[0].end.is_some());
+    assert_eq!(role.status().state, RoleState::Stopped);
+    assert_eq!(role.wait_for_leader().await, Err(Error::Stopped));
+    assert_eq!(role.validate().await, Err(Error::Stopped));
+    let stranger = Stranger::connect(&server.url()).await;
+    assert!(release_of(&stranger.message().await.headers).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn roles_are_added_and_removed_while_others_go_on() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(5000);
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .start()
+        .await;
+    let first = journal.started(ROLE, 0).await;
+    let add = async |name: &str| {
+        let handler = Recorded::obedient("a", &journal);
+        a.manager().add_role(name, leased_for(ttl), handler).await
+    };
+    let network = add("network").await.expect("a new role");
+    a.record(&network);
+    journal.started("network", 0).await;
+    let again = add("network").await.expect_err("a role of that name");
+    assert!(matches!(again, Error::DuplicateRole(_)), "{again}");
+    let dotted = add("net.work").await.expect_err("a bad name");
+    assert!(matches!(dotted, Error::Name(_)), "{dotted}");
+    assert_eq!(a.manager().status().len(), 2);
+
+    a.manager().remove_role("network").await.expect("a role");
+    let stranger = Stranger::connect(&server.url()).await;
+    let left = stranger.find("network").await.expect("a message");
+    assert!(release_of(&left.headers).is_some());
+    assert!(journal.tenures("network")[0].end.is_some());
+    assert_eq!(network.status().state, RoleState::Stopped);
+    assert_eq!(network.wait_for_leader().await, Err(Error::Stopped));
+    let unknown = Err(Error::UnknownRole("network".into()));
+    assert_eq!(a.manager().remove_role("network").await, unknown);
+    assert!(a.manager().role("network").is_err());
+
+    add("network").await.expect("a role that was removed");
+    let second = journal.started("network", 1).await;
+    assert_eq!(second.instance, "a");
+    assert!(first.term().is_valid());
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_instances_of_one_name_are_two() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let join = || instance("twin", server.url(), &journal).standing(leased_for(ttl));
+    let one = join().start().await;
+    journal.started(ROLE, 0).await;
+    let two = join().start().await;
+    two.wait_until_following("twin").await;
+    let seen = two.role(ROLE).leader().expect("a leader");
+    assert!(!seen.is_self);
+    assert!(one.role(ROLE).leader().expect("a leader").is_self);
+    never("two leaders", ttl * 2, || {
+        two.is_leader() || !one.is_leader() || journal.tenures(ROLE).len() != 1
+    })
+    .await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let record = stranger.record().await;
+    let incarnation = seen.incarnation.expect("an incarnation").to_string();
+    assert_eq!(record["incarnation"], incarnation.as_str());
+
+    let fault = Stamp::now();
+    drop(one);
+    let second = journal.started(ROLE, 1).await;
+    recovered("twin_dropped", ttl, fault, &second);
+    assert!(two.is_leader());
+    assert_ne!(stranger.record().await["incarnation"], incarnation.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
+    let (server, journal, a, b) = a_leads_b_follows(ms(5000)).await;
+    let c = instance("c", server.url(), &journal).standing(leased_for(ms(5000)));
+    let instances = [a, b, c.start().await];
+    for n in 0..4 {
+        let current = journal.started(ROLE, n).await.instance;
+        let leader = instances.iter().find(|one| one.id == current);
+        let down = leader.expect("the leader").role(ROLE);
+        down.step_down(StepDown::any()).await.expect("a leader");
+    }
+    journal.started(ROLE, 4).await;
+    for one in &instances {
+        let log = one.log();
+        let terms: Vec<_> = journal
+            .tenures(ROLE)
+            .into_iter()
+            .filter(|tenure| tenure.instance == one.id)
+            .collect();
+        let ended = terms.iter().filter(|tenure| tenure.end.is_some()).count();
+        let of = |is_it: fn(&Event) -> bool| log.count(is_it);
+        let endings = of(|event| matches!(event, Event::TermEnding { .. }));
+        assert_eq!(endings, ended, "{}", one.id);
+        let ends = of(|event| matches!(event, Event::TermEnded { .. }));
+        assert_eq!(ends, ended, "{}", one.id);
+        for (_, event) in log.all() {
+            if let Event::TermEnding { fencing_token, .. }
+            | Event::TermEnded { fencing_token, .. } = event
+            {
+                assert!(
+                    terms.iter().any(|had| had.fencing_token == fencing_token),
+                    "{} had no term {fencing_token}",
+                    one.id
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_roles_over_three_instances_fail_over_one_by_one() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(2000);
+    let roles: Vec<_> = (0..10).map(|n| format!("role-{n}")).collect();
+    let mut instances = Vec::new();
+    for id in ["a", "b", "c"] {
+        let mut joining = instance(id, server.url(), &journal);
+        for role in &roles {
+            joining = joining.role(role, leased_for(ttl));
+        }
+        instances.push(joining.start().await);
+    }
+    let mut leaders = Vec::new();
+    for role in &roles {
+        leaders.push(journal.started(role, 0).await);
+    }
+    // Every third role moves elsewhere; the others notice nothing.
+    for (role, first) in roles.iter().zip(&leaders).step_by(3) {
+        let leader = instances.iter().find(|one| one.id == first.instance);
+        let fault = Stamp::now();
+        let handle = leader.expect("its leader").role(role);
+        let down = handle.step_down(StepDown::any()).await;
+        assert!(down.expect("a leader").released);
+        let second = journal.started(role, 1).await;
+        recovered(&format!("one_of_ten_{role}"), ttl, fault, &second);
+        assert_ne!(second.instance, first.instance);
+    }
+    for (n, role) in roles.iter().enumerate() {
+        let terms = journal.tenures(role);
+        assert_eq!(terms.len(), if n % 3 == 0 { 2 } else { 1 }, "{role}");
+    }
+
+    // An instance goes without a word: its roles move, those of the others stay where they are.
+    let current = |role: &String| journal.tenures(role).pop().expect("a term");
+    let before: Vec<_> = roles.iter().map(current).collect();
+    let gone = instances.remove(0);
+    let fault = Stamp::now();
+    let id = gone.id.clone();
+    drop(gone);
+    for (role, was) in roles.iter().zip(&before) {
+        if was.instance == id {
+            let next = eventually(SOON, "a new leader", async || {
+                Some(current(role)).filter(|now| now.fencing_token > was.fencing_token)
+            })
+            .await;
+            assert_ne!(next.instance, id);
+            recovered(&format!("instance_of_ten_gone_{role}"), ttl, fault, &next);
+        }
+    }
+    for (role, was) in roles.iter().zip(&before) {
+        if was.instance != id {
+            assert_eq!(current(role).fencing_token, was.fencing_token, "{role}");
+            assert!(was.term().is_valid(), "{role}");
+        }
+    }
+    let stranger = Stranger::connect(&server.url()).await;
+    for role in &roles {
+        assert_eq!(
+            stranger.record_of(role).await["id"],
+            current(role).instance.as_str()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1000);
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ttl))
+        .role("metrics", leased_for(ttl))
+        .start()
+        .await;
+    let first = journal.started(ROLE, 0).await;
+    let metrics = journal.started("metrics", 0).await;
+    let log = a.log();
+
+    let fault = Stamp::now();
+    a.role(ROLE).crash_election();
+    let ended = journal.ended(ROLE, 0).await;
+    assert!(!first.term().is_valid());
+    let crashed = |event: &Event| {
+        matches!(
+            event,
+            Event::Failure {
+                kind: FailureKind::ActorCrashed,
+                ..
+            }
+        )
+    };
+    log.wait_for("a word of it", crashed).await;
+    let second = journal.started(ROLE, 1).await;
+    recovered("election_panicked", ttl, fault, &second);
+    assert!(ended.end() <= second.start);
+    a.wait_until_leader().await;
+    assert!(metrics.term().is_valid());
+    assert_eq!(journal.tenures("metrics").len(), 1);
+    let token = a.role(ROLE).validate().await.expect("a living election");
+    assert_eq!(token, second.fencing_token);
+    let stranger = Stranger::connect(&server.url()).await;
+    assert_eq!(stranger.record().await["id"], "a");
+    a.stop().await;
+    assert!(release_of(&stranger.message().await.headers).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_events_that_is_too_slow_is_told_how_much_it_missed() {
+    use futures::StreamExt;
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(5000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let role = a.role(ROLE);
+    let mut slow = role.events();
+    // One heartbeat each, and more of them than are kept.
+    for _ in 0..1200 {
+        role.validate().await.expect("a leader");
+    }
+    let Some(Event::Lagged { missed }) = slow.next().await else {
+        panic!("it was not told");
+    };
+    assert!(missed >= 100, "{missed}");
+    assert!(matches!(
+        slow.next().await,
+        Some(Event::HeartbeatEnded { .. })
+    ));
+    a.stop().await;
+    let rest: Vec<_> = slow.collect().await;
+    let stopped = Event::StateChanged {
+        from: RoleState::Draining,
+        to: RoleState::Stopped,
+    };
+    assert!(rest.contains(&stopped), "the stream ends with the role");
+}

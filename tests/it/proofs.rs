@@ -1,0 +1,143 @@
+//! Proofs of leadership.
+
+use nats_elect::testing::{NatsServer, TcpProxy};
+use nats_elect::{Error, Event, FencingConfig, StepDown, TermError};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{instance, never};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, leased_for, ms};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_validation_is_a_write() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    // No heartbeat comes between.
+    let config = leased_for(ms(60_000)).heartbeat_interval(ms(15_000));
+    let a = instance("a", server.url(), &journal).standing(config.clone());
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let before = stranger.message().await.sequence;
+
+    let token = a.role(ROLE).validate().await.expect("a leader");
+    assert_eq!(token, first.fencing_token);
+    let after = stranger.message().await.sequence;
+    assert!(after > before);
+    let token = first.term().validate().await.expect("a leader");
+    assert_eq!(token, first.fencing_token);
+    assert!(stranger.message().await.sequence > after);
+
+    let b = instance("b", server.url(), &journal).standing(config);
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    assert_eq!(b.role(ROLE).validate().await, Err(Error::NotLeader));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_authorization_writes_only_when_the_last_proof_is_old() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(60_000)).heartbeat_interval(ms(15_000));
+    let always = FencingConfig::default().validate_on_critical_ops(true);
+    let _a = instance("a", server.url(), &journal)
+        .standing(config.clone())
+        .role("careful", config.fencing(always))
+        .start()
+        .await;
+    let lax = journal.started(ROLE, 0).await;
+    let careful = journal.started("careful", 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let sequence = async |role| stranger.find(role).await.expect("a message").sequence;
+
+    let before = (sequence(ROLE).await, sequence("careful").await);
+    let token = lax.term().authorize().await.expect("a leader");
+    assert_eq!(token, lax.fencing_token);
+    assert_eq!(sequence(ROLE).await, before.0, "the proof was young");
+    let token = careful.term().authorize().await.expect("a leader");
+    assert_eq!(token, careful.fencing_token);
+    assert!(sequence("careful").await > before.1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_authorization_with_an_old_proof_asks_nats() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let fencing = FencingConfig::default().validation_interval(ms(200));
+    let config = leased_for(ms(20_000))
+        .heartbeat_interval(ms(200))
+        .fencing(fencing);
+    let a = instance("a", proxy.url(), &journal).standing(config);
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    first.term().authorize().await.expect("a young proof");
+    proxy.black_hole();
+    let late = |event: &Event| matches!(event, Event::ConnectionChanged(_));
+    let cut = crate::support::clock::Stamp::now();
+    a.log().wait_for_after(cut, "a late heartbeat", late).await;
+    // The lease lasts, but the proof is older than it may be.
+    let refused = first.term().authorize().await;
+    assert!(
+        matches!(refused, Err(TermError::Unproven { .. })),
+        "{refused:?}"
+    );
+    assert!(first.term().is_valid());
+    assert!(a.is_leader());
+    proxy.restore();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_proven_while_acks_are_lost() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000)).heartbeat_interval(ms(500));
+    let a = instance("a", proxy.url(), &journal).standing(config);
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let before = stranger.message().await.sequence;
+
+    proxy.drop_acks();
+    let refused = a.role(ROLE).validate().await;
+    let Err(unproven @ Error::Unproven { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(unproven.is_transient());
+    let refused = first.term().validate().await;
+    assert!(
+        matches!(&refused, Err(error) if error.is_transient()),
+        "{refused:?}"
+    );
+    // The writes landed all the same, and the lease is kept by finding them.
+    assert!(stranger.message().await.sequence > before);
+    assert!(a.is_leader());
+    assert!(first.term().is_valid());
+
+    proxy.restore();
+    let token = a.role(ROLE).validate().await.expect("proof");
+    assert_eq!(token, first.fencing_token);
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_term_proves_nothing_although_its_instance_leads_again() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(5000);
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ttl).cooldown(ms(10)))
+        .start()
+        .await;
+    let first = journal.started(ROLE, 0).await;
+    let down = a.role(ROLE).step_down(StepDown::any()).await;
+    assert!(down.expect("a leader").released);
+    let second = journal.started(ROLE, 1).await;
+    a.wait_until_leader().await;
+    assert_eq!(first.term().validate().await, Err(TermError::NotLeader));
+    assert_eq!(first.term().authorize().await, Err(TermError::NotLeader));
+    assert_eq!(second.term().authorize().await, Ok(second.fencing_token));
+    assert_eq!(first.term().remaining(), ms(0));
+    never("a revival", ms(500), || first.term().is_valid()).await;
+}

@@ -1,0 +1,181 @@
+//! The bucket in the eyes and hands of a stranger.
+
+use std::sync::{Arc, Mutex};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::{self, kv};
+use async_nats::{ConnectOptions, HeaderMap};
+use futures::StreamExt;
+use nats_elect::testing::eventually;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::clock::Stamp;
+use super::{BUCKET, ROLE, SOON};
+
+/// A client of the bucket `leaders` that takes no part in elections.
+pub struct Stranger {
+    pub jetstream: jetstream::Context,
+}
+
+impl Stranger {
+    pub async fn connect(url: &str) -> Self {
+        Self::connect_as(url, ConnectOptions::new()).await
+    }
+
+    pub async fn connect_as(url: &str, options: ConnectOptions) -> Self {
+        let client = options
+            .connect(url.split(',').collect::<Vec<_>>())
+            .await
+            .expect("connect");
+        Self {
+            jetstream: jetstream::new(client),
+        }
+    }
+
+    /// Makes the bucket as the Key-Value API does, with history 1.
+    pub async fn make_bucket(&self, config: kv::Config) -> kv::Store {
+        let config = kv::Config {
+            bucket: BUCKET.to_owned(),
+            history: 1,
+            ..config
+        };
+        let made = self.jetstream.create_key_value(config).await;
+        made.expect("make the bucket")
+    }
+
+    pub async fn delete_bucket(&self) {
+        let deleted = self.jetstream.delete_key_value(BUCKET).await;
+        deleted.expect("delete the bucket");
+    }
+
+    pub async fn store(&self) -> kv::Store {
+        self.jetstream
+            .get_key_value(BUCKET)
+            .await
+            .expect("the bucket")
+    }
+
+    pub async fn stream(&self) -> Stream {
+        let stream = format!("KV_{BUCKET}");
+        self.jetstream.get_stream(stream).await.expect("the stream")
+    }
+
+    /// The last message under a key, as the stream's leader has it.
+    pub async fn find(&self, key: &str) -> Option<StreamMessage> {
+        let subject = format!("$KV.{BUCKET}.{key}");
+        let found = self.stream().await;
+        match found.get_last_raw_message_by_subject(&subject).await {
+            Ok(message) => Some(message),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => None,
+            Err(error) => panic!("no answer about {key}: {error}"),
+        }
+    }
+
+    /// The last message under the key of the role of most tests.
+    pub async fn message(&self) -> StreamMessage {
+        self.find(ROLE)
+            .await
+            .expect("a message under the role's key")
+    }
+
+    pub async fn record(&self) -> Value {
+        self.record_of(ROLE).await
+    }
+
+    pub async fn record_of(&self, role: &str) -> Value {
+        let message = self.find(role).await.expect("a message");
+        serde_json::from_slice(&message.payload).expect("a record in JSON")
+    }
+
+    /// Notes what is stored under a key from now on.
+    pub async fn tape(&self, key: &str) -> Tape {
+        let config = pull::OrderedConfig {
+            filter_subject: format!("$KV.{BUCKET}.{key}"),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ..Default::default()
+        };
+        let stream = self.stream().await;
+        let consumer = stream.create_consumer(config).await.expect("a consumer");
+        let mut messages = consumer.messages().await.expect("its messages");
+        let pieces = Arc::<Mutex<Vec<Piece>>>::default();
+        let taping = Arc::clone(&pieces);
+        let reader = tokio::spawn(async move {
+            while let Some(Ok(message)) = messages.next().await {
+                let piece = Piece {
+                    at: Stamp::now(),
+                    sequence: message.info().expect("its info").stream_sequence,
+                    headers: message.headers.clone().unwrap_or_default(),
+                    value: serde_json::from_slice(&message.payload).unwrap_or_default(),
+                };
+                taping.lock().expect("no panic").push(piece);
+            }
+        });
+        Tape { pieces, reader }
+    }
+
+    /// The sequence of the role's fence record.
+    pub async fn fence_sequence(&self, role: &str) -> u64 {
+        let key = format!("_fence.{role}");
+        self.find(&key).await.expect("a fence record").sequence
+    }
+}
+
+/// What was stored under a key, one message after the other.
+pub struct Tape {
+    pieces: Arc<Mutex<Vec<Piece>>>,
+    reader: JoinHandle<()>,
+}
+
+/// A message that was stored.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// When it was read: later than it was sent.
+    pub at: Stamp,
+    pub sequence: u64,
+    pub headers: HeaderMap,
+    /// Null if it is no JSON.
+    pub value: Value,
+}
+
+impl Tape {
+    pub fn all(&self) -> Vec<Piece> {
+        self.pieces.lock().expect("no panic").clone()
+    }
+
+    /// The last message so far; the first one is waited for.
+    pub async fn last(&self) -> Piece {
+        eventually(SOON, "a message", async || self.all().pop()).await
+    }
+
+    /// Waits for a message, in the past or the future.
+    pub async fn wait_for(&self, what: &str, is_it: impl Fn(&Piece) -> bool) -> Piece {
+        eventually(SOON, what, async || self.all().into_iter().find(&is_it)).await
+    }
+
+    /// Waits for a record above that sequence.
+    pub async fn wait_for_record_above(&self, sequence: u64) -> Piece {
+        self.wait_for("a newer record", |piece| {
+            piece.sequence > sequence && piece.value.is_object()
+        })
+        .await
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// The header by which a leader frees its role.
+pub fn release_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("Nats-Elect-Release").map(AsRef::as_ref)
+}
+
+/// What kind of delete marker it is, if it is one.
+pub fn marker_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("KV-Operation").map(AsRef::as_ref)
+}

@@ -1,0 +1,280 @@
+//! Instances in processes of their own, to be killed, paused and cut off.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nats_elect::testing::eventually;
+use nats_elect::{BoxError, FencingToken, Overrun, RoleManager, StepDown, Term, handler_fn};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::clock::Stamp;
+use super::journal::{Journal, Running, Tenure};
+use super::{BUCKET, ROLE, SOON, leased_for};
+
+const ORDERS: &str = "NATS_ELECT_TEST_CHILD";
+/// A thread that looks at its clock all the time and sees it jump so far was not running meanwhile.
+const GAP: Duration = Duration::from_millis(250);
+
+/// What a child does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Orders {
+    pub url: String,
+    pub id: String,
+    pub ttl: Duration,
+    pub overrun: Overrun,
+    pub work: Work,
+}
+
+/// What a child's handler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// Ends when it is told to.
+    Obey,
+    /// Blocks its thread and acts all the time, whatever it is told.
+    Block,
+}
+
+/// What a child tells.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Told {
+    Started(FencingToken, u64),
+    /// The handler is still at it.
+    Acted(u64),
+    Ended(u64),
+    /// The process had stood still for that long; what it then thought of its leadership.
+    Resumed {
+        gap: Duration,
+        is_leader: bool,
+    },
+}
+
+/// An instance in a process of its own. Its handler is in the journal like any other.
+pub struct ChildInstance {
+    child: Child,
+    heard: Arc<Mutex<Heard>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    running: Option<Running>,
+    last_act: Option<Stamp>,
+    resumed: Vec<(Duration, bool)>,
+}
+
+impl Orders {
+    pub fn new(id: &str, url: impl Into<String>, ttl: Duration) -> Self {
+        Self {
+            url: url.into(),
+            id: id.to_owned(),
+            ttl,
+            overrun: Overrun::Abort,
+            work: Work::Obey,
+        }
+    }
+}
+
+impl ChildInstance {
+    pub fn start(orders: &Orders, journal: &Journal) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "support::child::child_process"])
+            .args(["--ignored", "--nocapture"])
+            .env(ORDERS, serde_json::to_string(orders).expect("orders"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start a child");
+        let heard = Arc::<Mutex<Heard>>::default();
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let (id, journal, hearing) = (orders.id.clone(), journal.clone(), Arc::clone(&heard));
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some(told) = line.strip_prefix('@') {
+                    let told = serde_json::from_str(told).expect("a child's word");
+                    hearing.lock().expect("no panic").hear(told, &id, &journal);
+                }
+            }
+        });
+        Self { child, heard }
+    }
+
+    /// Kills it as a power cut would, and returns when that was.
+    pub fn kill(&mut self) -> Stamp {
+        let at = Stamp::now();
+        self.child.kill().expect("kill");
+        self.child.wait().expect("reap");
+        if let Some(running) = self.heard.lock().expect("no panic").running.take() {
+            running.end_at(Stamp::now());
+        }
+        at
+    }
+
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    pub fn step_down(&mut self) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(stdin, "step down").expect("a living child");
+    }
+
+    /// Waits for its end, and returns with what and when its handler acted last.
+    pub async fn exited(&mut self) -> (ExitStatus, Stamp) {
+        let status = eventually(SOON, "the child's end", async || {
+            self.child.try_wait().expect("a child")
+        })
+        .await;
+        let mut heard = self.heard.lock().expect("no panic");
+        let acted = heard.last_act.expect("a handler that acted");
+        if let Some(running) = heard.running.take() {
+            running.end_at(acted);
+        }
+        (status, acted)
+    }
+
+    /// Waits until it has found that it had stood still for at least that long, and returns what it then thought of
+    /// its leadership at its first look.
+    pub async fn resumed_after(&self, pause: Duration) -> bool {
+        eventually(SOON, "a word of the resumed child", async || {
+            let heard = self.heard.lock().expect("no panic");
+            let mut resumed = heard.resumed.iter();
+            resumed.find(|(gap, _)| *gap >= pause).map(|found| found.1)
+        })
+        .await
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a living child");
+    }
+}
+
+impl Drop for ChildInstance {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Heard {
+    fn hear(&mut self, told: Told, id: &str, journal: &Journal) {
+        match told {
+            Told::Started(fencing_token, start) => {
+                self.running = Some(journal.enter_tenure(Tenure {
+                    role: ROLE.to_owned(),
+                    instance: id.to_owned(),
+                    fencing_token,
+                    start: Stamp::from_nanos(start),
+                    end: None,
+                    term: None,
+                }));
+            }
+            Told::Acted(at) => self.last_act = Some(Stamp::from_nanos(at)),
+            Told::Ended(end) => {
+                if let Some(running) = self.running.take() {
+                    running.end_at(Stamp::from_nanos(end));
+                }
+            }
+            Told::Resumed { gap, is_leader } => self.resumed.push((gap, is_leader)),
+        }
+    }
+}
+
+/// Not a test: the child.
+#[test]
+#[ignore = "run by other tests in a process of its own"]
+fn child_process() {
+    let Ok(orders) = std::env::var(ORDERS) else {
+        return;
+    };
+    let orders: Orders = serde_json::from_str(&orders).expect("orders");
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(obey(orders));
+}
+
+async fn obey(orders: Orders) {
+    let work = orders.work;
+    let manager = RoleManager::builder()
+        .servers(&orders.url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(&orders.id)
+        .role(
+            ROLE,
+            leased_for(orders.ttl).overrun(orders.overrun),
+            handler_fn(move |term| lead(term, work)),
+        )
+        .start()
+        .await
+        .expect("start");
+    let role = manager.role(ROLE).expect("the role");
+    let watched = role.clone();
+    thread::spawn(move || {
+        let mut last = Stamp::now();
+        loop {
+            let now = Stamp::now();
+            let is_leader = watched.is_leader();
+            if now.since(last) >= GAP {
+                let gap = now.since(last);
+                tell(&Told::Resumed { gap, is_leader });
+            }
+            last = now;
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let (order, mut orders) = tokio::sync::mpsc::unbounded_channel();
+    // Ends with the parent, which holds the other end.
+    thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = order.send(line);
+        }
+    });
+    while let Some(order) = orders.recv().await {
+        assert_eq!(order, "step down");
+        let role = role.clone();
+        tokio::spawn(async move { role.step_down(StepDown::any()).await });
+    }
+    std::process::exit(0);
+}
+
+async fn lead(term: Term, work: Work) -> Result<(), BoxError> {
+    tell(&Told::Started(
+        term.fencing_token(),
+        Stamp::now().as_nanos(),
+    ));
+    let _end = TellEnd;
+    match work {
+        Work::Obey => term.cancelled().await,
+        Work::Block => loop {
+            tell(&Told::Acted(Stamp::now().as_nanos()));
+            thread::sleep(Duration::from_millis(1));
+        },
+    }
+    Ok(())
+}
+
+struct TellEnd;
+
+impl Drop for TellEnd {
+    fn drop(&mut self) {
+        tell(&Told::Ended(Stamp::now().as_nanos()));
+    }
+}
+
+fn tell(told: &Told) {
+    let line = serde_json::to_string(told).expect("a word");
+    // In one piece, past the test harness: other threads tell things too.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(format!("\n@{line}\n").as_bytes());
+    let _ = out.flush();
+}

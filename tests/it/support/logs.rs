@@ -1,0 +1,51 @@
+//! What this process has logged.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The log since [`install`], of this crate alone and in every detail.
+#[derive(Clone, Debug, Default)]
+pub struct Logs(Arc<Mutex<Vec<u8>>>);
+
+/// Captures logs from now on, if it does not yet.
+pub fn install() -> Logs {
+    static LOGS: OnceLock<Logs> = OnceLock::new();
+    let logs = LOGS.get_or_init(|| {
+        let logs = Logs::default();
+        tracing_subscriber::fmt()
+            .with_env_filter("nats_elect=trace")
+            .with_ansi(false)
+            .with_writer(logs.clone())
+            .init();
+        logs
+    });
+    logs.clone()
+}
+
+impl Logs {
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().expect("no panic").clone();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Logs {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Logs {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}

@@ -1,0 +1,42 @@
+//! What the tests share.
+
+pub mod bucket;
+pub mod child;
+pub mod clock;
+pub mod dashboard;
+pub mod instance;
+pub mod journal;
+pub mod logs;
+
+use std::time::Duration;
+
+use nats_elect::RoleConfig;
+
+use self::clock::Stamp;
+use self::journal::Tenure;
+
+/// How long a test waits for what must happen. It says nothing about how fast it should.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// The bucket and the role of tests that need no others.
+pub const BUCKET: &str = "leaders";
+pub const ROLE: &str = "scheduler";
+
+/// A lease that ends soon, everything else derived from it.
+pub fn leased_for(ttl: Duration) -> RoleConfig {
+    RoleConfig::default().ttl(ttl)
+}
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Tells how long a role was without a leader.
+pub fn recovered(test: &str, ttl: Duration, fault: Stamp, next: &Tenure) {
+    let after = next.start.since(fault);
+    eprintln!(
+        "RECOVERED {test} ttl={} after={}",
+        ttl.as_millis(),
+        after.as_millis()
+    );
+}
