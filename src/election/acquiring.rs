@@ -179,7 +179,12 @@ impl Election {
 
     /// Both keys were read during the acquisition.
     pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Acquiring(Acquisition { mut hold, step, .. }) = self.phase else {
+        let Phase::Acquiring(Acquisition {
+            mut hold,
+            step,
+            bucket_known,
+        }) = self.phase
+        else {
             return;
         };
         if self.now >= self.promotable_until(&hold) {
@@ -213,7 +218,7 @@ impl Election {
         self.phase = Phase::Acquiring(Acquisition {
             hold,
             step,
-            bucket_known: true,
+            bucket_known: bucket_known || snapshot.epoch.is_some(),
         });
         match fence.filter(|(_, attempt)| attempt.term == hold.term) {
             _ if !stands => self.abandon_claim(),
