@@ -17,8 +17,8 @@ use crate::model::event::Event;
 use crate::model::name::RoleName;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
 
-/// Events kept for a slow reader.
-const EVENT_CAPACITY: usize = 1024;
+/// Events kept for a slow reader. Room for them is taken for each role, read or not.
+const EVENT_CAPACITY: usize = 256;
 
 /// Something to ask of a role's election.
 #[derive(Debug)]
