@@ -7,6 +7,7 @@ use std::time::Duration;
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{BoxError, EndCause, Event, HealthConfig, RoleState, StepDown, Term};
 
+use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Recorded, instance, never};
@@ -173,11 +174,15 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     // The blocked handler runs on while another instance leads: that is what fencing is for.
     journal.allow_overlaps();
     let ttl = ms(1000);
-    let blocked = Arc::new(AtomicBool::new(true));
+    let apart = Apart::new();
+    let blocked = Arc::new(AtomicBool::new(false));
     let blocking = Arc::clone(&blocked);
     let block = move |_: Term| {
         let blocking = Arc::clone(&blocking);
         async move {
+            while !blocking.load(Ordering::SeqCst) {
+                tokio::time::sleep(ms(1)).await;
+            }
             while blocking.load(Ordering::SeqCst) {
                 std::thread::sleep(ms(1));
             }
@@ -186,14 +191,14 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     };
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ttl), block)
-        .role("metrics", leased_for(ttl))
-        .start()
-        .await;
+        .role("metrics", leased_for(ttl));
+    let a = apart.start(a).await;
     let first = journal.started(ROLE, 0).await;
     let metrics = journal.started("metrics", 0).await;
     let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
     let b = b.start().await;
     b.wait_until_following("a").await;
+    blocked.store(true, Ordering::SeqCst);
     // Its own lease is kept too: nobody said that it should end.
     never("an effect of the blocked thread", ttl * 2, || {
         !a.is_leader() || !a.role("metrics").is_leader()

@@ -7,6 +7,7 @@ use nats_elect::{
     EndCause, Error, Event, FailureKind, Release, RoleState, StepDown, StopOptions, Term,
 };
 
+use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, instance, never};
@@ -108,27 +109,27 @@ async fn a_manager_told_to_keep_its_record_leaves_it_to_run_out() {
 async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
+    let apart = Apart::new();
     let a = instance("a", server.url(), &journal)
         .role("metrics", leased_for(ttl))
         .working(ROLE, leased_for(ttl), |term: Term| async move {
             term.cancelled().await;
-            std::thread::sleep(ms(1000));
+            std::thread::sleep(ms(3000));
             Ok(())
-        })
-        .start()
-        .await;
+        });
+    let a = apart.start(a).await;
     journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
     let stop = StopOptions {
-        timeout: ms(300),
+        timeout: ms(500),
         ..StopOptions::default()
     };
     let stopped = a.stop_with(stop).await;
     let Err(Error::StopTimedOut { after, roles }) = stopped else {
         panic!("{stopped:?}");
     };
-    assert_eq!((after, roles), (ms(300), vec![ROLE.to_owned()]));
+    assert_eq!((after, roles), (ms(500), vec![ROLE.to_owned()]));
     let stranger = Stranger::connect(&server.url()).await;
     let metrics = stranger.find("metrics").await.expect("a message");
     assert!(release_of(&metrics.headers).is_some());
@@ -279,7 +280,7 @@ async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
 async fn ten_roles_over_three_instances_fail_over_one_by_one() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let roles: Vec<_> = (0..10).map(|n| format!("role-{n}")).collect();
     let mut instances = Vec::new();
     for id in ["a", "b", "c"] {

@@ -190,6 +190,14 @@ impl Instance {
         logs.insert(role.name().to_owned(), log);
     }
 
+    /// Begins to record the events of all roles once more, on this runtime.
+    pub fn record_anew(&self) {
+        let roles: Vec<_> = self.manager.status().into_keys().collect();
+        for role in roles {
+            self.record(&self.role(&role));
+        }
+    }
+
     /// What has happened to the role of most tests.
     pub fn log(&self) -> EventLog {
         self.log_of(ROLE)

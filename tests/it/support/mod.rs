@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub mod apart;
 pub mod bucket;
 pub mod child;
 pub mod clock;
