@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nats_elect::internals::{
-    Bucket, Candidate, Content, Effect, Election, Entry, Fresh, Input, Link, Moment, SeenRecord,
-    Snapshot, WriteOutcome, now,
+    Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, Fresh, Input, Link, Moment,
+    SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
 };
 use nats_elect::testing::NatsServer;
-use nats_elect::{RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
+use nats_elect::{LeaseToken, RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -91,13 +91,17 @@ fn core(criterion: &mut Criterion) {
 struct Machine {
     election: Election,
     now: Moment,
+    /// What stands in the bucket after the claim.
+    keys: Snapshot,
     revision: u64,
+    /// The good answers to what was asked for.
+    answers: Vec<Input>,
 }
 
 impl Machine {
     fn new() -> Self {
         let mut config = RoleConfig::default();
-        // Heartbeats alone.
+        // Hardly anything but heartbeats.
         config.health.interval = Some(DAY);
         config.fencing.validation_interval = Some(DAY);
         let candidate = Candidate {
@@ -110,84 +114,100 @@ impl Machine {
         let mut machine = Self {
             election: Election::new(candidate, now),
             now,
+            keys: Snapshot {
+                role: None,
+                fence: None,
+                epoch: Some(1),
+            },
             revision: 0,
+            answers: Vec::new(),
         };
         let bucket = Bucket {
             epoch: 1,
             max_age: None,
-            atomic: true,
             unique_sequences: true,
         };
-        let effects = machine.step(Input::Link(Link::Up(bucket)));
-        let looked = effects
-            .iter()
-            .find_map(answer(0))
-            .expect("a look at the keys");
-        machine.step(looked);
+        machine.step(Input::Link(Link::Up(bucket)));
         machine
     }
 
-    fn step(&mut self, input: Input) -> Vec<Effect> {
+    fn step(&mut self, input: Input) {
         let fresh = Fresh {
-            uuid: Uuid::from_u128(2),
+            lease_token: LeaseToken::new(Uuid::from_u128(2)),
             chance: 0.5,
         };
-        self.election.step(self.now, fresh, input)
+        let effects = self.election.step(self.now, fresh, input);
+        for effect in &effects {
+            match effect {
+                Effect::Write(write) => {
+                    let answer = self.write(write);
+                    self.answers.push(answer);
+                }
+                Effect::Read { op, .. } => {
+                    let outcome = Ok(self.keys.clone());
+                    self.answers.push(Input::ReadEnded { op: *op, outcome });
+                }
+                Effect::CheckHealth { term } => {
+                    let (term, healthy) = (*term, true);
+                    self.answers.push(Input::Health { term, healthy });
+                }
+                _ => {}
+            }
+        }
+        black_box(effects);
+    }
+
+    fn write(&mut self, write: &Write) -> Input {
+        self.revision += 1;
+        match &write.kind {
+            WriteKind::Claim { record, .. } => {
+                self.keys.role = Some(Entry {
+                    revision: self.revision,
+                    content: Content::parse(&record.to_json()),
+                });
+            }
+            WriteKind::Fence { .. } => {
+                self.keys.fence = Some(FenceEntry {
+                    revision: self.revision,
+                    nonce: Some(write.nonce),
+                });
+            }
+            WriteKind::Renew { .. } | WriteKind::Release { .. } => {}
+        }
+        let revision = self.revision;
+        Input::WriteEnded {
+            op: write.op,
+            outcome: WriteOutcome::Acked { revision },
+        }
     }
 
     /// Claims the role, which nobody ever led.
     fn lead(&mut self) {
         while self.election.status().fencing_token.is_none() {
-            let effects = self.tick();
-            self.revision += 2;
-            if let Some(claimed) = effects.iter().find_map(answer(self.revision)) {
-                self.step(claimed);
+            match self.answers.pop() {
+                Some(answer) => self.step(answer),
+                None => self.tick(),
             }
         }
     }
 
-    fn tick(&mut self) -> Vec<Effect> {
-        self.now = self
-            .election
-            .next_wakeup()
-            .expect("something is due")
-            .max(self.now);
-        self.step(Input::Tick)
+    fn tick(&mut self) {
+        let due = self.election.next_wakeup().expect("something is due");
+        self.now = self.now.max(due);
+        self.step(Input::Tick);
     }
 
     fn heartbeat(&mut self) {
-        let effects = self.tick();
-        self.revision += 1;
-        let acked = effects
-            .iter()
-            .find_map(answer(self.revision))
-            .expect("a heartbeat");
+        self.tick();
         self.now = self.now + Duration::from_millis(1);
-        black_box(self.step(acked));
+        while let Some(answer) = self.answers.pop() {
+            self.step(answer);
+        }
     }
 
     fn observe(&mut self, entry: Entry) {
         self.now = self.now + Duration::from_secs(1);
-        black_box(self.step(Input::Observed(entry)));
-    }
-}
-
-/// What a healthy server says to a request.
-fn answer(revision: u64) -> impl Fn(&Effect) -> Option<Input> {
-    move |effect| match effect {
-        Effect::Write(write) => Some(Input::WriteEnded {
-            op: write.op,
-            outcome: WriteOutcome::Acked { revision },
-        }),
-        Effect::Read { op, .. } => Some(Input::ReadEnded {
-            op: *op,
-            outcome: Ok(Snapshot {
-                role: None,
-                fence: None,
-                epoch: Some(1),
-            }),
-        }),
-        _ => None,
+        self.step(Input::Observed(entry));
     }
 }
 

@@ -151,7 +151,7 @@ pub(crate) fn describe() {
             MetricKind::Counter => describe_counter!(metric.name, metric.unit, metric.description),
             MetricKind::Gauge => describe_gauge!(metric.name, metric.unit, metric.description),
             MetricKind::Histogram => {
-                describe_histogram!(metric.name, metric.unit, metric.description)
+                describe_histogram!(metric.name, metric.unit, metric.description);
             }
         }
     }

@@ -35,6 +35,8 @@ pub(crate) enum StartFailure {
 pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOptions {
     options
         .name(format!("nats-elect {instance_id}"))
+        // Whoever gives up on NATS never leads again.
+        .max_reconnects(None)
         // A black-holed connection is given up after two missed pings; the default would take four minutes.
         .ping_interval(Duration::from_secs(2))
         .connection_timeout(Duration::from_secs(2))

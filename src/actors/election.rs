@@ -10,13 +10,14 @@ use tokio::task::JoinHandle;
 
 use super::Link;
 use super::announce::announce;
-use super::messages::{ElectionMsg, MonitorMsg};
+use super::messages::{ElectionMsg, SupervisorMsg};
 use crate::clock;
 use crate::election::{
     Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
     Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
+use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
 
@@ -28,13 +29,13 @@ pub(super) struct ElectionSetup {
     pub scope: Arc<RoleScope>,
     pub candidate: Candidate,
     pub link: Link,
-    pub monitor: ActorRef<MonitorMsg>,
+    pub supervisor: ActorRef<SupervisorMsg>,
 }
 
 pub(super) struct ElectionState {
     election: Election,
     scope: Arc<RoleScope>,
-    monitor: ActorRef<MonitorMsg>,
+    supervisor: ActorRef<SupervisorMsg>,
     bucket: Option<store::Bucket>,
     running: Option<RunningTerm>,
     /// The write under way, to be failed at once if the server forbids it.
@@ -59,12 +60,14 @@ impl Actor for ElectionActor {
             scope,
             candidate,
             link,
-            monitor,
+            supervisor,
         } = setup;
-        let mut state = ElectionState {
+        // The first step is taken outside the start: should it fail, this election is started anew, not the supervisor.
+        myself.send_message(ElectionMsg::LinkChanged(link))?;
+        Ok(ElectionState {
             election: Election::new(candidate, clock::now()),
             scope,
-            monitor,
+            supervisor,
             bucket: None,
             running: None,
             writing: None,
@@ -72,9 +75,7 @@ impl Actor for ElectionActor {
             next_request: 0,
             timer: None,
             timer_number: 0,
-        };
-        state.take(&myself, ElectionMsg::LinkChanged(link));
-        Ok(state)
+        })
     }
 
     async fn handle(
@@ -110,14 +111,17 @@ impl ElectionState {
             ElectionMsg::Observed(entry) => Input::Observed(entry),
             ElectionMsg::WriteEnded { op, outcome } => {
                 self.writing.take_if(|writing| *writing == op);
-                if let WriteOutcome::Failed(failure) = &outcome {
-                    self.look_at_bucket(failure);
+                match &outcome {
+                    WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
+                    // Nothing stands there: it may be another bucket of the same name.
+                    WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
+                    _ => {}
                 }
                 Input::WriteEnded { op, outcome }
             }
             ElectionMsg::ReadEnded { op, outcome } => {
                 if let Err(failure) = &outcome {
-                    self.look_at_bucket(failure);
+                    self.doubt_bucket(failure);
                 }
                 Input::ReadEnded { op, outcome }
             }
@@ -159,13 +163,17 @@ impl ElectionState {
     }
 
     /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
-    fn look_at_bucket(&self, failure: &Failure) {
+    fn doubt_bucket(&self, failure: &Failure) {
         if matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::BucketMissing | FailureKind::Timeout
         ) {
-            let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
+            self.look_at_bucket();
         }
+    }
+
+    fn look_at_bucket(&self) {
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
     }
 
     fn remember(&mut self, reply: oneshot::Sender<Reply>) -> RequestId {
@@ -230,9 +238,7 @@ impl ElectionState {
             Effect::Cancel { term } => self.with_term(term, RunningTerm::cancel),
             Effect::Abort { term } => self.with_term(term, RunningTerm::abort),
             Effect::CheckHealth { term } => self.check_health(myself, term),
-            Effect::Reopen => {
-                let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
-            }
+            Effect::Reopen => self.look_at_bucket(),
             Effect::Reply { request, reply } => {
                 if let Some(waiting) = self.requests.remove(&request) {
                     // Whoever asked may have gone.
@@ -268,15 +274,6 @@ impl ElectionState {
             let outcome = match kind {
                 WriteKind::Claim { over, record } => {
                     bucket.claim(&role, over, &record, timeout).await
-                }
-                WriteKind::ClaimAndFence {
-                    over,
-                    record,
-                    fence,
-                } => {
-                    bucket
-                        .claim_and_fence(&role, over, &record, &fence, timeout)
-                        .await
                 }
                 WriteKind::Fence { condition, fence } => {
                     bucket
@@ -368,7 +365,7 @@ impl Drop for ElectionState {
 fn fresh() -> Fresh {
     let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     Fresh {
-        uuid,
+        lease_token: LeaseToken::new(uuid),
         chance: rand::random(),
     }
 }

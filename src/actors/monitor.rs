@@ -53,7 +53,7 @@ pub(super) struct MonitorState {
     retrying: bool,
     failures: u32,
     last_problem: String,
-    /// The subject that the server last refused: requests to it only time out.
+    /// The subject that the server last refused and that a look needs: requests to it only time out.
     denied: Option<String>,
 }
 
@@ -189,6 +189,7 @@ impl MonitorState {
     }
 
     fn denied(&mut self, subject: &str) {
+        tracing::warn!(subject, "NATS refuses this subject to this user: grant it");
         let keys = format!("$KV.{}.", self.setup.bucket);
         if let Some(key) = subject.strip_prefix(&keys) {
             let role = key.strip_prefix("_fence.").unwrap_or(key);
@@ -200,8 +201,10 @@ impl MonitorState {
                     },
                 );
             }
+        } else if !subject.starts_with("$JS.API.CONSUMER.") {
+            // A look at the bucket, or every answer.
+            self.denied = Some(subject.to_owned());
         }
-        self.denied = Some(subject.to_owned());
     }
 
     fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
@@ -319,7 +322,6 @@ impl MonitorState {
                 let core = core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
-                    atomic: info.atomic,
                     unique_sequences: info.unique_sequences,
                 };
                 let same = self
@@ -354,7 +356,10 @@ impl MonitorState {
             (error, _) => error.clone(),
         };
         self.last_problem = error.to_string();
-        if !error.is_transient() {
+        // JetStream that was there comes back; till then the leases decide.
+        let passes = error.is_transient()
+            || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
+        if !passes {
             let failure = Failure {
                 kind: error.kind(),
                 detail: error.to_string(),

@@ -20,7 +20,7 @@ use crate::election::Candidate;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleState;
-use crate::role::{RoleScope, RunningTerm};
+use crate::role::{RoleScope, Roster, RunningTerm};
 use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
@@ -37,6 +37,7 @@ pub(crate) struct Supervise {
     pub if_missing: IfMissing,
     pub start_timeout: Duration,
     pub routes: Routes,
+    pub roster: Roster,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
 }
 
@@ -49,6 +50,7 @@ pub(super) struct SupervisorState {
     bucket: BucketName,
     if_missing: IfMissing,
     routes: Routes,
+    roster: Roster,
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<WatchMsg>,
     link: Link,
@@ -88,6 +90,7 @@ impl Actor for SupervisorActor {
             if_missing,
             start_timeout,
             routes,
+            roster,
             ready,
         } = setup;
         let monitor = MonitorSetup {
@@ -109,6 +112,7 @@ impl Actor for SupervisorActor {
             bucket,
             if_missing,
             routes,
+            roster,
             monitor,
             watch,
             link: Link::Down,
@@ -135,8 +139,20 @@ impl Actor for SupervisorActor {
                 release,
                 reply,
             } => state.remove_role(&role, release, reply),
+            SupervisorMsg::LookAtBucket => {
+                let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
+            }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
-            SupervisorMsg::Stop { release, reply } => {
+            SupervisorMsg::Stop {
+                release,
+                reply,
+                timeout,
+                late,
+            } => {
+                tokio::spawn(async move {
+                    tokio::time::sleep(timeout).await;
+                    let _ = late.send(());
+                });
                 let stopping = state.stopping.get_or_insert_with(|| Stopping {
                     waiting: Vec::new(),
                 });
@@ -169,7 +185,9 @@ impl Actor for SupervisorActor {
                     .actor_crashed(&myself, &who, &error.to_string())
                     .await?;
             }
-            SupervisionEvent::ActorTerminated(who, ..) => {
+            SupervisionEvent::ActorTerminated(who, its_state, _) => {
+                // Its share of the role goes before ours.
+                drop(its_state);
                 if let Some(role) = state.role_of(&who) {
                     state.role_left(&myself, &role);
                 }
@@ -186,6 +204,7 @@ async fn start_watch(
     link: Link,
 ) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
     let setup = WatchSetup {
+        supervisor: myself.clone(),
         routes: routes.clone(),
         link,
     };
@@ -209,8 +228,11 @@ impl SupervisorState {
         scope: Arc<RoleScope>,
     ) -> Result<bool, ActorProcessingErr> {
         if self.stopping.is_some() || self.roles.contains_key(&scope.role) {
+            scope.give_back();
             return Ok(false);
         }
+        scope.labels.register();
+        self.roster.enter(Arc::clone(&scope));
         let actor = self.start_election(myself, &scope).await?;
         let role = Role {
             actor: Some(actor),
@@ -239,7 +261,7 @@ impl SupervisorState {
             scope: Arc::clone(scope),
             candidate,
             link: self.link.clone(),
-            monitor: self.monitor.clone(),
+            supervisor: myself.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
         self.routes.set(scope.role.clone(), actor.clone());
@@ -278,6 +300,7 @@ impl SupervisorState {
         self.routes.remove(role);
         if let Some(role) = self.roles.remove(role) {
             role.scope.ended.cancel();
+            role.scope.give_back();
             for waiting in role.waiting {
                 let _ = waiting.send(());
             }
@@ -400,11 +423,12 @@ impl SupervisorState {
 impl Drop for SupervisorState {
     /// An orderly end leaves no roles. After a crash nobody keeps the leases: no handler may go on.
     fn drop(&mut self) {
-        for role in self.roles.values() {
+        for (_, role) in self.roles.drain() {
             if let Some(running) = role.scope.revoke() {
                 running.abort();
             }
             role.scope.ended.cancel();
+            role.scope.give_back();
         }
     }
 }
@@ -423,9 +447,12 @@ impl Role {
         self.scope.status.send_modify(|status| {
             status.state = to;
             status.leader = None;
+            status.fencing_token = None;
+            status.last_heartbeat = None;
             status.lease_until = None;
             status.last_transition = clock::now();
         });
+        self.scope.labels.lease_remaining(Duration::ZERO);
         announce(&self.scope, Event::StateChanged { from, to });
     }
 }

@@ -46,7 +46,8 @@ impl ElectionThread {
                         }
                     }
                 });
-                drop(runtime);
+                // Does not wait for a name that is being looked up.
+                runtime.shutdown_background();
                 end.send_replace(true);
             })?;
         let supervisor = supervisor

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 
-use super::messages::{ElectionMsg, WatchMsg};
+use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::store::{self, StoreError};
@@ -20,11 +20,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct WatchActor;
 
 pub(super) struct WatchSetup {
+    pub supervisor: ActorRef<SupervisorMsg>,
     pub routes: Routes,
     pub link: Link,
 }
 
 pub(super) struct WatchState {
+    supervisor: ActorRef<SupervisorMsg>,
     routes: Routes,
     bucket: Option<store::Bucket>,
     number: u64,
@@ -44,6 +46,7 @@ impl Actor for WatchActor {
         setup: WatchSetup,
     ) -> Result<WatchState, ActorProcessingErr> {
         let mut state = WatchState {
+            supervisor: setup.supervisor,
             routes: setup.routes,
             bucket: None,
             number: 0,
@@ -105,6 +108,8 @@ impl WatchState {
     }
 
     fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
+        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         if clock::now().since(self.started) > RETRY.1 * 2 {
             // It went well for a while: this is a new trouble.
             self.failures = 0;

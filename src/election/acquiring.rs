@@ -62,11 +62,7 @@ impl Election {
     /// A claim was answered.
     pub(super) fn claim_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
         let Doing::Write {
-            term,
-            beat,
-            sent,
-            batch,
-            ..
+            term, beat, sent, ..
         } = what
         else {
             return;
@@ -83,8 +79,6 @@ impl Election {
         }
         match outcome {
             WriteOutcome::Acked { revision } => {
-                // The messages of a batch stand one behind the other.
-                let claimed = if batch { revision - 1 } else { *revision };
                 let Some(attempt) = self.ledger.find(Some(self.own_nonce(beat))) else {
                     return;
                 };
@@ -92,22 +86,17 @@ impl Election {
                     attempt.term == term && attempt.sent == sent,
                     "the ledger knows the attempt"
                 );
-                let fence = batch.then(|| FenceEntry {
-                    revision: *revision,
-                    nonce: Some(self.own_nonce(beat)),
-                });
                 let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                let known = unique && self.view.is_charted(claimed, self.now);
-                self.claimed(attempt, claimed, fence, known);
+                let known = unique && self.view.is_charted(*revision, self.now);
+                self.claimed(attempt, *revision, known);
             }
             WriteOutcome::Conflict { .. } => {
                 let read_at = self.now + self.patience_for_watch();
                 self.standing_must_read(read_at, false);
             }
-            WriteOutcome::Unsupported => match &mut self.bucket {
-                Some(bucket) if batch => bucket.atomic = false,
-                _ => self.retry.wait_until(self.now + self.settings.heartbeat),
-            },
+            WriteOutcome::Unsupported => {
+                self.retry.wait_until(self.now + self.settings.heartbeat);
+            }
             WriteOutcome::Failed(failure) => {
                 self.request_failed(failure);
                 self.standing_must_read(self.now, true);
@@ -116,13 +105,7 @@ impl Election {
     }
 
     /// A claim of ours stands in the bucket, by its answer or by a read.
-    pub(super) fn claimed(
-        &mut self,
-        claim: Attempt,
-        revision: u64,
-        fence: Option<FenceEntry>,
-        bucket_known: bool,
-    ) {
+    pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
         let hold = Hold {
@@ -137,9 +120,6 @@ impl Election {
             step: self.fence_step(&hold),
             bucket_known,
         });
-        if let Some(fence) = fence {
-            self.fenced(fence);
-        }
     }
 
     pub(super) fn fence(&mut self) {
@@ -199,7 +179,12 @@ impl Election {
 
     /// Both keys were read during the acquisition.
     pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Acquiring(Acquisition { mut hold, step, .. }) = self.phase else {
+        let Phase::Acquiring(Acquisition {
+            mut hold,
+            step,
+            bucket_known,
+        }) = self.phase
+        else {
             return;
         };
         if self.now >= self.promotable_until(&hold) {
@@ -233,7 +218,7 @@ impl Election {
         self.phase = Phase::Acquiring(Acquisition {
             hold,
             step,
-            bucket_known: true,
+            bucket_known: bucket_known || snapshot.epoch.is_some(),
         });
         match fence.filter(|(_, attempt)| attempt.term == hold.term) {
             _ if !stands => self.abandon_claim(),

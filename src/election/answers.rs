@@ -12,19 +12,12 @@ use crate::model::record::{Content, Nonce, SeenRecord};
 impl Election {
     pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
         let Some(what) = self.finish(op) else { return };
-        let Doing::Write {
-            purpose,
-            beat,
-            batch,
-            ..
-        } = what
-        else {
+        let Doing::Write { purpose, beat, .. } = what else {
             return;
         };
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let claimed = if batch { revision - 1 } else { *revision };
-                self.ledger.settle(beat, claimed);
+                self.ledger.settle(beat, *revision);
                 self.request_answered();
             }
             WriteOutcome::Conflict { current } => {
@@ -107,12 +100,7 @@ impl Election {
             return;
         }
         if self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
-            let own_nonce = self.own_nonce(claim.beat);
-            let fence = snapshot
-                .fence
-                .filter(|fence| fence.nonce == Some(own_nonce));
-            // The read that showed the claim has shown its bucket too.
-            self.claimed(claim, entry.revision, fence, true);
+            self.claimed(claim, entry.revision, true);
         }
     }
 

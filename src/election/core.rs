@@ -1,7 +1,5 @@
 //! The state of one election and the way through one step.
 
-use std::time::Duration;
-
 use uuid::Uuid;
 
 use super::acquiring::Acquisition;
@@ -16,7 +14,7 @@ use super::view::View;
 use crate::clock::Moment;
 use crate::model::config::RoleSettings;
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::{Content, FenceRecord, Nonce, Record};
+use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::model::token::{FencingToken, LeaseToken};
 
@@ -83,7 +81,6 @@ pub(super) enum Doing {
         term: TermId,
         beat: u64,
         sent: Moment,
-        batch: bool,
     },
     /// It was meant for another bucket: its answer tells nothing.
     Void,
@@ -110,10 +107,10 @@ pub struct Election {
     pub(super) state: RoleState,
     pub(super) now: Moment,
     pub(super) fresh: Fresh,
-    last_transition: Moment,
-    link_lost_at: Option<Moment>,
-    leader: Option<LeaderInfo>,
-    told_connection: ConnectionStatus,
+    pub(super) last_transition: Moment,
+    pub(super) link_lost_at: Option<Moment>,
+    pub(super) leader: Option<LeaderInfo>,
+    pub(super) told_connection: ConnectionStatus,
     next_op: u64,
     last_term: u64,
     out: Vec<Effect>,
@@ -153,7 +150,7 @@ impl Election {
             state: RoleState::Init,
             now,
             fresh: Fresh {
-                uuid: Uuid::nil(),
+                lease_token: LeaseToken::new(Uuid::nil()),
                 chance: 0.5,
             },
             last_transition: now,
@@ -412,13 +409,11 @@ impl Election {
         );
         let nonce = self.ledger.open(purpose, term, token, self.now);
         let kind = kind(self, nonce);
-        let batch = matches!(kind, WriteKind::ClaimAndFence { .. });
         let what = Doing::Write {
             purpose,
             term,
             beat: nonce.beat,
             sent: self.now,
-            batch,
         };
         let op = self.begin(what);
         self.emit(Effect::Write(Write { op, nonce, kind }));
@@ -455,116 +450,6 @@ impl Election {
             Phase::Leading(tenure) => Some(&tenure.keeper.hold),
             Phase::Draining(drain) => Some(&drain.keeper.hold),
             Phase::Standing(_) | Phase::Stopped => None,
-        }
-    }
-
-    /// Goes to a state along the edges of the design, through `Candidate` where need be.
-    pub(super) fn become_state(&mut self, next: RoleState) {
-        if self.state == next {
-            return;
-        }
-        if !self.state.may_become(next) {
-            debug_assert!(
-                self.state.may_become(RoleState::Candidate)
-                    && RoleState::Candidate.may_become(next),
-                "no way from {} to {next}",
-                self.state
-            );
-            self.become_state(RoleState::Candidate);
-        }
-        let from = std::mem::replace(&mut self.state, next);
-        self.last_transition = self.now;
-        self.tell(Event::StateChanged { from, to: next });
-    }
-
-    /// When an outage has lasted too long, outside of a term.
-    pub(super) fn connection_lost_at(&self) -> Option<Moment> {
-        self.link_lost_at
-            .map(|since| since + self.patience())
-            .filter(|lost_at| *lost_at > self.now)
-    }
-
-    fn connection(&self) -> ConnectionStatus {
-        let since = match &self.phase {
-            Phase::Leading(tenure) => tenure.suspended_since,
-            _ => self.link_lost_at,
-        };
-        match since {
-            None => ConnectionStatus::Connected,
-            Some(since) if self.now < since + self.patience() => ConnectionStatus::Suspended,
-            Some(_) => ConnectionStatus::Lost,
-        }
-    }
-
-    /// How long a role outlives its connection, at most.
-    pub(super) fn patience(&self) -> Duration {
-        self.settings
-            .grace
-            .map_or(self.settings.ttl, |grace| grace.min(self.settings.ttl))
-    }
-
-    /// Brings labels and announcements in line with what happened in this step.
-    fn relabel(&mut self) {
-        if let Phase::Standing(standing) = &self.phase {
-            let followed = self.followed();
-            if standing.cooling_until().is_some() && self.state == RoleState::Demoted {
-                // Out for the cool-down, whoever leads.
-            } else if followed {
-                self.become_state(RoleState::Follower);
-            } else if self.state != RoleState::Init || self.bucket.is_some() {
-                self.become_state(RoleState::Candidate);
-            }
-        }
-        let leader = self.known_leader();
-        if leader != self.leader {
-            self.leader.clone_from(&leader);
-            self.tell(Event::LeaderChanged(leader));
-        }
-        let connection = self.connection();
-        if connection != self.told_connection {
-            self.told_connection = connection;
-            self.tell(Event::ConnectionChanged(connection));
-        }
-    }
-
-    /// Whether somebody else's lease is believed to last.
-    fn followed(&self) -> bool {
-        self.view.foreign_content().is_some()
-            && self
-                .view
-                .free_at()
-                .is_some_and(|free_at| self.now < free_at)
-    }
-
-    fn known_leader(&self) -> Option<LeaderInfo> {
-        if matches!(self.phase, Phase::Leading(_)) {
-            return Some(LeaderInfo {
-                instance_id: self.candidate.instance_id.clone(),
-                incarnation: Some(self.candidate.incarnation),
-                priority: self.settings.priority,
-                meta: self.settings.meta.clone(),
-                is_self: true,
-            });
-        }
-        if !self.followed() {
-            return None;
-        }
-        let empty = LeaderInfo {
-            instance_id: String::new(),
-            incarnation: None,
-            priority: 0,
-            meta: std::collections::BTreeMap::new(),
-            is_self: false,
-        };
-        match self.view.foreign_content()? {
-            Content::Record(record) => Some(LeaderInfo {
-                instance_id: record.id.clone(),
-                incarnation: record.incarnation,
-                priority: record.priority,
-                meta: record.meta.clone(),
-                is_self: false,
-            }),
-            _ => Some(empty),
         }
     }
 }

@@ -56,12 +56,6 @@ pub struct Write {
 pub enum WriteKind {
     /// The record over the role key's sequence.
     Claim { over: u64, record: Record },
-    /// The record over the role key's sequence, and the fence record, both or neither.
-    ClaimAndFence {
-        over: u64,
-        record: Record,
-        fence: FenceRecord,
-    },
     /// The fence record, if the condition holds.
     Fence {
         condition: FenceCondition,

@@ -20,6 +20,7 @@ mod draining;
 mod effect;
 mod input;
 mod keeping;
+mod labels;
 mod leading;
 mod ledger;
 mod retry;

@@ -8,7 +8,6 @@ use super::effect::WriteKind;
 use super::ledger::Purpose;
 use crate::clock::Moment;
 use crate::model::status::RoleState;
-use crate::model::token::LeaseToken;
 
 /// An instance that does not lead.
 #[derive(Debug)]
@@ -143,22 +142,12 @@ impl Election {
     pub(super) fn claim(&mut self) {
         self.become_state(RoleState::Candidate);
         let term = self.next_term();
-        let token = LeaseToken::new(self.fresh.uuid);
+        let token = self.fresh.lease_token;
         let over = self.view.claim_over();
-        // Where keys expire by age, a batch is no proof: the fence write must be a second, later compare-and-set.
-        let batch = self
-            .bucket
-            .is_some_and(|bucket| bucket.atomic && bucket.max_age.is_none());
         self.send(Purpose::Claim, term, token, |election, nonce| {
-            let record = election.record(token, nonce);
-            if batch {
-                WriteKind::ClaimAndFence {
-                    over,
-                    record,
-                    fence: election.fence_record(nonce),
-                }
-            } else {
-                WriteKind::Claim { over, record }
+            WriteKind::Claim {
+                over,
+                record: election.record(token, nonce),
             }
         });
     }

@@ -12,7 +12,7 @@ use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
 use crate::model::config::{ManagerConfig, RoleConfig, Storage};
 use crate::model::name::{BucketName, InstanceId};
-use crate::role::{ErasedHandler, RoleHandler};
+use crate::role::{ErasedHandler, RoleHandler, Roster};
 use crate::store::IfMissing;
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
@@ -45,7 +45,7 @@ impl RoleManagerBuilder {
     /// How to connect: credentials, TLS, and whatever else async-nats offers.
     ///
     /// The manager sets the connection's name, its ping interval (2 s), its connection timeout (2 s), its reconnect
-    /// delay and its event callback itself; those of `options` are not used.
+    /// delay and its event callback itself, and never gives up reconnecting; what `options` say of these is not used.
     pub fn connect_options(mut self, options: ConnectOptions) -> Self {
         self.options = Some(options);
         self
@@ -55,7 +55,7 @@ impl RoleManagerBuilder {
     ///
     /// It stays on the runtime on which it was made: a handler that blocks that runtime's threads then delays heartbeats
     /// too. And the server's word that a publish is forbidden reaches only the client's own event callback: here it
-    /// shows as a timeout.
+    /// shows as a timeout. If it is drained, no role is led here any more before a new manager is started.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
         self
@@ -149,11 +149,13 @@ impl RoleManagerBuilder {
             }
         };
         let routes = Routes::default();
+        let roster = Roster::default();
         let fleet = Fleet {
             runtime,
             instance_id: instance_id.clone(),
             bucket: bucket.clone(),
             routes: routes.clone(),
+            roster: roster.clone(),
         };
         let scopes = fleet.scopes(roles)?;
         crate::metrics::describe();
@@ -174,12 +176,13 @@ impl RoleManagerBuilder {
             },
             start_timeout: config.start_timeout,
             routes,
+            roster,
             ready,
         })
         .await
         .map_err(|error| Error::Thread(error.to_string()))?;
         // From here on dropping the manager ends the thread.
-        let manager = RoleManager::new(fleet, thread);
+        let manager = RoleManager { fleet, thread };
         let info = match opened.await {
             Ok(Ok(info)) => info,
             Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),

@@ -82,12 +82,12 @@ pub enum Error {
     /// The role or the manager has been stopped.
     #[error("the role is stopped on this instance: add it again, or start a new manager")]
     Stopped,
-    /// Handlers did not end in time. Their leases are not released; they run out.
-    #[error("after {after:?} the handlers of {} still run: they must return when their term is cancelled", .roles.join(", "))]
+    /// Handlers did not end in time, or NATS was out of reach so that their roles could not be freed. The leases run out.
+    #[error("after {after:?} not left: {}; either a handler still runs (it must return when its term is cancelled), or NATS could not be told; the leases run out", .roles.join(", "))]
     StopTimedOut {
         /// How long was waited.
         after: Duration,
-        /// The roles whose handlers still run.
+        /// The roles that were not left.
         roles: Vec<String>,
     },
 }

@@ -7,7 +7,7 @@ mod handle;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -23,7 +23,7 @@ use crate::metrics::Labels;
 use crate::model::config::RoleConfig;
 use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleStatus;
-use crate::role::{Ask, ErasedHandler, RoleHandler, RoleScope};
+use crate::role::{Ask, ErasedHandler, RoleHandler, RoleScope, Roster};
 
 /// Whether a role is freed for others when it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,10 +69,10 @@ impl Default for StopOptions {
 ///
 /// Dropping it cancels the handlers and stops renewing, but frees nothing: others lead when the leases have run out.
 /// [`stop`](Self::stop) is the way to leave.
+#[must_use = "dropping the manager ends its elections"]
 pub struct RoleManager {
     fleet: Fleet,
     thread: ElectionThread,
-    roles: RwLock<BTreeMap<RoleName, Arc<RoleScope>>>,
 }
 
 /// What all roles of an instance share.
@@ -81,6 +81,7 @@ struct Fleet {
     instance_id: InstanceId,
     bucket: BucketName,
     routes: Routes,
+    roster: Roster,
 }
 
 impl Fleet {
@@ -109,7 +110,6 @@ impl Fleet {
             self.instance_id.as_str(),
             self.bucket.as_str(),
         );
-        labels.register();
         Ok(RoleScope::new(
             role,
             settings,
@@ -144,14 +144,6 @@ impl RoleManager {
         RoleManagerBuilder::default()
     }
 
-    fn new(fleet: Fleet, thread: ElectionThread) -> Self {
-        Self {
-            fleet,
-            thread,
-            roles: RwLock::default(),
-        }
-    }
-
     /// The name of this instance.
     pub fn instance_id(&self) -> &str {
         self.fleet.instance_id.as_str()
@@ -162,26 +154,28 @@ impl RoleManager {
     /// # Errors
     /// [`Error::UnknownRole`].
     pub fn role(&self, name: &str) -> Result<RoleHandle, Error> {
-        let roles = self.roles.read().unwrap_or_else(PoisonError::into_inner);
-        let scope = roles
-            .get(name)
-            .ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
-        Ok(RoleHandle::new(Arc::clone(scope)))
+        let scope = self.fleet.roster.find(name);
+        let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
+        Ok(RoleHandle::new(scope))
     }
 
     /// The status of every role at the time of this call.
     pub fn status(&self) -> BTreeMap<String, RoleStatus> {
-        let roles = self.roles.read().unwrap_or_else(PoisonError::into_inner);
+        let roles = self.fleet.roster.all();
         roles
             .iter()
-            .map(|(name, scope)| (name.as_str().to_owned(), scope.status()))
+            .map(|scope| (scope.role.as_str().to_owned(), scope.status()))
             .collect()
     }
 
     /// Stands for one more role.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::RoleConfig`], [`Error::DuplicateRole`], [`Error::Stopped`].
+    /// [`Error::Name`], [`Error::RoleConfig`], [`Error::Stopped`]. [`Error::DuplicateRole`] also while a role of this name
+    /// that was removed still winds down.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the role may be added all the same: [`role`](Self::role) then knows it.
     pub async fn add_role(
         &self,
         name: impl AsRef<str>,
@@ -207,12 +201,8 @@ impl RoleManager {
     /// # Cancel safety
     /// The role is left all the same if the future is dropped.
     pub async fn remove_role(&self, name: &str) -> Result<(), Error> {
-        let scope = {
-            let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
-            roles
-                .remove(name)
-                .ok_or_else(|| Error::UnknownRole(name.to_owned()))?
-        };
+        let scope = self.fleet.roster.strike(name);
+        let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
         let (reply, left) = oneshot::channel();
         let message = SupervisorMsg::RemoveRole {
             role: scope.role.clone(),
@@ -230,6 +220,9 @@ impl RoleManager {
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the manager is dropped.
     pub async fn run_until(self, signal: impl Future) -> Result<(), Error> {
         let _ = signal.await;
         self.stop(StopOptions::default()).await
@@ -239,15 +232,19 @@ impl RoleManager {
     /// most for the timeout; then everything on the instance has ended.
     ///
     /// # Errors
-    /// [`Error::StopTimedOut`] if a handler did not end. It is aborted, and its role is not freed: its lease runs out.
+    /// [`Error::StopTimedOut`] if a handler did not end, or NATS was out of reach so that a role could not be freed. What
+    /// still runs is aborted; the leases run out.
     ///
     /// # Cancel safety
     /// If the future is dropped, the manager is dropped: nothing more is freed.
     pub async fn stop(self, options: StopOptions) -> Result<(), Error> {
         let (reply, stopped) = oneshot::channel();
+        let (late, timed_out) = oneshot::channel();
         let message = SupervisorMsg::Stop {
             release: options.release.choice(),
             reply,
+            timeout: options.timeout,
+            late,
         };
         if self.thread.supervisor.send_message(message).is_err() {
             return Ok(());
@@ -256,8 +253,10 @@ impl RoleManager {
             let _ = stopped.await;
             self.thread.ended().await;
         };
-        if tokio::time::timeout(options.timeout, ended).await.is_ok() {
-            return Ok(());
+        tokio::select! {
+            biased;
+            () = ended => return Ok(()),
+            Ok(()) = timed_out => {}
         }
         let roles = self
             .fleet
@@ -285,10 +284,6 @@ impl RoleManager {
         if !added.await.map_err(|_| Error::Stopped)? {
             return Err(Error::DuplicateRole(scope.role.clone()));
         }
-        self.roles
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(scope.role.clone(), scope);
         Ok(())
     }
 }

@@ -2,12 +2,14 @@
 
 mod deadline;
 mod handler;
+mod roster;
 mod running;
 mod scope;
 mod term;
 
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, RoleHandler, handler_fn};
+pub(crate) use roster::Roster;
 pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};
 pub(crate) use term::proof;

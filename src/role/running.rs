@@ -1,20 +1,20 @@
 //! A term's handler at work on the caller's runtime.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::deadline::Deadline;
+use super::handler::ErasedHandler;
 use super::scope::RoleScope;
 use super::term::{Term, TermInner};
-use crate::clock::Moment;
+use crate::clock::{self, Moment};
 use crate::election::{HandlerEnd, TermId, TermStart};
 use crate::model::config::Overrun;
 
@@ -39,41 +39,46 @@ impl RunningTerm {
     pub fn start(
         scope: &Arc<RoleScope>,
         start: &TermStart,
-        report: impl Fn(HandlerReport) + Send + 'static,
+        report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
+        let ended = CancellationToken::new();
+        let ending = Arc::new(Ending {
+            term: start.term,
+            end: OnceLock::new(),
+            ended: ended.clone(),
+            guard: OnceLock::new(),
+            report: Box::new(report),
+        });
         let term = Term(Arc::new(TermInner {
             id: start.term,
             role: scope.role.as_str().into(),
             lease_token: start.lease_token,
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
+            until: AtomicU64::new(start.lease.as_nanos()),
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
             abort: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            ending: Arc::downgrade(&ending),
             connection: scope.connection.subscribe(),
             ask: Arc::clone(&scope.ask),
             validation_interval: scope.settings.validation_interval,
             validate_always: scope.settings.validate_on_critical_ops,
         }));
-        let running = Self {
-            term: term.clone(),
-            ended: CancellationToken::new(),
-        };
-        let guard = (scope.settings.overrun == Overrun::Exit)
-            .then(|| running.guard_process(scope.settings.abort_allowance()));
         let span =
             tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());
-        let reporter = Reporter {
-            term: start.term,
-            end: None,
-            ended: running.ended.clone(),
-            guard,
-            report,
+        let running = Self { term, ended };
+        if scope.settings.overrun == Overrun::Exit {
+            let _ = ending.guard.set(running.guard_process());
+        }
+        let leading = Leading {
+            term: running.term.clone(),
+            end: HandlerEnd::Aborted,
+            ending,
         };
         scope
             .runtime
-            .spawn(run(scope.handler.clone(), term, reporter).instrument(span));
+            .spawn(run(Arc::clone(&scope.handler), leading).instrument(span));
         running
     }
 
@@ -87,7 +92,14 @@ impl RunningTerm {
             .0
             .proved
             .fetch_max(proved.as_nanos(), Ordering::AcqRel);
-        self.term.0.lease.move_to(lease)
+        let extended = self.term.0.lease.move_to(lease);
+        if extended {
+            self.term
+                .0
+                .until
+                .fetch_max(lease.as_nanos(), Ordering::AcqRel);
+        }
+        extended
     }
 
     pub fn revoke(&self) {
@@ -115,26 +127,21 @@ impl RunningTerm {
 
     /// Ends the process from a thread of its own if the handler outlives its lease: nothing that the handler does to
     /// the runtimes can keep this from happening.
-    fn guard_process(&self, allowance: Duration) -> Thread {
+    fn guard_process(&self) -> Thread {
         let (term, ended) = (self.term.clone(), self.ended.clone());
         let guard = move || {
             while !ended.is_cancelled() {
-                if term.is_valid() {
-                    thread::park_timeout(term.remaining());
+                // A lease that was revoked before its time leaves the handler until then to be aborted.
+                let left = term.0.until().since(clock::now());
+                if term.is_valid() || !left.is_zero() {
+                    thread::park_timeout(left);
                     continue;
                 }
-                // A lease that runs out has had its handler aborted before: the drift margin is not for waiting. One
-                // that was revoked early has not.
-                if !term.0.abort.is_cancelled() {
-                    thread::park_timeout(allowance);
-                }
-                if !ended.is_cancelled() {
-                    tracing::error!(
-                        role = term.role(),
-                        "the handler outlived its lease: ending the process"
-                    );
-                    std::process::abort();
-                }
+                tracing::error!(
+                    role = term.role(),
+                    "the handler outlived its lease: ending the process"
+                );
+                std::process::abort();
             }
         };
         thread::Builder::new()
@@ -150,58 +157,152 @@ impl RunningTerm {
     }
 }
 
-async fn run<R: Fn(HandlerReport)>(
-    handler: Arc<dyn super::handler::ErasedHandler>,
-    term: Term,
-    mut reporter: Reporter<R>,
-) {
-    let lead = AssertUnwindSafe(async { handler.lead(term.clone()).await }).catch_unwind();
-    let end = match term.0.abort.run_until_cancelled(lead).await {
-        None => HandlerEnd::Aborted,
-        Some(Ok(Ok(()))) => HandlerEnd::Returned,
-        Some(Ok(Err(error))) => {
-            tracing::warn!(error = %error, "the handler failed");
-            HandlerEnd::Failed
-        }
-        Some(Err(_)) => {
-            tracing::error!("the handler panicked");
-            HandlerEnd::Panicked
+/// Runs `lead` to its end. Whatever of the handler panics, its future's `Drop` and its error's text included, is
+/// caught here.
+async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
+    let term = leading.term.clone();
+    let lead = async {
+        let led = term
+            .0
+            .run_within_lease(async { handler.lead(term.clone()).await });
+        match led.await {
+            None => HandlerEnd::Aborted,
+            Some(Ok(())) => HandlerEnd::Returned,
+            Some(Err(error)) => {
+                tracing::warn!(error = %error, "the handler failed");
+                HandlerEnd::Failed
+            }
         }
     };
-    reporter.ending(end);
-    term.0.cancel.cancel();
-    term.0.tasks.close();
-    term.0.tasks.wait().await;
+    leading.end = AssertUnwindSafe(lead)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| {
+            tracing::error!("the handler panicked");
+            HandlerEnd::Panicked
+        });
 }
 
-/// Reports the end of a handler, also when its runtime is shut down under it.
-struct Reporter<R: Fn(HandlerReport)> {
-    term: TermId,
-    end: Option<HandlerEnd>,
-    ended: CancellationToken,
-    guard: Option<Thread>,
-    report: R,
+/// `lead` on its way: tells when it is over, also when its runtime is shut down under it.
+struct Leading {
+    term: Term,
+    end: HandlerEnd,
+    ending: Arc<Ending>,
 }
 
-impl<R: Fn(HandlerReport)> Reporter<R> {
-    fn ending(&mut self, end: HandlerEnd) {
-        self.end = Some(end);
-        (self.report)(HandlerReport::Ending(self.term, end));
+impl Drop for Leading {
+    fn drop(&mut self) {
+        let _ = self.ending.end.set(self.end);
+        (self.ending.report)(HandlerReport::Ending(self.ending.term, self.end));
+        self.term.0.cancel.cancel();
     }
 }
 
-impl<R: Fn(HandlerReport)> Drop for Reporter<R> {
+/// Held by everything of a term that runs. When the last of it is gone, the term has ended.
+pub(super) struct Ending {
+    term: TermId,
+    end: OnceLock<HandlerEnd>,
+    ended: CancellationToken,
+    guard: OnceLock<Thread>,
+    report: Box<dyn Fn(HandlerReport) + Send + Sync>,
+}
+
+impl Drop for Ending {
     fn drop(&mut self) {
-        if self.end.is_none() {
-            self.ending(HandlerEnd::Aborted);
-        }
+        let end = self.end.get().copied().unwrap_or(HandlerEnd::Aborted);
         self.ended.cancel();
-        if let Some(guard) = &self.guard {
+        if let Some(guard) = self.guard.get() {
             guard.unpark();
         }
-        (self.report)(HandlerReport::Ended(
-            self.term,
-            self.end.unwrap_or(HandlerEnd::Aborted),
-        ));
+        (self.report)(HandlerReport::Ended(self.term, end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::election::CoreStatus;
+    use crate::metrics::Labels;
+    use crate::model::config::RoleConfig;
+    use crate::model::name::RoleName;
+    use crate::model::token::{FencingToken, LeaseToken};
+    use crate::role::{BoxError, RoleHandler};
+
+    /// Works on, whoever tells it to stop.
+    struct Deaf(Arc<AtomicU32>);
+
+    impl RoleHandler for Deaf {
+        async fn lead(&self, term: Term) -> Result<(), BoxError> {
+            let spawned = Arc::clone(&self.0);
+            term.spawn(async move { work(&spawned).await });
+            work(&self.0).await;
+            Ok(())
+        }
+    }
+
+    async fn work(done: &AtomicU32) {
+        loop {
+            done.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn lead_until(handler: impl RoleHandler, lease: Moment) -> (Arc<RoleScope>, RunningTerm) {
+        let scope = RoleScope::new(
+            RoleName::new("r").unwrap(),
+            RoleConfig::default().settings().unwrap(),
+            Arc::new(handler),
+            tokio::runtime::Handle::current(),
+            Arc::new(|_| {}),
+            tracing::Span::none(),
+            Labels::new("r", "a", "leaders"),
+            CoreStatus::initial(clock::now()),
+        );
+        let start = TermStart {
+            term: TermId(1),
+            lease_token: LeaseToken::new(uuid::Uuid::nil()),
+            fencing_token: FencingToken {
+                epoch: 1,
+                sequence: 1,
+            },
+            lease,
+            proved: clock::now(),
+        };
+        let running = RunningTerm::start(&scope, &start, |_| {});
+        (scope, running)
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_term_runs_after_its_lease_also_if_nobody_aborts_it() {
+        let done = Arc::new(AtomicU32::new(0));
+        let lease = clock::now() + Duration::from_millis(50);
+        let (_scope, running) = lead_until(Deaf(Arc::clone(&done)), lease);
+        tokio::time::sleep(Duration::from_millis(70)).await;
+        let at_end = done.load(Ordering::SeqCst);
+        assert!(at_end > 0);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(done.load(Ordering::SeqCst), at_end);
+        assert!(
+            !running.ended.is_cancelled(),
+            "how it ended is for the election to say"
+        );
+        running.abort();
+        running.ended().await;
+    }
+
+    #[tokio::test]
+    async fn an_extended_lease_is_worked_under() {
+        let done = Arc::new(AtomicU32::new(0));
+        let lease = clock::now() + Duration::from_millis(30);
+        let (_scope, running) = lead_until(Deaf(Arc::clone(&done)), lease);
+        assert!(running.extend(lease + Duration::from_secs(60), clock::now()));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let so_far = done.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(done.load(Ordering::SeqCst) > so_far);
+        running.abort();
+        running.ended().await;
     }
 }

@@ -1,5 +1,6 @@
 //! What the handles, the handler and the election of one role share. It outlives a restart of the election's actor.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
@@ -16,8 +17,8 @@ use crate::model::event::Event;
 use crate::model::name::RoleName;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
 
-/// Events kept for a slow reader.
-const EVENT_CAPACITY: usize = 1024;
+/// Events kept for a slow reader. Room for them is taken for each role, read or not.
+const EVENT_CAPACITY: usize = 256;
 
 /// Something to ask of a role's election.
 #[derive(Debug)]
@@ -127,6 +128,16 @@ impl RoleScope {
 
     pub fn set_running(&self, term: RunningTerm) {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(term);
+    }
+
+    /// Drops this share of the role on the caller's runtime. It may be the last: then the handler is dropped, and what
+    /// the application does there is not to happen on the election thread.
+    pub fn give_back(self: Arc<Self>) {
+        let runtime = self.runtime.clone();
+        // A runtime that is shut down drops it at once.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            runtime.spawn_blocking(move || drop(self))
+        }));
     }
 
     /// Ends whatever term there is, at once: the election that kept it is gone.

@@ -1,18 +1,20 @@
 //! A term, as its handler sees it.
 
 use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::deadline::Deadline;
+use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock::{self, Moment};
 use crate::election::{Reply, TermId};
@@ -58,15 +60,45 @@ pub(super) struct TermInner {
     pub lease_token: LeaseToken,
     pub fencing_token: FencingToken,
     pub lease: Deadline,
+    /// The end of the lease, also after it was revoked.
+    pub until: AtomicU64,
     /// When the last confirmed compare-and-set was sent.
     pub proved: AtomicU64,
     pub cancel: CancellationToken,
     pub abort: CancellationToken,
-    pub tasks: TaskTracker,
+    /// Held by whatever of the term runs.
+    pub ending: Weak<Ending>,
     pub connection: watch::Receiver<ConnectionStatus>,
     pub ask: Ask,
     pub validation_interval: Duration,
     pub validate_always: bool,
+}
+
+impl TermInner {
+    pub fn until(&self) -> Moment {
+        Moment::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
+    /// Runs `future` until it ends or the term is aborted. After the end of the lease it is not polled any more, however
+    /// late the abort comes: the process may have been paused.
+    pub async fn run_within_lease<F: Future>(&self, future: F) -> Option<F::Output> {
+        let within = async {
+            let mut future = pin!(future);
+            poll_fn(|context| {
+                if !self.lease.is_ahead() && clock::now() >= self.until() {
+                    return Poll::Ready(None);
+                }
+                future.as_mut().poll(context).map(Some)
+            })
+            .await
+        };
+        let output = self.abort.run_until_cancelled(within).await?;
+        if output.is_none() {
+            // Why the term ended is for its election to say.
+            self.abort.cancelled().await;
+        }
+        output
+    }
 }
 
 impl Term {
@@ -119,7 +151,7 @@ impl Term {
     /// Runs `future` as a task of this term, on the current runtime.
     ///
     /// The role is not free for others before it has ended. It is dropped at its next await when the term's handler
-    /// would be aborted; the task's result is `None` then.
+    /// would be aborted; the task's result is `None` then. If the term has ended, it is not run at all.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -128,10 +160,12 @@ impl Term {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let abort = self.0.abort.clone();
-        self.0
-            .tasks
-            .spawn(async move { abort.run_until_cancelled(future).await })
+        let (term, ending) = (self.clone(), self.0.ending.upgrade());
+        tokio::spawn(async move {
+            // Dropped after the future.
+            let _running = ending?;
+            term.0.run_within_lease(future).await
+        })
     }
 
     /// What of NATS this role can rely on now. `Suspended` is the time to hold back what can wait.
@@ -164,6 +198,9 @@ impl Term {
     /// proof is older than `fencing.validation_interval`.
     ///
     /// # Errors
+    /// As [`validate`](Self::validate).
+    ///
+    /// # Cancel safety
     /// As [`validate`](Self::validate).
     pub async fn authorize(&self) -> Result<FencingToken, TermError> {
         if !self.is_valid() || self.is_cancelled() {

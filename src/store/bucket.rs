@@ -1,7 +1,7 @@
 //! The bucket: opened, created where that is wished, looked at again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
@@ -47,7 +47,6 @@ struct Shared {
     stream: String,
     /// What its keys begin with, as subjects.
     prefix: String,
-    takes_batches: AtomicBool,
     cross_check: AtomicU8,
 }
 
@@ -70,7 +69,6 @@ impl Bucket {
                 name: name.clone(),
                 stream: format!("KV_{name}"),
                 prefix: format!("$KV.{name}."),
-                takes_batches: AtomicBool::new(false),
                 cross_check: AtomicU8::new(CrossCheck::Unknown as u8),
             }),
         };
@@ -136,9 +134,6 @@ impl Bucket {
                     .to_owned(),
             );
         }
-        self.shared
-            .takes_batches
-            .store(info.atomic, Ordering::Relaxed);
         Ok(info)
     }
 
@@ -219,10 +214,6 @@ impl Bucket {
 
     pub(super) fn fence_subject(&self, role: &RoleName) -> String {
         format!("{}_fence.{role}", self.shared.prefix)
-    }
-
-    pub(super) fn takes_batches(&self) -> bool {
-        self.shared.takes_batches.load(Ordering::Relaxed)
     }
 
     pub(super) fn cross_check(&self) -> CrossCheck {

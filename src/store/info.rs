@@ -182,12 +182,6 @@ impl StreamConfig {
         };
         [
             (
-                !self.allow_atomic,
-                "no atomic batches: a claim and its fence record are two writes, and fenced create and update are \
-                 refused (needs nats-server 2.12 and `allow_atomic`)"
-                    .to_owned(),
-            ),
-            (
                 !self.unique_sequences(),
                 "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
                  there by accident (`first_seq` in Unix microseconds prevents that)"
@@ -286,7 +280,7 @@ mod tests {
         .unwrap();
         assert_eq!(info.max_age, Some(Duration::from_secs(2)));
         assert!(!info.atomic && !info.unique_sequences);
-        assert_eq!(info.notes.len(), 9, "{:#?}", info.notes);
+        assert_eq!(info.notes.len(), 8, "{:#?}", info.notes);
         let all = info.notes.join("\n");
         for words in ["expire after 2s", "refuses heartbeats", "than 100 bytes"] {
             assert!(all.contains(words), "{all}");

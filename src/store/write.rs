@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use async_nats::header::{
-    NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL, NATS_BATCH_ID, NATS_BATCH_SEQUENCE,
-    NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
-};
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
 
@@ -31,8 +28,6 @@ pub enum FenceOn {
 #[derive(Deserialize)]
 struct Ack {
     seq: u64,
-    /// How many messages of a batch were stored.
-    count: Option<u64>,
 }
 
 impl Bucket {
@@ -114,59 +109,6 @@ impl Bucket {
             .payload(record.to_json().into());
         self.publish(self.fence_subject(role), request, timeout)
             .await
-    }
-
-    /// Claims the role over `over` and writes its fence record, both or neither. Returns the fence record's sequence; the
-    /// claim's is the one before it.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`], without writing, unless the bucket is known to take atomic batches.
-    pub async fn claim_and_fence(
-        &self,
-        role: &RoleName,
-        over: u64,
-        record: &Record,
-        fence: &FenceRecord,
-        timeout: Duration,
-    ) -> Result<u64, StoreError> {
-        // A server that does not know the headers would store both messages one by one, the second unconditionally.
-        if !self.takes_batches() {
-            let detail = "the bucket takes no atomic batches (nats-server 2.12, `allow_atomic`)";
-            return Err(StoreError::Unsupported(detail.into()));
-        }
-        self.require_connection()?;
-        let batch = format!("{:032x}", rand::random::<u128>());
-        let mut first = expecting(over);
-        first.insert(NATS_BATCH_ID, batch.as_str());
-        first.insert(NATS_BATCH_SEQUENCE, "1");
-        let mut last = HeaderMap::new();
-        last.insert(NATS_BATCH_ID, batch.as_str());
-        last.insert(NATS_BATCH_SEQUENCE, "2");
-        last.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
-
-        let writing = async {
-            // Expectations are checked at the commit, and a batch whose first message was refused is refused there as a
-            // whole: the first message needs no answer of its own.
-            let subject = self.role_subject(role);
-            self.client()
-                .publish_with_headers(subject, first, record.to_json().into())
-                .await
-                .map_err(|error| StoreError::Unavailable(format!("not sent: {error}")))?;
-            let request = Request::new().headers(last).payload(fence.to_json().into());
-            self.ask::<Ack>(self.fence_subject(role), request, timeout)
-                .await
-        };
-        let ack = tokio::time::timeout(timeout, writing)
-            .await
-            .map_err(|_| StoreError::Timeout)??;
-        match ack.count {
-            Some(2) => Ok(ack.seq),
-            _ => Err(StoreError::unreadable(
-                "answer",
-                "no batch of two was stored",
-            )),
-        }
     }
 
     pub(super) async fn publish(

@@ -14,5 +14,6 @@ mod hostile;
 mod lifecycle;
 mod network;
 mod observability;
+mod privileges;
 mod proofs;
 mod support;

@@ -36,7 +36,6 @@ impl ModelBucket {
             made: Bucket {
                 epoch: 1_000_000,
                 max_age: None,
-                atomic: true,
                 unique_sequences: true,
             },
             exists: true,
@@ -49,10 +48,9 @@ impl ModelBucket {
         bucket
     }
 
-    /// As servers before 2.11 are: no cross-subject check, no atomic batch, sequences from 1.
+    /// As servers before 2.11 are: no cross-subject check, sequences from 1.
     pub fn old_server(mut self) -> Self {
         self.cross_check = false;
-        self.made.atomic = false;
         self.plain()
     }
 
@@ -60,11 +58,6 @@ impl ModelBucket {
     pub fn plain(mut self) -> Self {
         self.made.unique_sequences = false;
         self.state.last = 0;
-        self
-    }
-
-    pub fn not_atomic(mut self) -> Self {
-        self.made.atomic = false;
         self
     }
 
@@ -116,15 +109,6 @@ impl ModelBucket {
                 self.set_role(*over, seen(record), now)
             }
             WriteKind::Release { over } => self.set_role(*over, Content::Release(Some(nonce)), now),
-            WriteKind::ClaimAndFence { over, record, .. } => {
-                if !self.made.atomic {
-                    return WriteOutcome::Unsupported;
-                }
-                match self.set_role(*over, seen(record), now) {
-                    WriteOutcome::Acked { .. } => self.put_fence(Some(nonce), now),
-                    refused => refused,
-                }
-            }
             WriteKind::Fence { condition, .. } => {
                 let (is, expected) = match condition {
                     FenceCondition::RoleKeyAt(_) if !self.cross_check => {

@@ -173,6 +173,7 @@ impl World {
                 over: false,
                 acting_over: false,
                 running: true,
+                ending: false,
                 cancelled: false,
                 aborted: false,
                 overrun: false,
@@ -181,6 +182,32 @@ impl World {
         );
         if let Some((after, end)) = handler.ends {
             self.end_handler(node, start.term, after, end);
+        }
+    }
+
+    pub(super) fn handler_ends(
+        &mut self,
+        node: usize,
+        id: crate::election::TermId,
+        end: HandlerEnd,
+    ) {
+        let Some(term) = self.nodes[node].terms.get_mut(&id) else {
+            return;
+        };
+        if !term.running {
+            return;
+        }
+        let lingers = term
+            .handler
+            .lingers
+            .filter(|_| !term.ending && !term.aborted);
+        if let Some(lingers) = lingers {
+            term.ending = true;
+            self.input(node, Input::HandlerEnding { term: id, end });
+            self.end_handler(node, id, lingers, end);
+        } else {
+            term.running = false;
+            self.input(node, Input::HandlerEnded { term: id, end });
         }
     }
 
@@ -211,6 +238,7 @@ impl World {
         let planned = sender.planned(kind);
         let cut = sender.cut || !sender.linked;
         let timeout = sender.settings.request_timeout;
+        let life = sender.life;
         let read = kind == Kind::Read;
         let fate = planned.unwrap_or_else(|| {
             if cut {
@@ -220,11 +248,11 @@ impl World {
             }
         });
         let (there, back) = (self.latency(), self.latency());
-        let (arrives, answered, back) = match fate {
-            Fate::Delivered => (Some(there), true, back),
-            Fate::Lost => (None, false, back),
-            Fate::AckLost => (Some(there), false, back),
-            Fate::Ghost(after) => (Some(timeout + after), false, back),
+        let (arrives, answered) = match fate {
+            Fate::Delivered => (Some(there), Some(back)),
+            Fate::Lost => (None, None),
+            Fate::AckLost => (Some(there), None),
+            Fate::Ghost(after) => (Some(timeout + after), None),
             Fate::Denied => {
                 let failure = Failure {
                     kind: FailureKind::PermissionDenied,
@@ -236,7 +264,7 @@ impl World {
                     Answer::Write(WriteOutcome::Failed(failure))
                 };
                 self.schedule(now + there, Happening::Answer { node, op, answer });
-                (None, false, back)
+                (None, None)
             }
         };
         if let Some(after) = arrives {
@@ -247,7 +275,7 @@ impl World {
                     op,
                     request,
                     answered,
-                    back,
+                    life,
                 },
             );
         }
@@ -277,7 +305,6 @@ impl World {
 pub(super) const fn expects(kind: &WriteKind) -> Option<u64> {
     match kind {
         WriteKind::Claim { over, .. }
-        | WriteKind::ClaimAndFence { over, .. }
         | WriteKind::Renew { over, .. }
         | WriteKind::Release { over } => Some(*over),
         WriteKind::Fence { .. } => None,

@@ -33,7 +33,7 @@ pub enum Kind {
 impl Kind {
     pub const fn of(write: &WriteKind) -> Self {
         match write {
-            WriteKind::Claim { .. } | WriteKind::ClaimAndFence { .. } => Self::Claim,
+            WriteKind::Claim { .. } => Self::Claim,
             WriteKind::Fence { .. } => Self::Fence,
             WriteKind::Renew { .. } => Self::Renew,
             WriteKind::Release { .. } => Self::Release,

@@ -46,6 +46,8 @@ pub struct Handler {
     pub aborts_in: Option<Duration>,
     /// It ends by itself.
     pub ends: Option<(Duration, HandlerEnd)>,
+    /// What it spawned runs on for so long after its own end.
+    pub lingers: Option<Duration>,
 }
 
 impl Default for Handler {
@@ -54,6 +56,7 @@ impl Default for Handler {
             winds_down_in: Some(Duration::from_millis(1)),
             aborts_in: Some(Duration::from_micros(100)),
             ends: None,
+            lingers: None,
         }
     }
 }
@@ -70,6 +73,8 @@ pub struct SharedTerm {
     pub over: bool,
     pub acting_over: bool,
     pub running: bool,
+    /// The handler itself is over, what it spawned is not.
+    pub ending: bool,
     pub cancelled: bool,
     pub aborted: bool,
     pub overrun: bool,
@@ -107,6 +112,8 @@ pub struct Node {
     pub terms: BTreeMap<TermId, SharedTerm>,
     pub in_flight: Option<OpId>,
     pub wake: u64,
+    /// How many processes it was so far.
+    pub life: u64,
     pub plans: Vec<(Kind, Fate)>,
     pub nonces: HashSet<Nonce>,
     /// Revisions of the role's key that it was shown.
@@ -146,6 +153,7 @@ impl Node {
             terms: BTreeMap::new(),
             in_flight: None,
             wake: 0,
+            life: 0,
             plans: Vec::new(),
             nonces: HashSet::new(),
             seen: HashSet::new(),
@@ -174,6 +182,7 @@ impl Node {
     /// The process is killed: nothing in it runs any more.
     pub fn kill(&mut self) {
         self.election = None;
+        self.life += 1;
         self.state = RoleState::Init;
         self.terms.clear();
         self.in_flight = None;

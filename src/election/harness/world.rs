@@ -55,8 +55,8 @@ pub(super) enum Happening {
         node: usize,
         op: OpId,
         request: Request,
-        answered: bool,
-        back: Duration,
+        answered: Option<Duration>,
+        life: u64,
     },
     Answer {
         node: usize,
@@ -85,6 +85,22 @@ pub(super) enum Happening {
         term: TermId,
     },
     Expire,
+}
+
+impl Happening {
+    /// Whether it dies with this process.
+    const fn is_within(&self, process: usize) -> bool {
+        match self {
+            Self::Arrive { .. } | Self::Expire => false,
+            Self::Wake { node, .. }
+            | Self::Answer { node, .. }
+            | Self::TimedOut { node, .. }
+            | Self::Watch { node, .. }
+            | Self::Link { node }
+            | Self::HandlerEnds { node, .. }
+            | Self::Health { node, .. } => *node == process,
+        }
+    }
 }
 
 /// What a test allows for itself, by name.
@@ -227,6 +243,19 @@ impl World {
     pub fn crash(&mut self, node: usize) {
         self.note(node, "is killed", &());
         self.nodes[node].kill();
+        self.queue.retain(|_, happening| !happening.is_within(node));
+    }
+
+    /// The election's actor crashed: the process lives on, its handler was ended and its leases revoked, and a new machine
+    /// goes on with the same incarnation.
+    pub fn restart_actor(&mut self, node: usize) {
+        self.crash(node);
+        let now = self.now;
+        let beats = self.nodes[node].nonces.len() as u64;
+        self.nodes[node].candidate.first_beat = beats;
+        let incarnation = self.nodes[node].candidate.incarnation;
+        self.nodes[node].boot(incarnation, now);
+        self.connect(node);
     }
 
     /// Connects after a moment.
@@ -318,8 +347,11 @@ impl World {
                 op,
                 request,
                 answered,
-                back,
-            } => self.arrive(node, op, request, answered, back),
+                life,
+            } => {
+                let answered = answered.filter(|_| self.nodes[node].life == life);
+                self.arrive(node, op, request, answered);
+            }
             Happening::Answer { node, op, answer } => self.answer(node, op, answer),
             Happening::TimedOut { node, op, read } => {
                 let failure = Failure {
@@ -340,15 +372,7 @@ impl World {
                 }
             }
             Happening::Link { node } => self.link(node),
-            Happening::HandlerEnds { node, term, end } => {
-                let ended = self.nodes[node]
-                    .terms
-                    .get_mut(&term)
-                    .is_some_and(|term| std::mem::replace(&mut term.running, false));
-                if ended {
-                    self.input(node, Input::HandlerEnded { term, end });
-                }
-            }
+            Happening::HandlerEnds { node, term, end } => self.handler_ends(node, term, end),
             Happening::Health { node, term } => {
                 let healthy = self.nodes[node].healthy;
                 self.input(node, Input::Health { term, healthy });
@@ -385,7 +409,7 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, node: usize, op: OpId, request: Request, answered: bool, back: Duration) {
+    fn arrive(&mut self, node: usize, op: OpId, request: Request, answered: Option<Duration>) {
         let missing = Failure {
             kind: FailureKind::BucketMissing,
             detail: "no such bucket".to_owned(),
@@ -416,7 +440,7 @@ impl World {
                 }))
             }
         };
-        if answered {
+        if let Some(back) = answered {
             self.schedule(self.now + back, Happening::Answer { node, op, answer });
         }
     }

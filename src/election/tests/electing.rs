@@ -63,7 +63,6 @@ fn a_leader_that_steps_down_is_followed_within_milliseconds() {
 fn servers_of_every_kind_can_hold_an_election() {
     let kinds = [
         ModelBucket::new(),
-        ModelBucket::new().not_atomic(),
         ModelBucket::new().plain(),
         ModelBucket::new().old_server(),
         ModelBucket::new().max_age(ms(2000)),

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use crate::election::harness::{
-    BUCKET, Fate, Kind, OLD_FENCE, Solo, World, entry, fence_of, ms, own, settings,
+    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, Solo, World, entry, ms, own, settings,
 };
 use crate::election::{
     Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
 };
 use crate::model::event::{EndCause, Event};
-use crate::model::record::Content;
 use crate::model::status::RoleState;
 
 const ASK: RequestId = RequestId(7);
@@ -102,6 +101,39 @@ fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
 }
 
 #[test]
+fn what_a_handler_spawned_winds_down_under_a_lease_that_is_kept_up() {
+    let settings = settings(|config| config.stop_budget = Some(ms(450)));
+    let mut world = World::unstarted(1, ModelBucket::new(), vec![settings; 2]);
+    for node in 0..2 {
+        world.nodes[node].handler.ends = Some((ms(300), HandlerEnd::Failed));
+        world.nodes[node].handler.lingers = Some(ms(440));
+        world.nodes[node].handler.winds_down_in = None;
+        world.boot(node);
+    }
+    let leader = world.await_leader(ms(50));
+    world.run_until(ms(400), |world| world.state(leader) == RoleState::Draining);
+    let before = world.nodes[leader].sent.len();
+    assert!(world.leader().is_none());
+    world.run(ms(435));
+    assert!(world.nodes[leader].runs_handler());
+    let renewals = world.nodes[leader].sent[before..]
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::Renew)
+        .count();
+    assert_eq!(renewals, 2);
+    let next = world.await_leader(ms(20));
+    assert_ne!(next, leader);
+    assert!(world.told(leader, |event| matches!(
+        event,
+        Event::TermEnded {
+            cause: EndCause::Failed,
+            released: true,
+            ..
+        }
+    )));
+}
+
+#[test]
 fn step_down_stop_health_and_the_handlers_own_end_each_free_the_role() {
     for end in [
         HandlerEnd::Returned,
@@ -147,60 +179,6 @@ fn step_down_stop_health_and_the_handlers_own_end_each_free_the_role() {
             .unwrap_or_else(|| panic!("{i}"));
         assert!(took < ms(200), "{took:?}");
     }
-}
-
-#[test]
-fn a_stopped_instance_stays_stopped() {
-    let (mut solo, term) = leading();
-    solo.feed(Input::Stop { release: true });
-    assert_eq!(ending(&solo), Some(EndCause::Stopped));
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    let release = solo.write();
-    solo.ack(&release, 103);
-    assert_eq!(state(&solo), RoleState::Stopped);
-    assert_eq!(solo.election.next_wakeup(), None);
-    solo.take();
-    solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.feed(Input::Observed(entry(300, Content::Release(None))));
-    solo.wait(ms(5000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
-}
-
-#[test]
-fn a_stop_without_release_leaves_the_record_to_run_out() {
-    let (mut solo, term) = leading();
-    solo.feed(Input::Stop { release: false });
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
-    assert_eq!(state(&solo), RoleState::Stopped);
-}
-
-#[test]
-fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
-    let (mut solo, term) = leading();
-    solo.feed(Input::Abandon);
-    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
-    solo.wait(ms(100));
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert_eq!(state(&solo), RoleState::Stopped);
-}
-
-#[test]
-fn an_abandoned_follower_is_stopped_at_once() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.feed(Input::Abandon);
-    assert_eq!(state(&solo), RoleState::Stopped);
 }
 
 #[test]
@@ -360,58 +338,6 @@ fn only_failed_checks_in_a_row_make_a_leader_unhealthy() {
     }
     check(&mut solo, false);
     assert_eq!(ending(&solo), Some(EndCause::Unhealthy));
-}
-
-#[test]
-fn a_stop_while_a_claim_is_under_way_gives_it_back() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.feed(Input::Stop { release: true });
-    assert_ne!(state(&solo), RoleState::Stopped);
-    solo.ack(&claim, 102);
-    assert!(solo.started().is_none());
-    let release = solo.write();
-    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
-    solo.ack(&release, 103);
-    assert_eq!(state(&solo), RoleState::Stopped);
-}
-
-#[test]
-fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.feed(Input::Stop { release: true });
-    solo.wait(ms(80));
-    solo.time_out(&claim);
-    solo.read(
-        Some(entry(101, own(&claim, ms(1000)))),
-        Some(fence_of(102, claim.nonce)),
-    );
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release { over: 101 }
-    ));
-}
-
-#[test]
-fn a_stop_at_any_time_ends_stopped_within_a_lease() {
-    for wait in 0..300 {
-        let mut world = World::new(wait, 1, &settings(|_| {}));
-        world.run(Duration::from_micros(wait * 37));
-        world.input(0, Input::Stop { release: true });
-        world
-            .run_until(ms(1000), |world| world.state(0) == RoleState::Stopped)
-            .expect("it stops");
-        let entry = world.bucket.role().map(|entry| &entry.content);
-        assert!(
-            matches!(entry, None | Some(Content::Release(_))),
-            "nothing of ours is left: {entry:?}"
-        );
-    }
 }
 
 #[test]

@@ -13,11 +13,6 @@ use crate::model::status::RoleState;
 
 const TTL: std::time::Duration = ms(1000);
 
-const NO_BATCH: Bucket = Bucket {
-    atomic: false,
-    ..BUCKET
-};
-
 /// A claim over a release at 100 is on its way.
 fn claiming(bucket: Bucket) -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), bucket);
@@ -29,7 +24,7 @@ fn claiming(bucket: Bucket) -> (Solo, Write) {
 
 /// The claim stands at 101, its fence is being written.
 fn fencing() -> (Solo, Write, Write) {
-    let (mut solo, claim) = claiming(NO_BATCH);
+    let (mut solo, claim) = claiming(BUCKET);
     solo.ack(&claim, 101);
     let fence = solo.write();
     (solo, claim, fence)
@@ -56,30 +51,6 @@ fn one_confirmed_write_makes_no_leader_two_do() {
     assert_eq!(condition(&fence), FenceCondition::RoleKeyAt(101));
     solo.ack(&fence, 102);
     assert_eq!(promoted_at(&solo), Some(102));
-}
-
-#[test]
-fn a_batch_is_both() {
-    let (mut solo, claim) = claiming(BUCKET);
-    solo.ack(&claim, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
-}
-
-#[test]
-fn where_keys_expire_by_age_claim_and_fence_are_two_writes() {
-    let (_, claim) = claiming(Bucket {
-        max_age: Some(ms(5000)),
-        ..BUCKET
-    });
-    assert!(matches!(claim.kind, WriteKind::Claim { .. }));
-}
-
-#[test]
-fn a_server_that_knows_no_batches_gets_two_writes() {
-    let (mut solo, claim) = claiming(BUCKET);
-    solo.end(&claim, WriteOutcome::Unsupported);
-    let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 100, .. }));
 }
 
 #[test]
@@ -148,7 +119,7 @@ fn a_fence_of_our_last_term_promotes_no_new_one() {
     });
     let release = solo.write();
     solo.ack(&release, 103);
-    solo.feed(Input::Link(Link::Up(NO_BATCH)));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.wait(ms(401));
     solo.read(
         Some(entry(103, Content::Release(Some(release.nonce)))),
@@ -172,7 +143,7 @@ fn a_fence_of_our_last_term_promotes_no_new_one() {
 
 #[test]
 fn a_fence_below_a_sequence_that_was_seen_is_written_again() {
-    let mut solo = Solo::new(settings(|_| {}), NO_BATCH);
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let foreign = Nonce {
         incarnation: Uuid::from_u128(2),
         beat: 1,
@@ -267,7 +238,7 @@ fn a_reconnect_does_not_spare_an_old_servers_proof() {
     );
     let fence = solo.write();
     solo.feed(Input::Link(Link::Down));
-    solo.feed(Input::Link(Link::Up(NO_BATCH)));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.ack(&fence, 102);
     assert!(solo.started().is_none());
     assert!(matches!(solo.write().kind, WriteKind::Renew { .. }));
@@ -320,7 +291,7 @@ fn no_term_starts_without_the_time_to_wind_it_down() {
 
 #[test]
 fn a_late_claim_is_given_back_without_a_fence() {
-    let (mut solo, claim) = claiming(NO_BATCH);
+    let (mut solo, claim) = claiming(BUCKET);
     solo.sleep(ms(900));
     solo.ack(&claim, 101);
     let release = solo.write();
@@ -331,7 +302,7 @@ fn a_late_claim_is_given_back_without_a_fence() {
 #[test]
 fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
     for seed in 0..10 {
-        let bucket = ModelBucket::new().not_atomic();
+        let bucket = ModelBucket::new();
         let mut world = World::unstarted(seed, bucket, vec![settings(|_| {}); 2]);
         for _ in 0..100 {
             world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
@@ -349,7 +320,7 @@ fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
 fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() {
     let mut world = World::with(
         1,
-        ModelBucket::new().not_atomic(),
+        ModelBucket::new(),
         vec![settings(|config| config.cooldown = Some(ms(100)))],
     );
     for _ in 0..100 {
@@ -376,7 +347,7 @@ fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() 
 fn a_bucket_without_unique_sequences_is_looked_at_before_a_claim_and_before_a_term() {
     let plain = Bucket {
         unique_sequences: false,
-        ..NO_BATCH
+        ..BUCKET
     };
     let (mut solo, claim) = claiming(plain);
     solo.ack(&claim, 101);

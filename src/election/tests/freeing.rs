@@ -23,9 +23,7 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
         for effect in solo.take() {
             match effect {
                 Effect::Write(write) => {
-                    let (WriteKind::Claim { over: is, .. }
-                    | WriteKind::ClaimAndFence { over: is, .. }) = write.kind
-                    else {
+                    let WriteKind::Claim { over: is, .. } = write.kind else {
                         panic!("no claim: {write:?}");
                     };
                     assert_eq!(is, over);
@@ -184,10 +182,7 @@ fn no_lease_is_counted_from_a_revision_in_an_error() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
     let claim = solo.write();
-    assert!(matches!(
-        claim.kind,
-        WriteKind::ClaimAndFence { over: 140, .. }
-    ));
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 140, .. }));
 }
 
 #[test]
@@ -336,10 +331,9 @@ fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
     solo.wait(ms(80));
     solo.time_out(&claim);
     solo.wait(ms(60));
-    solo.read(
-        Some(entry(101, own(&claim, ms(1000)))),
-        Some(fence_of(102, claim.nonce)),
-    );
+    solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
+    let fence = solo.write();
+    solo.ack(&fence, 102);
     let lease = sent + ms(1000) - solo.settings.drift_margin();
     assert!(solo.has(|effect| matches!(
         effect,
@@ -370,10 +364,7 @@ fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     solo.wait(ms(3));
     let next = solo.write();
     assert_ne!(next.nonce, claim.nonce);
-    assert!(matches!(
-        next.kind,
-        WriteKind::ClaimAndFence { over: 101, .. }
-    ));
+    assert!(matches!(next.kind, WriteKind::Claim { over: 101, .. }));
 }
 
 #[test]

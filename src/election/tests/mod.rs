@@ -8,8 +8,10 @@
 mod buckets;
 mod electing;
 mod ending;
+mod failing;
 mod faults;
 mod fencing;
 mod freeing;
 mod keeping;
 mod proving;
+mod stopping;

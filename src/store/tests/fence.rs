@@ -5,59 +5,13 @@ use crate::model::record::FenceEntry;
 use crate::store::FenceOn;
 use crate::store::cross_check::CrossCheck;
 
-async fn batch(lab: &Lab, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
-    let (claim, fence) = (record(beat), fence_record(beat));
-    lab.bucket
-        .claim_and_fence(name, over, &claim, &fence, TIMEOUT)
-        .await
-}
-
 async fn fence(lab: &Lab, name: &RoleName, on: FenceOn, beat: u64) -> Result<u64, StoreError> {
     let fence = fence_record(beat);
     lab.bucket.fence(name, on, &fence, TIMEOUT).await
 }
 
 #[tokio::test]
-async fn a_claim_and_its_fence_are_written_both_or_neither() {
-    let lab = Lab::new().await;
-    let r = role("r");
-    assert_eq!(lab.info.atomic, lab.is_at_least(BATCHES));
-    if !lab.info.atomic {
-        let refused = batch(&lab, &r, 0, 1).await;
-        assert!(matches!(refused, Err(StoreError::Unsupported(_))));
-        assert_eq!(lab.keys(&r).await, (0, 0));
-        return;
-    }
-    let fenced = batch(&lab, &r, 0, 1).await.unwrap();
-    assert_eq!(lab.keys(&r).await, (fenced - 1, fenced));
-    let keys = lab.read(&r).await;
-    assert_eq!(keys.role.unwrap().content.nonce(), Some(nonce(1)));
-    assert_eq!(keys.fence.unwrap().nonce, Some(nonce(1)));
-
-    for stale in [0, fenced - 2, fenced, fenced + 1] {
-        assert_eq!(batch(&lab, &r, stale, 2).await, Err(conflict(fenced - 1)));
-        assert_eq!(lab.keys(&r).await, (fenced - 1, fenced));
-    }
-    let again = batch(&lab, &r, fenced - 1, 3).await.unwrap();
-    assert_eq!(lab.keys(&r).await, (again - 1, again));
-}
-
-#[tokio::test]
-async fn of_many_batches_over_one_sequence_a_single_one_is_written() {
-    let lab = Lab::new().await;
-    if !lab.info.atomic {
-        return assert!(!lab.is_at_least(BATCHES));
-    }
-    let r = role("r");
-    let claims = (1..=20).map(|beat| batch(&lab, &r, 0, beat));
-    let outcomes = futures::future::join_all(claims).await;
-    let won: Vec<u64> = outcomes.iter().flatten().copied().collect();
-    assert_eq!(won.len(), 1, "{outcomes:?}");
-    assert_eq!(lab.keys(&r).await, (won[0] - 1, won[0]));
-}
-
-#[tokio::test]
-async fn a_bucket_without_batches_is_not_sent_any() {
+async fn a_strangers_bucket_takes_claims_and_fences_too() {
     let lab = Lab::new().await;
     let context = jetstream::new(lab.client.clone());
     let config = jetstream::kv::Config {
@@ -71,9 +25,7 @@ async fn a_bucket_without_batches_is_not_sent_any() {
     assert!(!info.atomic && !info.unique_sequences);
     let (claim, fence) = (record(1), fence_record(1));
     let r = role("r");
-    let refused = plain.claim_and_fence(&r, 0, &claim, &fence, TIMEOUT).await;
-    assert!(matches!(refused, Err(StoreError::Unsupported(_))));
-    // Batches are a setting of the bucket; conditions on other keys are not.
+    // Conditions on other keys are no setting of the bucket.
     let claimed = plain.claim(&r, 0, &claim, TIMEOUT).await.unwrap();
     let fenced = plain
         .fence(&r, FenceOn::RoleKeyAt(claimed), &fence, TIMEOUT)

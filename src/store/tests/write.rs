@@ -167,17 +167,10 @@ async fn nothing_is_sent_while_disconnected_nor_afterwards() {
     })
     .await;
     let started = clock::now();
-    let mut errors = vec![
+    let errors = [
         lab.renew(&r, claimed, 2).await,
         lab.release(&r, claimed, 3).await,
     ];
-    let (claim, fence) = (record(4), fence_record(4));
-    if lab.info.atomic {
-        let batch = lab
-            .bucket
-            .claim_and_fence(&r, claimed, &claim, &fence, TIMEOUT);
-        errors.push(batch.await);
-    }
     for error in errors {
         assert!(
             matches!(error, Err(StoreError::Unavailable(_))),
@@ -204,14 +197,6 @@ async fn a_silent_server_is_a_timeout() {
     let short = Duration::from_millis(100);
     let claim = lab.bucket.claim(&r, 0, &record(1), short).await;
     assert_eq!(claim, Err(StoreError::Timeout));
-    let (claim, fence) = (record(2), fence_record(2));
-    if lab.info.atomic {
-        let batch = lab
-            .bucket
-            .claim_and_fence(&r, 0, &claim, &fence, short)
-            .await;
-        assert_eq!(batch, Err(StoreError::Timeout));
-    }
     let keys = lab.bucket.snapshot(&r, true, short).await;
     assert_eq!(keys, Err(StoreError::Timeout));
     lab.server.resume().unwrap();
@@ -279,12 +264,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     let mut over = 0;
     for beat in 1..=20 {
         let (claim, fence) = (record(beat), fence_record(beat));
-        let claimed = if info.atomic {
-            let last = bucket.claim_and_fence(&r, over, &claim, &fence, TIMEOUT);
-            last.await.unwrap() - 1
-        } else {
-            bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap()
-        };
+        let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();
         let on = FenceOn::RoleKeyAt(claimed);
         let fenced = bucket.fence(&r, on, &fence, TIMEOUT).await;
         assert_eq!(fenced.is_ok(), cross_checks, "{fenced:?}");

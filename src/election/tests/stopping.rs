@@ -1,0 +1,136 @@
+//! Leaving the election.
+
+use std::time::Duration;
+
+use crate::election::harness::{
+    BUCKET, OLD_FENCE, Solo, World, entry, fence_of, ms, own, settings,
+};
+use crate::election::{Effect, HandlerEnd, Input, Link, TermId, WriteKind};
+use crate::model::event::{EndCause, Event};
+use crate::model::record::Content;
+use crate::model::status::RoleState;
+
+fn ending(solo: &Solo) -> Option<EndCause> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+        _ => None,
+    })
+}
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+fn state(solo: &Solo) -> RoleState {
+    solo.election.status().state
+}
+
+#[test]
+fn a_stopped_instance_stays_stopped() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Stop { release: true });
+    assert_eq!(ending(&solo), Some(EndCause::Stopped));
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    let release = solo.write();
+    solo.ack(&release, 103);
+    assert_eq!(state(&solo), RoleState::Stopped);
+    assert_eq!(solo.election.next_wakeup(), None);
+    solo.take();
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.feed(Input::Observed(entry(300, Content::Release(None))));
+    solo.wait(ms(5000));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+}
+
+#[test]
+fn a_stop_without_release_leaves_the_record_to_run_out() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Stop { release: false });
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Abandon);
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    solo.wait(ms(100));
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn an_abandoned_follower_is_stopped_at_once() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Abandon);
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn a_stop_while_a_claim_is_under_way_gives_it_back() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    assert_ne!(state(&solo), RoleState::Stopped);
+    solo.ack(&claim, 101);
+    assert!(solo.started().is_none());
+    let release = solo.write();
+    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+    solo.ack(&release, 102);
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.read(
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { over: 101 }
+    ));
+}
+
+#[test]
+fn a_stop_at_any_time_ends_stopped_within_a_lease() {
+    for wait in 0..300 {
+        let mut world = World::new(wait, 1, &settings(|_| {}));
+        world.run(Duration::from_micros(wait * 37));
+        world.input(0, Input::Stop { release: true });
+        world
+            .run_until(ms(1000), |world| world.state(0) == RoleState::Stopped)
+            .expect("it stops");
+        let entry = world.bucket.role().map(|entry| &entry.content);
+        assert!(
+            matches!(entry, None | Some(Content::Release(_))),
+            "nothing of ours is left: {entry:?}"
+        );
+    }
+}

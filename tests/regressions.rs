@@ -1,0 +1,312 @@
+//! What once went wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{
+    BoxError, Error, RoleConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions, Term,
+    handler_fn,
+};
+
+const SOON: Duration = Duration::from_secs(30);
+const ROLE: &str = "scheduler";
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn builder(id: &str, server: &NatsServer) -> RoleManagerBuilder {
+    RoleManager::builder()
+        .servers(server.url())
+        .bucket_auto_create()
+        .instance_id(id)
+}
+
+fn leased_for(ttl: Duration) -> RoleConfig {
+    RoleConfig::default().ttl(ttl)
+}
+
+fn obedient() -> impl RoleHandler {
+    handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    })
+}
+
+async fn leads(manager: &RoleManager, role: &str) {
+    let role = manager.role(role).expect("a role");
+    eventually(SOON, "leadership", async || role.is_leader().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_reconnects_does_not_end_the_elections() {
+    let mut server = NatsServer::start().expect("start");
+    let manager = builder("a", &server)
+        .connect_options(async_nats::ConnectOptions::new().max_reconnects(3))
+        .role(ROLE, leased_for(ms(1000)), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    server.kill();
+    tokio::time::sleep(ms(3000)).await;
+    server.restart().expect("restart");
+    leads(&manager, ROLE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fencing_tokens_grow_also_in_instances_that_did_not_see_the_bucket_go() {
+    let server = NatsServer::start().expect("start");
+    let ttl = ms(6000);
+    let old = builder("old", &server)
+        .role(ROLE, leased_for(ttl), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&old, ROLE).await;
+
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let jetstream = async_nats::jetstream::new(client);
+    let config = {
+        let stream = jetstream.get_stream("KV_leaders").await.expect("stream");
+        let mut config = stream.cached_info().config.clone();
+        config.first_sequence = config.first_sequence.map(|first| first + 1_000_000_000);
+        config
+    };
+    jetstream.delete_stream("KV_leaders").await.expect("delete");
+    jetstream.create_stream(config).await.expect("create");
+
+    let new = builder("new", &server)
+        .role(ROLE, leased_for(ttl), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&new, ROLE).await;
+    let first = new.role(ROLE).expect("role").status().fencing_token;
+    eventually(SOON, "old follows", async || {
+        let leader = old.role(ROLE).expect("role").leader()?;
+        (leader.instance_id == "new").then_some(())
+    })
+    .await;
+    tokio::time::sleep(ms(4000)).await;
+    new.stop(StopOptions::default()).await.expect("stop");
+    leads(&old, ROLE).await;
+    let second = old.role(ROLE).expect("role").status().fencing_token;
+    assert!(second > first, "{second:?} follows {first:?}");
+}
+
+struct PanicsWhenDropped(Arc<AtomicBool>);
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        assert!(!self.0.load(Ordering::SeqCst), "dropped");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_spawned_ends_also_if_the_handler_panics_when_it_is_dropped() {
+    let server = NatsServer::start().expect("start");
+    let beats = Arc::new(AtomicU64::new(0));
+    let (ticking, aborted) = (Arc::clone(&beats), Arc::new(AtomicBool::new(true)));
+    let handler = handler_fn(move |term: Term| {
+        let (beats, armed) = (Arc::clone(&ticking), Arc::clone(&aborted));
+        async move {
+            let _bomb = PanicsWhenDropped(armed);
+            let inner = term.clone();
+            term.spawn(async move {
+                // Blocks, as far as the abort is concerned.
+                while !inner.role().is_empty() {
+                    beats.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(ms(5));
+                    if beats.load(Ordering::SeqCst) > 600 {
+                        break;
+                    }
+                }
+            });
+            std::future::pending().await
+        }
+    });
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(1000)), handler)
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    let down = manager
+        .role(ROLE)
+        .expect("role")
+        .step_down(nats_elect::StepDown::any())
+        .await
+        .expect("step down");
+    let at_end = beats.load(Ordering::SeqCst);
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(
+        beats.load(Ordering::SeqCst),
+        at_end,
+        "{down:?}: it still runs"
+    );
+}
+
+struct Bomb;
+
+impl RoleHandler for Bomb {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        term.cancelled().await;
+        Ok(())
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a handler that panics when it is dropped");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_panics_when_it_is_dropped_does_not_take_other_roles_with_it() {
+    let server = NatsServer::start().expect("start");
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(1000)), obedient())
+        .role("bomb", leased_for(ms(1000)), Bomb)
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    leads(&manager, "bomb").await;
+    {
+        // Given up after the request was sent: the last to hold the handler is not this task.
+        let removing = manager.remove_role("bomb");
+        let mut removing = std::pin::pin!(removing);
+        assert!(futures::poll!(removing.as_mut()).is_pending());
+    }
+    tokio::time::sleep(ms(1500)).await;
+    assert!(manager.role(ROLE).expect("role").is_leader());
+    assert!(manager.role(ROLE).expect("role").validate().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_added_by_a_call_that_was_given_up_is_known() {
+    let server = NatsServer::start().expect("start");
+    let manager = builder("a", &server).start().await.expect("start");
+    {
+        let adding = manager.add_role(ROLE, leased_for(ms(1000)), obedient());
+        let mut adding = std::pin::pin!(adding);
+        // One poll: the request is sent, its answer not awaited.
+        let polled = futures::poll!(adding.as_mut());
+        assert!(polled.is_pending());
+    }
+    leads_eventually(&manager, ROLE).await;
+    manager.remove_role(ROLE).await.expect("remove");
+    manager
+        .add_role(ROLE, leased_for(ms(1000)), obedient())
+        .await
+        .expect("add");
+}
+
+async fn leads_eventually(manager: &RoleManager, role: &str) {
+    eventually(ms(5000), "a known role that leads", async || {
+        let role = manager.role(role).ok()?;
+        role.is_leader().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_a_leader_hears_that_the_role_was_removed() {
+    let server = NatsServer::start().expect("start");
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(1000)), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    let role = manager.role(ROLE).expect("role");
+    {
+        let removing = manager.remove_role(ROLE);
+        let mut removing = std::pin::pin!(removing);
+        assert!(futures::poll!(removing.as_mut()).is_pending());
+    }
+    eventually(SOON, "the end", async || {
+        (role.status().state == nats_elect::RoleState::Stopped).then_some(())
+    })
+    .await;
+    let waited = tokio::time::timeout(ms(1000), role.wait_for_leader()).await;
+    assert!(matches!(waited, Ok(Err(Error::Stopped))), "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_spawned_after_the_term_does_not_run() {
+    let server = NatsServer::start().expect("start");
+    let (sender, mut terms) = tokio::sync::mpsc::unbounded_channel();
+    let handler = handler_fn(move |term: Term| {
+        sender.send(term.clone()).expect("a receiver");
+        async move {
+            term.cancelled().await;
+            Ok(())
+        }
+    });
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(1000)), handler)
+        .start()
+        .await
+        .expect("start");
+    let term = terms.recv().await.expect("a term");
+    manager.remove_role(ROLE).await.expect("remove");
+    let late = term.spawn(async { 1 });
+    assert_eq!(late.await.expect("no panic"), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_rides_through_a_server_without_jetstream() {
+    let mut server = NatsServer::start().expect("start");
+    let port = server.port();
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(15_000)), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    let role = manager.role(ROLE).expect("role");
+    let token = role.status().fencing_token;
+    server.kill();
+    let bare = NatsServer::builder()
+        .without_jetstream()
+        .port(port)
+        .start()
+        .expect("start");
+    tokio::time::sleep(ms(4000)).await;
+    assert!(role.is_leader(), "{:?}", role.status());
+    drop(bare);
+    server.restart().expect("restart");
+    eventually(SOON, "a proof", async || role.validate().await.ok()).await;
+    assert_eq!(role.status().fencing_token, token);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
+    let server = NatsServer::start().expect("start");
+    let manager = builder("a", &server).start().await.expect("start");
+    let held = Arc::new(());
+    for _ in 0..10 {
+        let share = Arc::clone(&held);
+        let handler = handler_fn(move |term: Term| {
+            let share = Arc::clone(&share);
+            async move {
+                term.cancelled().await;
+                drop(share);
+                Ok(())
+            }
+        });
+        let added = manager.add_role(ROLE, leased_for(ms(1000)), handler).await;
+        let role = added.expect("add");
+        role.wait_for_leader().await.expect("a leader");
+        drop(role);
+        manager.remove_role(ROLE).await.expect("remove");
+    }
+    eventually(SOON, "the last share", async || {
+        (Arc::strong_count(&held) == 1).then_some(())
+    })
+    .await;
+}
