@@ -7,6 +7,7 @@ use nats_elect::{EndCause, Event, FailureKind, RoleState};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
+use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::{guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
@@ -246,10 +247,11 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
         )
         .start()
         .expect("start");
+    dashboard::install();
     let login = |user: &str| ConnectOptions::with_user_and_password(user.into(), "secret".into());
     let journal = Journal::default();
     let ttl = ms(1000);
-    let a = instance("a", server.url(), &journal)
+    let a = instance("limited", server.url(), &journal)
         .with(|builder| builder.connect_options(login("limited")))
         .standing(leased_for(ttl))
         .role("network", leased_for(ttl))
@@ -266,6 +268,16 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
     })
     .await;
     assert_eq!(a.log().count(denied), 0);
+    let failures = |role: &str| {
+        let scrape = Scrape::now();
+        let of_a = scrape.of("election_failures_total", "limited");
+        let denied = of_a.into_iter().filter(|sample| {
+            sample.labels["role"] == role && sample.labels["error_type"] == "permission_denied"
+        });
+        denied.map(|sample| sample.value).sum::<f64>()
+    };
+    assert!(failures("network") >= 1.0);
+    assert!(failures(ROLE) < 1.0);
     let stranger = Stranger::connect_as(&server.url(), login("admin")).await;
     assert!(stranger.find("network").await.is_none());
 

@@ -1,9 +1,11 @@
 //! Three nodes, one of which dies.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nats_elect::testing::{NatsCluster, eventually};
 use nats_elect::{Event, RoleConfig, Storage};
+use tokio::task::JoinHandle;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -58,30 +60,82 @@ impl Scene {
     }
 }
 
+/// A stranger that writes all the time, and when it could.
+struct Writer {
+    written: Arc<Mutex<Vec<Stamp>>>,
+    task: JoinHandle<()>,
+}
+
+impl Writer {
+    async fn start(cluster: &NatsCluster) -> Self {
+        let store = Stranger::connect(&cluster.urls()).await.store().await;
+        let written = Arc::<Mutex<Vec<Stamp>>>::default();
+        let noting = Arc::clone(&written);
+        let task = tokio::spawn(async move {
+            loop {
+                let put = store.put("_written", "x".into());
+                if let Ok(Ok(_)) = tokio::time::timeout(ms(500), put).await {
+                    noting.lock().expect("no panic").push(Stamp::now());
+                }
+                tokio::time::sleep(ms(50)).await;
+            }
+        });
+        Self { written, task }
+    }
+
+    /// Waits until it can write again, and returns for how long it could not.
+    async fn outage_since(&self, fault: Stamp) -> Duration {
+        let back = eventually(SOON * 2, "a write", async || {
+            let written = self.written.lock().expect("no panic");
+            written.iter().copied().find(|at| *at > fault)
+        })
+        .await;
+        back.since(fault)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_default_lease_rides_through_the_death_of_the_stream_leader() {
-    let mut scene = Scene::of(RoleConfig::default()).await;
-    let ttl = RoleConfig::default().ttl;
-    let before = scene.stranger().await.message().await.sequence;
+    let settings = RoleConfig::default().settings().expect("settings");
+    // A leader that can't renew winds its handler down in time for the end of its lease.
+    let early = settings.drift_margin() + settings.stop_budget + settings.heartbeat * 3;
+    for _ in 0..3 {
+        let mut scene = Scene::of(RoleConfig::default()).await;
+        let writer = Writer::start(&scene.cluster).await;
+        let before = scene.stranger().await.message().await.sequence;
 
-    let fault = scene.kill_stream_leader();
-    let proven = eventually(SOON, "a proof", async || {
-        assert!(scene.a.is_leader(), "the term ended");
-        scene.a.role(ROLE).validate().await.ok()
-    })
-    .await;
-    let outage = Stamp::now().since(fault);
-    assert_eq!(proven, scene.first.fencing_token);
-    assert_eq!(scene.journal.tenures(ROLE).len(), 1);
-    let ends = |event: &Event| matches!(event, Event::TermEnding { .. });
-    assert_eq!(scene.a.log().count(ends), 0);
-    assert!(scene.stranger().await.message().await.sequence > before);
-    scene.b.wait_until_following("a").await;
-    eprintln!(
-        "RECOVERED stream_leader_killed_default_lease ttl={} after=0 (unwritable for {} ms)",
-        ttl.as_millis(),
-        outage.as_millis()
-    );
+        let fault = scene.kill_stream_leader();
+        let outage = writer.outage_since(fault).await;
+        if outage + early > settings.ttl {
+            // On a busy machine the nodes may need several votes: nothing is said about such an outage.
+            eprintln!("NATS took {outage:?} to elect another stream leader: once more");
+            continue;
+        }
+        let proven = eventually(SOON, "a proof", async || {
+            assert!(scene.a.is_leader(), "the term ended");
+            scene.a.role(ROLE).validate().await.ok()
+        })
+        .await;
+        assert_eq!(proven, scene.first.fencing_token);
+        assert_eq!(scene.journal.tenures(ROLE).len(), 1);
+        let ends = |event: &Event| matches!(event, Event::TermEnding { .. });
+        assert_eq!(scene.a.log().count(ends), 0);
+        assert!(scene.stranger().await.message().await.sequence > before);
+        scene.b.wait_until_following("a").await;
+        eprintln!(
+            "RECOVERED stream_leader_killed_default_lease ttl={} after=0 (unwritable for {} ms)",
+            settings.ttl.as_millis(),
+            outage.as_millis()
+        );
+        return;
+    }
+    panic!("NATS never elected another stream leader within the lease");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,7 @@ use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{guest, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, leased_for, ms, recovered};
 
 /// Whatever stands in the key is respected until its lease has been watched, then claimed over.
 async fn is_respected_for(lease: Duration, ttl: Duration, value: Vec<u8>, leader: &str) {
@@ -131,6 +131,7 @@ async fn a_fence_record_of_another_hand_ends_the_term() {
     let first = journal.started(ROLE, 0).await;
     let higher = br#"{"id":"x","incarnation":"00000000-0000-0000-0000-000000000007","beat":1}"#;
     let key = format!("_fence.{ROLE}");
+    let fault = Stamp::now();
     let put = store
         .put(&key, higher.as_slice().into())
         .await
@@ -139,6 +140,7 @@ async fn a_fence_record_of_another_hand_ends_the_term() {
     journal.ended(ROLE, 0).await;
     assert!(put > first.fencing_token.sequence);
     let second = journal.started(ROLE, 1).await;
+    recovered("fence_written_by_a_stranger", ttl, fault, &second);
     assert!(second.fencing_token.sequence > put);
     a.wait_until_leader().await;
 }
