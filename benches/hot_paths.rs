@@ -15,7 +15,7 @@ use nats_elect::internals::{
     SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
 };
 use nats_elect::testing::NatsServer;
-use nats_elect::{RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
+use nats_elect::{LeaseToken, RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -125,7 +125,6 @@ impl Machine {
         let bucket = Bucket {
             epoch: 1,
             max_age: None,
-            atomic: true,
             unique_sequences: true,
         };
         machine.step(Input::Link(Link::Up(bucket)));
@@ -134,7 +133,7 @@ impl Machine {
 
     fn step(&mut self, input: Input) {
         let fresh = Fresh {
-            uuid: Uuid::from_u128(2),
+            lease_token: LeaseToken::new(Uuid::from_u128(2)),
             chance: 0.5,
         };
         let effects = self.election.step(self.now, fresh, input);
@@ -160,16 +159,20 @@ impl Machine {
 
     fn write(&mut self, write: &Write) -> Input {
         self.revision += 1;
-        if let WriteKind::ClaimAndFence { record, .. } = &write.kind {
-            self.keys.role = Some(Entry {
-                revision: self.revision,
-                content: Content::parse(&record.to_json()),
-            });
-            self.revision += 1;
-            self.keys.fence = Some(FenceEntry {
-                revision: self.revision,
-                nonce: Some(write.nonce),
-            });
+        match &write.kind {
+            WriteKind::Claim { record, .. } => {
+                self.keys.role = Some(Entry {
+                    revision: self.revision,
+                    content: Content::parse(&record.to_json()),
+                });
+            }
+            WriteKind::Fence { .. } => {
+                self.keys.fence = Some(FenceEntry {
+                    revision: self.revision,
+                    nonce: Some(write.nonce),
+                });
+            }
+            WriteKind::Renew { .. } | WriteKind::Release { .. } => {}
         }
         let revision = self.revision;
         Input::WriteEnded {

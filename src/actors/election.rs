@@ -17,6 +17,7 @@ use crate::election::{
     Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
+use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
 
@@ -366,7 +367,7 @@ impl Drop for ElectionState {
 fn fresh() -> Fresh {
     let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     Fresh {
-        uuid,
+        lease_token: LeaseToken::new(uuid),
         chance: rand::random(),
     }
 }
