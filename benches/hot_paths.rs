@@ -125,7 +125,6 @@ impl Machine {
         let bucket = Bucket {
             epoch: 1,
             max_age: None,
-            atomic: true,
             unique_sequences: true,
         };
         machine.step(Input::Link(Link::Up(bucket)));
@@ -160,16 +159,20 @@ impl Machine {
 
     fn write(&mut self, write: &Write) -> Input {
         self.revision += 1;
-        if let WriteKind::ClaimAndFence { record, .. } = &write.kind {
-            self.keys.role = Some(Entry {
-                revision: self.revision,
-                content: Content::parse(&record.to_json()),
-            });
-            self.revision += 1;
-            self.keys.fence = Some(FenceEntry {
-                revision: self.revision,
-                nonce: Some(write.nonce),
-            });
+        match &write.kind {
+            WriteKind::Claim { record, .. } => {
+                self.keys.role = Some(Entry {
+                    revision: self.revision,
+                    content: Content::parse(&record.to_json()),
+                });
+            }
+            WriteKind::Fence { .. } => {
+                self.keys.fence = Some(FenceEntry {
+                    revision: self.revision,
+                    nonce: Some(write.nonce),
+                });
+            }
+            WriteKind::Renew { .. } | WriteKind::Release { .. } => {}
         }
         let revision = self.revision;
         Input::WriteEnded {
