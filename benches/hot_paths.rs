@@ -15,7 +15,7 @@ use nats_elect::internals::{
     SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
 };
 use nats_elect::testing::NatsServer;
-use nats_elect::{RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
+use nats_elect::{LeaseToken, RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -133,7 +133,7 @@ impl Machine {
 
     fn step(&mut self, input: Input) {
         let fresh = Fresh {
-            uuid: Uuid::from_u128(2),
+            lease_token: LeaseToken::new(Uuid::from_u128(2)),
             chance: 0.5,
         };
         let effects = self.election.step(self.now, fresh, input);

@@ -17,6 +17,7 @@ use crate::election::{
     Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
+use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
 
@@ -206,6 +207,8 @@ impl ElectionState {
             Effect::Write(write) => self.write(myself, write),
             Effect::Read { op, check_bucket } => self.read(myself, op, check_bucket),
             Effect::StartTerm(start) => {
+                // Whoever finds this instance leading finds the term in its status.
+                self.publish_status();
                 let myself = myself.clone();
                 self.scope.acting.begin(start.lease);
                 let running = RunningTerm::start(&self.scope, &start, move |report| {
@@ -364,7 +367,7 @@ impl Drop for ElectionState {
 fn fresh() -> Fresh {
     let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     Fresh {
-        uuid,
+        lease_token: LeaseToken::new(uuid),
         chance: rand::random(),
     }
 }

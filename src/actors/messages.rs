@@ -1,6 +1,7 @@
 //! What the actors tell one another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::Client;
 use tokio::sync::oneshot;
@@ -41,10 +42,13 @@ pub(crate) enum SupervisorMsg {
         role: RoleName,
     },
     /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
-    /// every handler has ended.
+    /// every handler has ended. `late` is told when that takes longer than `timeout`, by this thread's timers: a handler
+    /// that blocks can hold up those of its own runtime.
     Stop {
         release: Option<bool>,
         reply: oneshot::Sender<()>,
+        timeout: Duration,
+        late: oneshot::Sender<()>,
     },
     /// Leave every election without a write; then end.
     Abandon,

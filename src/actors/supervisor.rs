@@ -143,7 +143,16 @@ impl Actor for SupervisorActor {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
-            SupervisorMsg::Stop { release, reply } => {
+            SupervisorMsg::Stop {
+                release,
+                reply,
+                timeout,
+                late,
+            } => {
+                tokio::spawn(async move {
+                    tokio::time::sleep(timeout).await;
+                    let _ = late.send(());
+                });
                 let stopping = state.stopping.get_or_insert_with(|| Stopping {
                     waiting: Vec::new(),
                 });

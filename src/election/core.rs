@@ -150,7 +150,7 @@ impl Election {
             state: RoleState::Init,
             now,
             fresh: Fresh {
-                uuid: Uuid::nil(),
+                lease_token: LeaseToken::new(Uuid::nil()),
                 chance: 0.5,
             },
             last_transition: now,

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::model::event::FailureKind;
 use crate::model::record::Entry;
 pub use crate::model::record::Snapshot;
+use crate::model::token::LeaseToken;
 
 /// Chance for one step, drawn by the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh {
-    /// An id never used before: the lease token of a claim made in this step.
-    pub uuid: Uuid,
+    /// Never used before: for a claim made in this step.
+    pub lease_token: LeaseToken,
     /// Uniform in `0.0..1.0`: the jitter of delays set in this step.
     pub chance: f64,
 }

@@ -8,7 +8,6 @@ use super::effect::WriteKind;
 use super::ledger::Purpose;
 use crate::clock::Moment;
 use crate::model::status::RoleState;
-use crate::model::token::LeaseToken;
 
 /// An instance that does not lead.
 #[derive(Debug)]
@@ -143,7 +142,7 @@ impl Election {
     pub(super) fn claim(&mut self) {
         self.become_state(RoleState::Candidate);
         let term = self.next_term();
-        let token = LeaseToken::new(self.fresh.uuid);
+        let token = self.fresh.lease_token;
         let over = self.view.claim_over();
         self.send(Purpose::Claim, term, token, |election, nonce| {
             WriteKind::Claim {

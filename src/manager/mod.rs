@@ -239,9 +239,12 @@ impl RoleManager {
     /// If the future is dropped, the manager is dropped: nothing more is freed.
     pub async fn stop(self, options: StopOptions) -> Result<(), Error> {
         let (reply, stopped) = oneshot::channel();
+        let (late, timed_out) = oneshot::channel();
         let message = SupervisorMsg::Stop {
             release: options.release.choice(),
             reply,
+            timeout: options.timeout,
+            late,
         };
         if self.thread.supervisor.send_message(message).is_err() {
             return Ok(());
@@ -250,8 +253,10 @@ impl RoleManager {
             let _ = stopped.await;
             self.thread.ended().await;
         };
-        if tokio::time::timeout(options.timeout, ended).await.is_ok() {
-            return Ok(());
+        tokio::select! {
+            biased;
+            () = ended => return Ok(()),
+            Ok(()) = timed_out => {}
         }
         let roles = self
             .fleet

@@ -13,7 +13,9 @@ use uuid::Uuid;
 pub struct LeaseToken(Uuid);
 
 impl LeaseToken {
-    pub(crate) const fn new(uuid: Uuid) -> Self {
+    /// Used in the crate itself and to drive its core.
+    #[doc(hidden)]
+    pub const fn new(uuid: Uuid) -> Self {
         Self(uuid)
     }
 

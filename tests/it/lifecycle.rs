@@ -211,7 +211,7 @@ async fn roles_are_added_and_removed_while_others_go_on() {
 async fn two_instances_of_one_name_are_two() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let join = || instance("twin", server.url(), &journal).standing(leased_for(ttl));
     let one = join().start().await;
     journal.started(ROLE, 0).await;
@@ -219,7 +219,8 @@ async fn two_instances_of_one_name_are_two() {
     two.wait_until_following("twin").await;
     let seen = two.role(ROLE).leader().expect("a leader");
     assert!(!seen.is_self);
-    assert!(one.role(ROLE).leader().expect("a leader").is_self);
+    let own = one.role(ROLE).wait_for_leader().await;
+    assert!(own.expect("a leader").is_self);
     never("two leaders", ttl * 2, || {
         two.is_leader() || !one.is_leader() || journal.tenures(ROLE).len() != 1
     })
@@ -349,7 +350,7 @@ async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
     let ttl = ms(1000);
     let a = instance("a", server.url(), &journal)
         .standing(leased_for(ttl))
-        .role("metrics", leased_for(ttl))
+        .role("metrics", leased_for(ms(10_000)))
         .start()
         .await;
     let first = journal.started(ROLE, 0).await;

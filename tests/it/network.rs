@@ -28,10 +28,15 @@ impl Scene {
         let server = NatsServer::start().expect("start a server");
         let proxy = TcpProxy::start(server.url()).expect("start a proxy");
         let journal = Journal::default();
-        let a = instance("a", proxy.url(), &journal).standing(config.clone());
+        // On disk: it is to survive restarts.
+        let join = |id, url| {
+            instance(id, url, &journal)
+                .with(|builder| builder.storage(Storage::File))
+                .standing(config.clone())
+        };
+        let (a, b) = (join("a", proxy.url()), join("b", server.url()));
         let a = a.start().await;
         let first = journal.started(ROLE, 0).await;
-        let b = instance("b", server.url(), &journal).standing(config);
         let b = b.start().await;
         b.wait_until_following("a").await;
         let stranger = Stranger::connect(&server.url()).await;
@@ -288,11 +293,7 @@ async fn a_server_that_forgot_everything_is_begun_anew_in_a_later_epoch() {
     let mut server = NatsServer::start().expect("start");
     let journal = Journal::default();
     let ttl = ms(1000);
-    let join = |id| {
-        instance(id, server.url(), &journal)
-            .with(|builder| builder.storage(Storage::Memory))
-            .standing(leased_for(ttl))
-    };
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
     let (a, b) = (join("a"), join("b"));
     let a = a.start().await;
     let b = b.start().await;

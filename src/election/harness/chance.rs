@@ -6,6 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::election::Fresh;
+use crate::model::token::LeaseToken;
 
 /// `SplitMix64`: small, and the same on every platform for ever.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Chance {
     pub fn fresh(&mut self) -> Fresh {
         let share = u32::try_from(self.below(1 << 30)).expect("below 2^30");
         Fresh {
-            uuid: self.uuid(),
+            lease_token: LeaseToken::new(self.uuid()),
             chance: f64::from(share) / f64::from(1u32 << 30),
         }
     }

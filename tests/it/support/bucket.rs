@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType, Stream};
 use async_nats::jetstream::{self, kv};
 use async_nats::{ConnectOptions, HeaderMap};
 use futures::StreamExt;
@@ -35,11 +35,12 @@ impl Stranger {
         }
     }
 
-    /// Makes the bucket as the Key-Value API does, with history 1.
+    /// Makes the bucket as the Key-Value API does, with history 1 and in memory.
     pub async fn make_bucket(&self, config: kv::Config) -> kv::Store {
         let config = kv::Config {
             bucket: BUCKET.to_owned(),
             history: 1,
+            storage: StorageType::Memory,
             ..config
         };
         let made = self.jetstream.create_key_value(config).await;

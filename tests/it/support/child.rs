@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use nats_elect::testing::eventually;
-use nats_elect::{BoxError, FencingToken, Overrun, RoleManager, StepDown, Term, handler_fn};
+use nats_elect::{
+    BoxError, FencingToken, Overrun, RoleManager, StepDown, Storage, Term, handler_fn,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -208,6 +210,7 @@ async fn obey(orders: Orders) {
         .servers(&orders.url)
         .bucket(BUCKET)
         .bucket_auto_create()
+        .storage(Storage::Memory)
         .instance_id(&orders.id)
         .role(
             ROLE,

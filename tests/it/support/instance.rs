@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt};
 use nats_elect::testing::eventually;
 use nats_elect::{
     BoxError, Error, Event, LeaderInfo, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, RoleState, StopOptions, Term,
+    RoleManagerBuilder, RoleState, StopOptions, Storage, Term,
 };
 use tokio::task::JoinHandle;
 
@@ -94,9 +94,10 @@ pub struct Instance {
     logs: Mutex<BTreeMap<String, EventLog>>,
 }
 
-/// An instance of the bucket `leaders`, which is made if it is missing.
+/// An instance of the bucket `leaders`, which is made if it is missing: in memory, for a busy disk should cost no lease
+/// where that is not what is tested.
 pub fn instance(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
-    guest(id, url, journal).with(RoleManagerBuilder::bucket_auto_create)
+    guest(id, url, journal).with(|builder| builder.bucket_auto_create().storage(Storage::Memory))
 }
 
 /// An instance that makes no bucket.
