@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_nats::ServerAddr;
 use async_nats::jetstream::kv::{Config, Operation, Store};
 use futures::StreamExt;
 use nats_elect::internals::{Moment, now};
@@ -23,11 +24,16 @@ pub struct Raw {
 impl Raw {
     /// Connects the clients, each over a connection of its own; the first holds the key.
     pub async fn start(nats: &Nats, clients: usize) -> Self {
+        let servers = nats.urls();
+        let servers: Vec<ServerAddr> = servers
+            .split(',')
+            .map(|url| url.parse().expect("an address"))
+            .collect();
         let mut stores = Vec::new();
         let holder = Arc::new(AtomicUsize::new(0));
         let (tell, created) = mpsc::unbounded_channel();
         for number in 0..clients {
-            let client = async_nats::connect(nats.urls())
+            let client = async_nats::connect(&servers[..])
                 .await
                 .expect("a connection");
             let context = async_nats::jetstream::new(client);
