@@ -207,6 +207,8 @@ impl ElectionState {
             Effect::Write(write) => self.write(myself, write),
             Effect::Read { op, check_bucket } => self.read(myself, op, check_bucket),
             Effect::StartTerm(start) => {
+                // Whoever finds this instance leading finds the term in its status.
+                self.publish_status();
                 let myself = myself.clone();
                 self.scope.acting.begin(start.lease);
                 let running = RunningTerm::start(&self.scope, &start, move |report| {

@@ -86,7 +86,7 @@ pub(super) enum Doing {
     Void,
 }
 
-/// One instance's side of one role's election. See the [module](super) for how to drive it.
+/// One instance's side of one role's election. See its module for how to drive it.
 #[derive(Debug)]
 pub struct Election {
     pub(super) candidate: Candidate,

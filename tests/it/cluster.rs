@@ -60,82 +60,58 @@ impl Scene {
     }
 }
 
-/// A stranger that writes all the time, and when it could.
-struct Writer {
-    written: Arc<Mutex<Vec<Stamp>>>,
-    task: JoinHandle<()>,
-}
-
-impl Writer {
-    async fn start(cluster: &NatsCluster) -> Self {
-        let store = Stranger::connect(&cluster.urls()).await.store().await;
-        let written = Arc::<Mutex<Vec<Stamp>>>::default();
-        let noting = Arc::clone(&written);
-        let task = tokio::spawn(async move {
-            loop {
-                let put = store.put("_written", "x".into());
-                if let Ok(Ok(_)) = tokio::time::timeout(ms(500), put).await {
-                    noting.lock().expect("no panic").push(Stamp::now());
-                }
-                tokio::time::sleep(ms(50)).await;
-            }
-        });
-        Self { written, task }
-    }
-
-    /// Waits until it can write again, and returns for how long it could not.
-    async fn outage_since(&self, fault: Stamp) -> Duration {
-        let back = eventually(SOON * 2, "a write", async || {
-            let written = self.written.lock().expect("no panic");
-            written.iter().copied().find(|at| *at > fault)
-        })
-        .await;
-        back.since(fault)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
+/// How long the cluster takes writes away is up to NATS and the machine, so it is measured beside: an outage for which
+/// the lease suffices must end no term, and a term may end only for want of a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_default_lease_rides_through_the_death_of_the_stream_leader() {
-    let settings = RoleConfig::default().settings().expect("settings");
-    // A leader that can't renew winds its handler down in time for the end of its lease.
-    let early = settings.drift_margin() + settings.stop_budget + settings.heartbeat * 3;
-    for _ in 0..3 {
-        let mut scene = Scene::of(RoleConfig::default()).await;
-        let writer = Writer::start(&scene.cluster).await;
-        let before = scene.stranger().await.message().await.sequence;
+    let config = RoleConfig::default();
+    let settings = config.settings().expect("valid");
+    let ttl = settings.ttl;
+    let mut scene = Scene::of(config).await;
+    let before = scene.stranger().await.message().await.sequence;
 
-        let fault = scene.kill_stream_leader();
-        let outage = writer.outage_since(fault).await;
-        if outage + early > settings.ttl {
-            // On a busy machine the nodes may need several votes: nothing is said about such an outage.
-            eprintln!("NATS took {outage:?} to elect another stream leader: once more");
-            continue;
+    let fault = scene.kill_stream_leader();
+    let stranger = scene.stranger().await;
+    let back = eventually(ttl * 4, "a stranger's write", async || {
+        let sent = stranger
+            .jetstream
+            .publish(format!("$KV.{BUCKET}.probe"), "".into());
+        sent.await.ok()?.await.ok()?;
+        Some(Stamp::now())
+    })
+    .await;
+    let outage = back.since(fault);
+    let ends = |event: &Event| matches!(event, Event::TermEnding { .. });
+    let proven = eventually(SOON, "a proof, or the term's end", async || {
+        match scene.a.role(ROLE).validate().await {
+            Ok(token) => Some(Some(token)),
+            Err(_) if scene.a.log().count(ends) > 0 => Some(None),
+            Err(_) => None,
         }
-        let proven = eventually(SOON, "a proof", async || {
-            assert!(scene.a.is_leader(), "the term ended");
-            scene.a.role(ROLE).validate().await.ok()
-        })
-        .await;
-        assert_eq!(proven, scene.first.fencing_token);
-        assert_eq!(scene.journal.tenures(ROLE).len(), 1);
-        let ends = |event: &Event| matches!(event, Event::TermEnding { .. });
-        assert_eq!(scene.a.log().count(ends), 0);
-        assert!(scene.stranger().await.message().await.sequence > before);
-        scene.b.wait_until_following("a").await;
-        eprintln!(
-            "RECOVERED stream_leader_killed_default_lease ttl={} after=0 (unwritable for {} ms)",
-            settings.ttl.as_millis(),
-            outage.as_millis()
+    })
+    .await;
+    let Some(proven) = proven else {
+        let spare = settings.stop_budget + settings.drift_margin() + settings.heartbeat * 3;
+        assert!(
+            outage + spare > ttl,
+            "it gave up although NATS was back after {outage:?}"
         );
+        let first = scene.journal.ended(ROLE, 0).await;
+        assert!(first.end().since(fault) < ttl, "it outlived its lease");
+        let second = scene.journal.started(ROLE, 1).await;
+        recovered("stream_leader_killed_default_lease", ttl, fault, &second);
         return;
-    }
-    panic!("NATS never elected another stream leader within the lease");
+    };
+    assert_eq!(proven, scene.first.fencing_token);
+    assert_eq!(scene.journal.tenures(ROLE).len(), 1);
+    assert_eq!(scene.a.log().count(ends), 0);
+    assert!(scene.stranger().await.message().await.sequence > before);
+    scene.b.wait_until_following("a").await;
+    eprintln!(
+        "RECOVERED stream_leader_killed_default_lease ttl={} after=0 (unwritable for {} ms)",
+        ttl.as_millis(),
+        outage.as_millis()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

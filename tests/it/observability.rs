@@ -84,7 +84,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
         (leads && connected).then_some(())
     })
     .await;
-    // Of one moment: while a scrape is put together, things change.
+    // One scrape is not one moment: in the first that shows the new leader other metrics may still lack it.
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
