@@ -1,11 +1,9 @@
 //! Three nodes, one of which dies.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nats_elect::testing::{NatsCluster, eventually};
 use nats_elect::{Event, RoleConfig, Storage};
-use tokio::task::JoinHandle;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
