@@ -120,7 +120,7 @@ impl Story {
     }
 
     async fn kill(&mut self) -> Result<(), Problem> {
-        let (victim, roles) = self.victim()?;
+        let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
             "{name} is killed (SIGKILL) while it leads {}",
@@ -159,7 +159,7 @@ impl Story {
     }
 
     async fn cut(&mut self) -> Result<(), Problem> {
-        let (victim, roles) = self.victim()?;
+        let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
             "{name} is cut off from the network while it leads {}",
@@ -205,7 +205,7 @@ impl Story {
     }
 
     async fn graceful_stop(&mut self) -> Result<(), Problem> {
-        let (victim, roles) = self.victim()?;
+        let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
             "{name} is stopped (SIGTERM) while it leads {}",
@@ -268,10 +268,15 @@ impl Story {
         judge(&self.board.history, &self.faults, self.ttl, self.style)
     }
 
-    fn victim(&self) -> Result<(Lead, Vec<Role>), Problem> {
-        self.board
-            .busiest()
-            .ok_or_else(|| "nobody leads anything any more".into())
+    /// Whoever leads the most roles, at a moment when all are led.
+    async fn victim(&mut self) -> Result<(Lead, Vec<Role>), Problem> {
+        let all_led = self
+            .until(self.patience(), |board| board.all_led_without(0))
+            .await;
+        match self.board.busiest() {
+            Some(victim) if all_led => Ok(victim),
+            _ => Err("not every role is led: nothing more can be told".into()),
+        }
     }
 
     async fn wait_for_successors(&mut self, fault: &Fault) {

@@ -48,7 +48,7 @@ pub fn judge(history: &History, faults: &[Fault], ttl: Duration, style: Style) -
         sheet.enter(&format!("{name}: {}", effect.0), effect.1);
         let limit = match kind {
             Kind::Kill | Kind::Cut => ttl * 2,
-            Kind::Stop => ttl / 4,
+            Kind::Stop => ttl / 2,
         };
         sheet.enter(
             &format!("{name}: every role came back"),
@@ -167,8 +167,12 @@ fn it_led(history: &History, fault: &Fault) -> Finding {
     for role in &fault.roles {
         let work = history.work(*role);
         let last = work.iter().rfind(|work| work.start <= fault.at);
-        if last.is_none_or(|last| last.pid != fault.pid) {
+        let Some(last) = last.filter(|last| last.pid == fault.pid) else {
             return Err(format!("not {role}"));
+        };
+        let ended = history.ended(fault.pid, *role, last.start);
+        if ended.is_some_and(|ended| ended < fault.at) {
+            return Err(format!("it had lost {role} just before: try a longer ttl"));
         }
     }
     if fault.roles.is_empty() {
@@ -249,7 +253,8 @@ fn it_left(history: &History, fault: &Fault) -> Finding {
     Ok(format!("{exit}"))
 }
 
-/// Every role that it led has a new leader within the limit, and the others were at work too.
+/// Every role that it led has a new leader within the limit, and the others were at work too. After a stop the limit
+/// counts from the end of the handler, and is too short for a lease to run out.
 fn roles_came_back(history: &History, fault: &Fault, limit: Duration) -> Finding {
     let mut longest = Duration::ZERO;
     for role in Role::ALL {
@@ -264,7 +269,11 @@ fn roles_came_back(history: &History, fault: &Fault, limit: Duration) -> Finding
         let Some(next) = next else {
             return Err(format!("{role} never did"));
         };
-        longest = longest.max(next.start.since(fault.at));
+        let from = match fault.kind {
+            Kind::Kill | Kind::Cut => fault.at,
+            Kind::Stop => fault.ended(history, role).unwrap_or(fault.at),
+        };
+        longest = longest.max(next.start.since(from));
     }
     let found = format!(
         "within {} s; allowed {} s",
