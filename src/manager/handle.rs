@@ -61,7 +61,7 @@ impl RoleHandle {
 
     /// Who leads, as far as this instance knows.
     pub fn leader(&self) -> Option<LeaderInfo> {
-        self.scope.leader.borrow().clone()
+        self.scope.status.borrow().leader.clone()
     }
 
     /// The status at the time of this call.
