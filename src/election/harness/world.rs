@@ -25,6 +25,8 @@ pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     let mut config = RoleConfig {
         ttl: ms(1000),
         request_timeout: Some(ms(80)),
+        // More orders of events than none at all.
+        claim_delay: Some(ms(2)),
         ..RoleConfig::default()
     };
     change(&mut config);
