@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::network::{Fate, Kind};
 use super::node::SharedTerm;
 use super::world::{Answer, Happening, Request, World};
-use crate::election::{
+use nats_elect::internals::{
     Effect, Failure, HandlerEnd, Input, OpId, TermStart, Write, WriteKind, WriteOutcome,
 };
-use crate::model::event::{Event, FailureKind};
+use nats_elect::{Event, FailureKind};
 
 impl World {
     /// Feeds one input, and what its effects bring at once.
@@ -154,7 +154,11 @@ impl World {
         self.nodes[node].events.push((now, event));
     }
 
-    pub(super) fn shared(&mut self, node: usize, term: crate::election::TermId) -> &mut SharedTerm {
+    pub(super) fn shared(
+        &mut self,
+        node: usize,
+        term: nats_elect::internals::TermId,
+    ) -> &mut SharedTerm {
         self.nodes[node]
             .terms
             .get_mut(&term)
@@ -188,7 +192,7 @@ impl World {
     pub(super) fn handler_ends(
         &mut self,
         node: usize,
-        id: crate::election::TermId,
+        id: nats_elect::internals::TermId,
         end: HandlerEnd,
     ) {
         let Some(term) = self.nodes[node].terms.get_mut(&id) else {
@@ -214,7 +218,7 @@ impl World {
     pub fn end_handler(
         &mut self,
         node: usize,
-        term: crate::election::TermId,
+        term: nats_elect::internals::TermId,
         after: Duration,
         end: HandlerEnd,
     ) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::driver::expects;
 use super::network::Kind;
 use super::world::World;
-use crate::clock::Moment;
-use crate::election::{Input, Link, TermStart, Write, WriteOutcome};
+use nats_elect::internals::Moment;
+use nats_elect::internals::{Input, Link, TermStart, Write, WriteOutcome};
 
 /// More steps of one instance than this in a hundredth of a virtual second are a busy loop: a round trip takes most of a
 /// millisecond.

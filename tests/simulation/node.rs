@@ -6,12 +6,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::network::{Fate, Kind};
-use crate::clock::Moment;
-use crate::election::{Candidate, Election, HandlerEnd, Input, OpId, Reply, RequestId, TermId};
-use crate::model::config::RoleSettings;
-use crate::model::event::Event;
-use crate::model::record::Nonce;
-use crate::model::status::RoleState;
+use nats_elect::Event;
+use nats_elect::RoleSettings;
+use nats_elect::RoleState;
+use nats_elect::internals::Moment;
+use nats_elect::internals::Nonce;
+use nats_elect::internals::{
+    Candidate, Election, HandlerEnd, Input, OpId, Reply, RequestId, TermId,
+};
 
 /// A local clock: off by so much, and by so many millionths too fast.
 #[derive(Clone, Copy, Debug)]

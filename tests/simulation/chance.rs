@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::election::Fresh;
-use crate::model::token::LeaseToken;
+use nats_elect::LeaseToken;
+use nats_elect::internals::Fresh;
 
 /// `SplitMix64`: small, and the same on every platform for ever.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::chance::Chance;
-use crate::election::WriteKind;
+use nats_elect::internals::WriteKind;
 
 /// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

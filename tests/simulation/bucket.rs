@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::election::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
-use crate::model::record::{Content, Entry, FenceEntry, Nonce, Record, SeenRecord};
+use nats_elect::internals::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
+use nats_elect::internals::{Content, Entry, FenceEntry, Nonce, Record, SeenRecord};
 
 /// Versions kept, for lost tails and stale reads.
 const KEPT: usize = 64;
@@ -240,5 +240,17 @@ pub fn seen(record: &Record) -> Content {
         ttl: Some(record.ttl),
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
+    }))
+}
+
+/// A record that was not written by any instance of the world.
+pub fn stranger(ttl: Option<Duration>) -> Content {
+    Content::Record(Box::new(SeenRecord {
+        id: "stranger".to_owned(),
+        priority: 0,
+        meta: std::collections::BTreeMap::new(),
+        ttl,
+        incarnation: None,
+        beat: None,
     }))
 }

@@ -7,14 +7,14 @@ use super::bucket::ModelBucket;
 use super::chance::Chance;
 use super::network::Weather;
 use super::node::Node;
-use crate::election::{
+use nats_elect::FencingToken;
+use nats_elect::RoleState;
+use nats_elect::internals::{Content, Entry};
+use nats_elect::internals::{
     Failure, HandlerEnd, Input, Link, OpId, Snapshot, TermId, Write, WriteOutcome,
 };
-use crate::model::config::{RoleConfig, RoleSettings};
-use crate::model::event::{Event, FailureKind};
-use crate::model::record::{Content, Entry};
-use crate::model::status::RoleState;
-use crate::model::token::FencingToken;
+use nats_elect::{Event, FailureKind};
+use nats_elect::{RoleConfig, RoleSettings};
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -22,13 +22,11 @@ pub const fn ms(millis: u64) -> Duration {
 
 /// The settings that tests start from: a lease of one second.
 pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
-    let mut config = RoleConfig {
-        ttl: ms(1000),
-        request_timeout: Some(ms(80)),
-        // More orders of events than none at all.
-        claim_delay: Some(ms(2)),
-        ..RoleConfig::default()
-    };
+    let mut config = RoleConfig::default();
+    config.ttl = ms(1000);
+    config.request_timeout = Some(ms(80));
+    // More orders of events than none at all.
+    config.claim_delay = Some(ms(2));
     change(&mut config);
     config.settings().expect("settings that obey the rules")
 }
