@@ -39,6 +39,16 @@ impl Chance {
         range.start + Duration::from_nanos(self.below(u64::try_from(width).unwrap_or(u64::MAX)))
     }
 
+    /// From nothing to just below this.
+    pub fn upto(&mut self, bound: Duration) -> Duration {
+        self.within(&(Duration::ZERO..bound))
+    }
+
+    pub fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        let count = u64::try_from(among.len()).expect("a few");
+        among[usize::try_from(self.below(count)).expect("a few")]
+    }
+
     pub fn uuid(&mut self) -> Uuid {
         Uuid::from_u64_pair(self.next(), self.next())
     }

@@ -1,26 +1,26 @@
-//! The virtual clock and what happens under it.
+//! All there is, and the true time under which it happens.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
-use super::bucket::ModelBucket;
-use super::chance::Chance;
-use super::network::Weather;
-use super::node::Node;
-use nats_elect::FencingToken;
-use nats_elect::RoleState;
-use nats_elect::internals::{Content, Entry};
 use nats_elect::internals::{
     Failure, HandlerEnd, Input, Link, OpId, Snapshot, TermId, Write, WriteOutcome,
 };
-use nats_elect::{Event, FailureKind};
-use nats_elect::{RoleConfig, RoleSettings};
+use nats_elect::{Event, FailureKind, RoleConfig, RoleSettings, RoleState};
+
+use crate::bucket::ModelBucket;
+use crate::chance::Chance;
+use crate::checkers::{Checkers, Note, Violation};
+use crate::network::Weather;
+use crate::node::{Node, Trouble};
+use crate::tally::Tally;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The settings that tests start from: a lease of one second.
+/// The settings that schedules start from: a lease of one second.
 pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     let mut config = RoleConfig::default();
     config.ttl = ms(1000);
@@ -44,9 +44,22 @@ pub enum Answer {
     Read(Result<Snapshot, Failure>),
 }
 
+impl Answer {
+    /// The request failed; this is how its sender is told.
+    pub fn failed(read: bool, kind: FailureKind) -> Self {
+        let detail = kind.as_str().to_owned();
+        let failure = Failure { kind, detail };
+        if read {
+            Self::Read(Err(failure))
+        } else {
+            Self::Write(WriteOutcome::Failed(failure))
+        }
+    }
+}
+
 /// Something that will happen.
 #[derive(Clone, Debug)]
-pub(super) enum Happening {
+pub enum Happening {
     Wake {
         node: usize,
         wake: u64,
@@ -70,7 +83,7 @@ pub(super) enum Happening {
     },
     Watch {
         node: usize,
-        entry: Entry,
+        entry: nats_elect::internals::Entry,
     },
     Link {
         node: usize,
@@ -85,13 +98,27 @@ pub(super) enum Happening {
         term: TermId,
     },
     Expire,
+    Wipe {
+        revision: u64,
+    },
+    Relief {
+        node: usize,
+        trouble: Trouble,
+    },
+    Calm,
+    Return,
 }
 
 impl Happening {
     /// Whether it dies with this process.
     const fn is_within(&self, process: usize) -> bool {
         match self {
-            Self::Arrive { .. } | Self::Expire => false,
+            Self::Arrive { .. }
+            | Self::Expire
+            | Self::Wipe { .. }
+            | Self::Relief { .. }
+            | Self::Calm
+            | Self::Return => false,
             Self::Wake { node, .. }
             | Self::Answer { node, .. }
             | Self::TimedOut { node, .. }
@@ -103,29 +130,32 @@ impl Happening {
     }
 }
 
-/// What a test allows for itself, by name.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allowed {
-    /// Acknowledged writes are lost, or a fresh instance meets a recreated bucket: two leaders until the next renewal.
-    pub two_leaders: bool,
-    /// Acknowledged writes are lost: the order of tokens with them.
-    pub token_order: bool,
-}
-
 /// All there is.
 #[derive(Debug)]
 pub struct World {
     pub now: Duration,
     pub bucket: ModelBucket,
     pub nodes: Vec<Node>,
+    /// What messages meet now,
     pub weather: Weather,
-    pub allowed: Allowed,
+    /// and what they meet when no fault is at work.
+    pub climate: Weather,
+    pub storm_until: Duration,
+    /// The stream has no leader until then.
+    pub outage_until: Duration,
+    /// By how much timers fire late.
+    pub timer_lag: Range<Duration>,
     /// Applications look at their terms all the time: a passed deadline is seen.
     pub readers: bool,
     pub chance: Chance,
-    pub last_token: Option<FencingToken>,
-    pub(super) seed: u64,
-    pub(super) trace: bool,
+    pub tally: Tally,
+    /// The first promise that was broken, if any.
+    pub violation: Option<Violation>,
+    /// A broken promise is reported instead of panicking at once.
+    pub patient: bool,
+    pub trace: bool,
+    pub(crate) requests: u64,
+    checkers: Option<Checkers>,
     queue: BTreeMap<(Duration, u64), Happening>,
     order: u64,
 }
@@ -145,35 +175,59 @@ impl World {
     }
 
     pub fn unstarted(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>) -> Self {
+        let nodes: Vec<_> = settings
+            .into_iter()
+            .enumerate()
+            .map(|(i, settings)| Node::new(format!("node-{i}"), settings))
+            .collect();
         Self {
             now: Duration::ZERO,
             bucket,
-            nodes: settings
-                .into_iter()
-                .enumerate()
-                .map(|(i, settings)| Node::new(format!("node-{i}"), settings))
-                .collect(),
+            checkers: Some(Checkers::new(nodes.len())),
+            nodes,
             weather: Weather::fair(),
-            allowed: Allowed::default(),
+            climate: Weather::fair(),
+            storm_until: Duration::ZERO,
+            outage_until: Duration::ZERO,
+            timer_lag: Duration::ZERO..Duration::ZERO,
             readers: true,
             chance: Chance::new(seed),
-            last_token: None,
-            seed,
-            trace: std::env::var_os("ELECTION_TRACE").is_some(),
+            tally: Tally::default(),
+            violation: None,
+            patient: false,
+            trace: std::env::var_os("SIM_TRACE").is_some(),
+            requests: 0,
             queue: BTreeMap::new(),
             order: 0,
         }
     }
 
-    pub(super) fn schedule(&mut self, at: Duration, happening: Happening) {
+    pub fn schedule(&mut self, at: Duration, happening: Happening) {
         self.order += 1;
         self.queue.insert((at.max(self.now), self.order), happening);
     }
 
-    pub(super) fn is_instant_over(&self) -> bool {
-        self.queue
-            .first_key_value()
-            .is_none_or(|((at, _), _)| *at > self.now)
+    /// Tells the checkers. The first broken promise is kept.
+    pub fn tell(&mut self, note: &Note) {
+        if self.violation.is_some() {
+            return;
+        }
+        let Some(mut checkers) = self.checkers.take() else {
+            return;
+        };
+        let verdict = checkers.hear(self, note);
+        self.checkers = Some(checkers);
+        if let Err(violation) = verdict {
+            assert!(self.patient, "{violation}");
+            self.violation = Some(violation);
+        }
+    }
+
+    /// A line for whoever looks into a failure.
+    pub fn say(&self, node: usize, what: &str, detail: &impl std::fmt::Debug) {
+        if self.trace {
+            eprintln!("{:>13.6?} node-{node} {what} {detail:?}", self.now);
+        }
     }
 
     /// Runs for so long.
@@ -190,30 +244,43 @@ impl World {
         let start = self.now;
         let end = start + limit;
         loop {
+            if self.violation.is_some() {
+                return None;
+            }
             if holds(self) {
                 return Some(self.now - start);
             }
             match self.queue.first_key_value() {
                 Some((&(at, _), _)) if at <= end => {
-                    let ((at, _), happening) = self.queue.pop_first().expect("just seen");
+                    let ((at, _), happening) = self.queue.pop_first().expect("there is one");
                     self.now = at;
                     self.happen(happening);
-                    self.check();
+                    self.look();
                 }
                 _ => {
                     self.now = end;
-                    self.check();
+                    self.look();
                     return holds(self).then_some(limit);
                 }
             }
         }
     }
 
+    /// After each event: what holds at all times is looked at, and at the end of an instant also what timers of that
+    /// instant may still put right.
+    fn look(&mut self) {
+        let over = self
+            .queue
+            .first_key_value()
+            .is_none_or(|((at, _), _)| *at > self.now);
+        self.tell(&Note::Moved { instant_over: over });
+    }
+
     /// Runs until somebody leads; its index.
     pub fn await_leader(&mut self, limit: Duration) -> usize {
         self.run_until(limit, |world| world.leader().is_some());
         self.leader()
-            .unwrap_or_else(|| panic!("no leader within {limit:?} (seed {})", self.seed))
+            .unwrap_or_else(|| panic!("no leader within {limit:?}"))
     }
 
     pub fn leader(&self) -> Option<usize> {
@@ -232,107 +299,15 @@ impl World {
         self.nodes[node].events.iter().any(|(_, event)| what(event))
     }
 
-    /// The process starts, connects and watches.
-    pub fn boot(&mut self, node: usize) {
-        let incarnation = self.chance.uuid();
-        let now = self.now;
-        self.nodes[node].boot(incarnation, now);
-        self.connect(node);
-    }
-
-    pub fn crash(&mut self, node: usize) {
-        self.note(node, "is killed", &());
-        self.nodes[node].kill();
-        self.queue.retain(|_, happening| !happening.is_within(node));
-    }
-
-    /// The election's actor crashed: the process lives on, its handler was ended and its leases revoked, and a new machine
-    /// goes on with the same incarnation.
-    pub fn restart_actor(&mut self, node: usize) {
-        self.crash(node);
-        let now = self.now;
-        let beats = self.nodes[node].nonces.len() as u64;
-        self.nodes[node].candidate.first_beat = beats;
-        let incarnation = self.nodes[node].candidate.incarnation;
-        self.nodes[node].boot(incarnation, now);
-        self.connect(node);
-    }
-
-    /// Connects after a moment.
-    pub fn connect(&mut self, node: usize) {
-        let at = self.now + self.latency();
-        self.nodes[node].cut = false;
-        self.schedule(at, Happening::Link { node });
-    }
-
-    pub fn disconnect(&mut self, node: usize) {
-        self.nodes[node].linked = false;
-        self.input(node, Input::Link(Link::Down));
-    }
-
-    pub fn pause(&mut self, node: usize) {
-        self.note(node, "is paused", &());
-        self.nodes[node].paused = true;
-    }
-
-    /// The process wakes up: its timer and what came in meanwhile are there at once, in either order.
-    pub fn resume(&mut self, node: usize) {
-        self.nodes[node].paused = false;
-        let mut backlog = std::mem::take(&mut self.nodes[node].backlog);
-        let at = if self.chance.permille(500) {
-            0
-        } else {
-            backlog.len()
-        };
-        backlog.insert(at, Input::Tick);
-        for input in backlog {
-            self.input(node, input);
-        }
-        self.check();
-    }
-
-    /// A foreign write to the role's key, which watchers see.
-    pub fn put(&mut self, content: Content) {
-        self.bucket.put(content, self.now);
-        self.announce();
-    }
-
-    /// The bucket is deleted and made anew. The instances are told only by what they see.
-    pub fn recreate(&mut self) {
-        // It takes time; and no two have the same creation time.
-        self.run(ms(20));
-        self.bucket.recreate(self.now);
-    }
-
-    pub(super) fn announce(&mut self) {
-        let Some(entry) = self.bucket.role().cloned() else {
-            return;
-        };
-        for node in 0..self.nodes.len() {
-            self.show(node, entry.clone());
-        }
-        if let Some(at) = self.bucket.next_expiry() {
-            self.schedule(at, Happening::Expire);
-        }
-    }
-
-    fn show(&mut self, node: usize, entry: Entry) {
-        let lost = self.chance.permille(self.weather.watch_lost);
-        let delay = self.weather.watch_delay.clone();
-        let at = self.now + self.chance.within(&delay);
-        let watcher = &mut self.nodes[node];
-        if lost || !watcher.watching || watcher.cut || !watcher.linked {
-            return;
-        }
-        // A watch keeps the order.
-        watcher.watched_until = watcher.watched_until.max(at);
-        let at = watcher.watched_until;
-        self.schedule(at, Happening::Watch { node, entry });
-    }
-
-    pub(super) fn latency(&mut self) -> Duration {
+    pub fn latency(&mut self) -> Duration {
         let latency = self.weather.latency.clone();
         self.chance.within(&latency)
+    }
+
+    /// Removes what dies with a process.
+    pub fn forget(&mut self, process: usize) {
+        self.queue
+            .retain(|_, happening| !happening.is_within(process));
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -354,20 +329,11 @@ impl World {
             }
             Happening::Answer { node, op, answer } => self.answer(node, op, answer),
             Happening::TimedOut { node, op, read } => {
-                let failure = Failure {
-                    kind: FailureKind::Timeout,
-                    detail: "no answer".to_owned(),
-                };
-                let answer = if read {
-                    Answer::Read(Err(failure))
-                } else {
-                    Answer::Write(WriteOutcome::Failed(failure))
-                };
-                self.answer_anyway(node, op, answer);
+                self.deliver(node, op, Answer::failed(read, FailureKind::Timeout));
             }
             Happening::Watch { node, entry } => {
                 let watcher = &self.nodes[node];
-                if watcher.linked && !watcher.cut && watcher.watching {
+                if watcher.linked && watcher.wire.carries_answers() && watcher.watching {
                     self.input(node, Input::Observed(entry));
                 }
             }
@@ -377,11 +343,17 @@ impl World {
                 let healthy = self.nodes[node].healthy;
                 self.input(node, Input::Health { term, healthy });
             }
-            Happening::Expire => {
-                if self.bucket.expire(self.now) {
-                    self.announce();
-                } else if let Some(at) = self.bucket.next_expiry().filter(|at| *at > self.now) {
-                    self.schedule(at, Happening::Expire);
+            Happening::Expire => self.expire(),
+            Happening::Wipe { revision } => self.wipe(revision),
+            Happening::Relief { node, trouble } => self.relieve(node, trouble),
+            Happening::Calm => {
+                if self.now >= self.storm_until {
+                    self.weather = self.climate.clone();
+                }
+            }
+            Happening::Return => {
+                if !self.bucket.exists {
+                    self.make_anew();
                 }
             }
         }
@@ -389,7 +361,16 @@ impl World {
 
     /// The client is connected and has looked at the bucket.
     pub fn link(&mut self, node: usize) {
-        if self.nodes[node].election.is_none() || self.nodes[node].cut {
+        let now = self.now;
+        let held_up = |node: &Node| {
+            node.election.is_none()
+                || node.wire != crate::network::Wire::Whole
+                || node
+                    .troubles
+                    .get(&Trouble::Unlinked)
+                    .is_some_and(|until| now < *until)
+        };
+        if held_up(&self.nodes[node]) {
             return;
         }
         if !self.bucket.exists {
@@ -399,6 +380,8 @@ impl World {
             };
             self.nodes[node].linked = false;
             self.input(node, Input::Link(Link::Unusable(failure)));
+            // It is looked for again, slowly.
+            self.schedule(now + ms(200), Happening::Link { node });
             return;
         }
         self.nodes[node].linked = true;
@@ -406,42 +389,6 @@ impl World {
         self.input(node, Input::Link(Link::Up(made)));
         if let Some(entry) = self.bucket.role().cloned() {
             self.show(node, entry);
-        }
-    }
-
-    fn arrive(&mut self, node: usize, op: OpId, request: Request, answered: Option<Duration>) {
-        let missing = Failure {
-            kind: FailureKind::BucketMissing,
-            detail: "no such bucket".to_owned(),
-        };
-        let answer = match request {
-            Request::Write(_) if !self.bucket.exists => {
-                Answer::Write(WriteOutcome::Failed(missing))
-            }
-            Request::Read { .. } if !self.bucket.exists => Answer::Read(Err(missing)),
-            Request::Write(write) => {
-                let outcome = self.bucket.write(&write, self.now);
-                self.note(node, "write arrives", &(&write, &outcome));
-                if matches!(outcome, WriteOutcome::Acked { .. }) {
-                    self.announce();
-                }
-                Answer::Write(outcome)
-            }
-            Request::Read { check_bucket } => {
-                let ago = if self.chance.permille(self.weather.stale_read) {
-                    1 + usize::try_from(self.chance.below(3)).expect("small")
-                } else {
-                    0
-                };
-                Answer::Read(Ok(if ago == 0 {
-                    self.bucket.snapshot(check_bucket)
-                } else {
-                    self.bucket.stale_snapshot(check_bucket, ago)
-                }))
-            }
-        };
-        if let Some(back) = answered {
-            self.schedule(self.now + back, Happening::Answer { node, op, answer });
         }
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, fence_of, ms, own, record_of, settings, stranger,
+    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
 };
 use crate::election::{Effect, Input, WriteKind};
-use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry};
+use crate::model::event::FailureKind;
+use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, SeenFence};
 
 /// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
 fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
@@ -148,6 +149,21 @@ fn a_count_begins_anew_with_every_new_revision() {
 }
 
 #[test]
+fn a_count_begins_anew_with_another_record_at_the_same_revision() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let one = record_of(uuid::Uuid::from_u128(2), 7, Some(ms(1000)));
+    let another = record_of(uuid::Uuid::from_u128(3), 1, Some(ms(1000)));
+    solo.read(Some(entry(100, one.clone())), None);
+    solo.wait(ms(900));
+    solo.feed(Input::Observed(entry(100, one)));
+    solo.feed(Input::Observed(entry(100, another)));
+    solo.wait(ms(999));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(4));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
 fn no_lease_is_counted_from_a_revision_in_an_error() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(200))))), None);
@@ -177,6 +193,49 @@ fn a_strangers_short_record_does_not_shorten_a_living_lease() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(20));
     assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() {
+    let fence = FenceEntry {
+        revision: 99,
+        record: Some(SeenFence {
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 0,
+            },
+            ttl: Some(ms(4000)),
+        }),
+    };
+    let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
+    for content in [
+        None,
+        Some(Content::ForeignMarker),
+        Some(Content::Opaque),
+        Some(short),
+    ] {
+        let waited = waits(content, Some(fence)).unwrap();
+        assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
+    }
+    let its_own = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
+    assert!(waits(Some(its_own), Some(fence)).unwrap() < ms(503));
+    assert_eq!(
+        waits(Some(Content::Release(None)), Some(fence)),
+        Some(ms(0))
+    );
+}
+
+#[test]
+fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_read() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let op = solo.find_read().unwrap();
+    solo.feed(Input::Observed(entry(100, Content::ForeignMarker)));
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(1500));
+    assert!(solo.find_write().is_none());
 }
 
 #[test]

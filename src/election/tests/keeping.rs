@@ -2,9 +2,11 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, Solo, entry, fence_of, ms, own, record_of, settings};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings,
+};
 use crate::election::{Effect, Input, Link, WriteKind};
-use crate::model::event::{EndCause, Event, Outcome};
+use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 use crate::model::record::Content;
 use crate::model::status::ConnectionStatus;
 
@@ -161,6 +163,28 @@ fn a_foreign_record_on_the_watch_makes_the_leader_prove_itself_at_once() {
     let renewal = solo.write();
     solo.ack(&renewal, 111);
     assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+}
+
+#[test]
+fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_writes_over_it() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(20));
+    solo.take();
+    let impostor = entry(101, record_of(Uuid::from_u128(2), 1, Some(TTL)));
+    solo.feed(Input::Observed(impostor.clone()));
+    let op = solo.find_read().expect("a look instead of a heartbeat");
+    // As long as it can't be looked at, no heartbeat is sent either.
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(500));
+    assert!(solo.find_write().is_none());
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(Input::Observed(impostor.clone()));
+    solo.read(Some(impostor), Some(OLD_FENCE));
+    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::election::{
 };
 use crate::model::config::{RoleConfig, RoleSettings};
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::{Content, Entry, FenceEntry, Nonce};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce, SeenFence};
 use crate::model::token::LeaseToken;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -55,9 +55,12 @@ pub const OWN: Uuid = Uuid::from_u128(1);
 /// The fence record of a term of before, by another instance.
 pub const OLD_FENCE: FenceEntry = FenceEntry {
     revision: 99,
-    nonce: Some(Nonce {
-        incarnation: Uuid::from_u128(99),
-        beat: 0,
+    record: Some(SeenFence {
+        nonce: Nonce {
+            incarnation: Uuid::from_u128(99),
+            beat: 0,
+        },
+        ttl: None,
     }),
 };
 
@@ -250,9 +253,10 @@ pub fn own(write: &Write, ttl: Duration) -> Content {
     record_of(write.nonce.incarnation, write.nonce.beat, Some(ttl))
 }
 
+/// A fence record that does not tell its lease, as those of before did not.
 pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
     FenceEntry {
         revision,
-        nonce: Some(nonce),
+        record: Some(SeenFence { nonce, ttl: None }),
     }
 }

@@ -47,12 +47,10 @@ fn a_fresh_instance_in_a_recreated_bucket_is_the_named_exception_and_does_not_la
         world.boot(0);
         world.await_leader(ms(50));
         world.run(ms(300));
-        world.allowed.two_leaders = true;
         world.recreate();
         world.boot(1);
         // The next heartbeat tells the old leader.
         world.run(ms(230));
-        world.allowed.two_leaders = false;
         world.run(ms(3000));
         assert!(world.leader().is_some());
     }
@@ -95,9 +93,7 @@ fn a_lost_tail_that_only_the_watch_saw_does_not_leave_the_role_without_a_leader(
         let leader = world.await_leader(ms(50));
         world.run(ms(700));
         world.crash(leader);
-        world.allowed.two_leaders = true;
-        world.allowed.token_order = true;
-        world.bucket.lose_tail(2);
+        world.lose_tail(2);
         world.await_leader(ms(3500));
     }
 }
@@ -108,9 +104,7 @@ fn a_leader_whose_last_writes_were_lost_goes_by_its_next_heartbeat() {
         let mut world = World::new(seed, 3, &settings(|_| {}));
         let leader = world.await_leader(ms(50));
         world.run(ms(700));
-        world.allowed.two_leaders = true;
-        world.allowed.token_order = true;
-        world.bucket.lose_tail(2);
+        world.lose_tail(2);
         world.run(ms(230));
         assert!(!world.nodes[leader].is_leader(world.now));
         world.await_leader(ms(3000));

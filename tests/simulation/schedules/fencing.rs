@@ -4,8 +4,6 @@ use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect::RoleState;
 use nats_elect::internals::Content;
 
-const TTL: std::time::Duration = ms(1000);
-
 #[test]
 fn old_servers_elect_and_fail_over_with_tokens_in_order() {
     for seed in 0..20 {

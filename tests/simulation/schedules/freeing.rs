@@ -1,5 +1,6 @@
 //! What is free, and from when on.
 
+use crate::network::Wire;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect::internals::Content;
 use nats_elect::internals::{Input, RequestId};
@@ -53,7 +54,7 @@ fn a_deleted_key_of_a_leader_that_can_t_see_it_is_waited_for() {
         let mut world = World::new(seed, 3, &settings(|_| {}));
         let leader = world.await_leader(ms(50));
         world.run(ms(500));
-        world.nodes[leader].cut = true;
+        world.nodes[leader].wire = Wire::Cut;
         world.put(Content::ForeignMarker);
         let took = world
             .run_until(ms(3000), |world| {

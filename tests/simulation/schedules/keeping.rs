@@ -1,5 +1,6 @@
 //! Heartbeats and what becomes of them.
 
+use crate::network::Wire;
 use crate::{Fate, Kind, World, ms, settings};
 use nats_elect::RoleState;
 use nats_elect::{EndCause, Event};
@@ -42,7 +43,7 @@ fn a_leader_without_acks_winds_down_a_stop_budget_before_its_deadline_and_frees_
     let mut world = World::new(3, 2, &settings);
     let leader = world.await_leader(ms(50));
     world.run(ms(700));
-    world.nodes[leader].cut = true;
+    world.nodes[leader].wire = Wire::Cut;
     world.nodes[leader].handler.winds_down_in = None;
     let took = world
         .run_until(ms(2000), |world| world.state(leader) == RoleState::Draining)
