@@ -27,6 +27,20 @@ impl Sight {
     fn content(&self) -> Option<&Content> {
         self.entry.as_ref().map(|entry| &entry.content)
     }
+
+    /// Whether this is a release by whoever holds what was seen, as far as either tells.
+    fn is_released_by(&self, entry: &Entry) -> bool {
+        let Content::Release(nonce) = &entry.content else {
+            return false;
+        };
+        match (self.content(), nonce) {
+            (Some(Content::Record(record)), Some(nonce)) => {
+                record.incarnation == Some(nonce.incarnation)
+            }
+            (Some(Content::Opaque), Some(_)) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What a read showed.
@@ -121,11 +135,13 @@ impl View {
             .filter(|fence| fence.nonce().is_none_or(|nonce| nonce.incarnation != own))
         {
             self.highest = self.highest.max(fence.revision);
-            self.lease_told(fence.record.and_then(|record| record.ttl));
+            let lease = fence.record.and_then(|record| record.ttl);
+            self.longest_lease = self.longest_lease.max(lease.unwrap_or_default());
         }
         self.was_read = true;
         let fence_moved = self.fence != snapshot.fence;
         self.fence = snapshot.fence;
+        self.fence_told();
         let is = snapshot.role.as_ref().map(|entry| entry.revision);
         let shown = is.max(snapshot.fence.map(|fence| fence.revision));
         self.charted = shown.map(|shown| (shown, now)).or(self.charted);
@@ -266,24 +282,24 @@ impl View {
     }
 
     fn look(&mut self, entry: Option<Entry>, now: Moment) {
-        let wait = match entry.as_ref().map(|entry| &entry.content) {
-            Some(Content::Release(_)) => Duration::ZERO,
-            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
-                Duration::ZERO
-            }
-            Some(Content::Record(record)) => {
-                let fenced = self.fenced_lease(record.incarnation);
-                self.lease_of(record.ttl).max(fenced)
-            }
-            Some(Content::Opaque) => self.lease_of(None).max(self.fenced_lease(None)),
+        let content = entry.as_ref().map(|entry| &entry.content);
+        let wait = match content {
             None if self.fence.is_none() && self.sight.is_none() => Duration::ZERO,
-            Some(Content::ForeignMarker) | None => self.longest_lease,
+            content => self.wait_for(content),
         };
-        // A stranger's write over a living record ends no lease: who held it may not know yet.
+        if let Some(Content::Record(_) | Content::Opaque) = content {
+            self.longest_lease = self.longest_lease.max(wait);
+        }
+        // Whoever writes over a living lease does not end it, for its holder may not know yet: a stranger, or a ghost of ours
+        // that met a sequence given again. Only the holder's own release does.
         let held_until = self
-            .foreign_content()
-            .and(self.sight.as_ref())
-            .filter(|_| !wait.is_zero())
+            .sight
+            .as_ref()
+            .filter(|sight| {
+                !entry
+                    .as_ref()
+                    .is_some_and(|entry| sight.is_released_by(entry))
+            })
             .map_or(now, |sight| sight.free_at);
         self.sight = Some(Sight {
             entry,
@@ -306,21 +322,30 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// A lease is known that may last behind what was seen: a missing key or somebody's delete marker is watched for as long.
-    fn lease_told(&mut self, lease: Option<Duration>) {
-        let longest = self.longest_lease.max(lease.unwrap_or_default());
-        self.longest_lease = longest;
-        if let Some(sight) = &mut self.sight
-            && matches!(sight.content(), None | Some(Content::ForeignMarker))
-            && sight.free_at > sight.received
-        {
-            sight.free_at = sight.free_at.max(sight.received + longest);
+    /// The fence record was read: behind what was seen, a longer lease than was known of may last.
+    fn fence_told(&mut self) {
+        let Some(sight) = &self.sight else { return };
+        if sight.free_at > sight.received {
+            let until = sight.received + self.wait_for(sight.content());
+            if let Some(sight) = &mut self.sight {
+                sight.free_at = sight.free_at.max(until);
+            }
         }
     }
 
-    fn lease_of(&mut self, told: Option<Duration>) -> Duration {
-        let lease = told.unwrap_or(self.default_lease);
-        self.longest_lease = self.longest_lease.max(lease);
-        lease
+    /// How long this is to be watched unchanged before it is free.
+    fn wait_for(&self, content: Option<&Content>) -> Duration {
+        match content {
+            Some(Content::Release(_)) => Duration::ZERO,
+            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
+                Duration::ZERO
+            }
+            Some(Content::Record(record)) => {
+                let lease = record.ttl.unwrap_or(self.default_lease);
+                lease.max(self.fenced_lease(record.incarnation))
+            }
+            Some(Content::Opaque) => self.default_lease.max(self.fenced_lease(None)),
+            Some(Content::ForeignMarker) | None => self.longest_lease,
+        }
     }
 }

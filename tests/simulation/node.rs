@@ -94,6 +94,8 @@ pub struct Node {
     pub wire: Wire,
     pub watching: bool,
     pub paused: bool,
+    /// It was asked to leave the election.
+    pub leaving: bool,
     /// Until when each trouble lasts.
     pub troubles: BTreeMap<Trouble, Duration>,
     pub backlog: Vec<Input>,
@@ -134,6 +136,7 @@ impl Node {
             wire: Wire::Whole,
             watching: true,
             paused: false,
+            leaving: false,
             troubles: BTreeMap::new(),
             backlog: Vec::new(),
             watched_until: Duration::ZERO,
@@ -159,6 +162,7 @@ impl Node {
         self.terms.clear();
         self.in_flight = None;
         self.paused = false;
+        self.leaving = false;
         self.backlog.clear();
         self.wake += 1;
     }

@@ -136,6 +136,11 @@ impl Plan {
             ttl: settings.ttl,
             timeout: settings.request_timeout,
             stop_budget: settings.stop_budget,
+            // Where fence records expire nothing else tells of the lease that a stranger writes over.
+            foreign: match self.kind {
+                Kind::Aging { max_age, .. } => max_age,
+                _ => Duration::ZERO,
+            },
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nats_elect::RoleState;
 use nats_elect::internals::{HandlerEnd, Input, Link};
 
 use crate::checkers::Note;
@@ -136,8 +135,8 @@ impl World {
             for (term, _) in stuck.into_iter().filter(|(_, stuck)| *stuck) {
                 self.end_handler(node, term, Duration::ZERO, HandlerEnd::Returned);
             }
-            if self.nodes[node].election.is_none() || self.state(node) == RoleState::Stopped {
-                self.forget(node);
+            if self.nodes[node].election.is_none() || self.nodes[node].leaving {
+                self.crash(node);
                 self.boot(node);
             } else {
                 self.connect_if_needed(node);

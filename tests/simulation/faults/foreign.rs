@@ -40,7 +40,7 @@ impl ForeignOptions {
             2 => ForeignFault::Usurp {
                 ttl: chance
                     .permille(500)
-                    .then(|| chance.upto(scale.ttl * self.longest / 100)),
+                    .then(|| scale.foreign + chance.upto(scale.ttl * self.longest / 100)),
             },
             _ => ForeignFault::Opaque,
         }

@@ -101,6 +101,8 @@ pub struct Scale {
     pub ttl: Duration,
     pub timeout: Duration,
     pub stop_budget: Duration,
+    /// Strangers' records claim at least this lease.
+    pub foreign: Duration,
 }
 
 /// One fault.

@@ -42,6 +42,7 @@ impl RequestFault {
     pub fn strike(self, world: &mut World, node: usize) {
         world.requests += 1;
         let request = RequestId(world.requests);
+        world.nodes[node].leaving |= matches!(self, Self::Stop { .. } | Self::Abandon);
         world.input(
             node,
             match self {
