@@ -49,7 +49,7 @@ pub struct View {
     /// The same over both keys: fencing tokens lie above it.
     highest: u64,
     /// The fence record of ours that was found to lie above all others.
-    own_fence: Option<u64>,
+    own_fence: Option<FenceEntry>,
     /// A sequence that a read showed in this bucket, and when.
     charted: Option<(u64, Moment)>,
     /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
@@ -173,9 +173,10 @@ impl View {
 
     /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
-        let above = entry.revision > self.highest || self.own_fence == Some(entry.revision);
+        // The same attempt may be found twice; that of another term must lie higher.
+        let above = entry.revision > self.highest || self.own_fence == Some(entry);
         if above {
-            self.own_fence = Some(entry.revision);
+            self.own_fence = Some(entry);
         }
         self.highest = self.highest.max(entry.revision);
         self.fence = Some(entry);
@@ -260,5 +261,27 @@ impl View {
         let lease = told.unwrap_or(self.default_lease);
         self.longest_lease = self.longest_lease.max(lease);
         lease
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::Nonce;
+
+    #[test]
+    fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
+        let own = Uuid::from_u128(1);
+        let mut view = View::new(own, Duration::from_secs(1));
+        let fence = |beat| FenceEntry {
+            revision: 5,
+            nonce: Some(Nonce {
+                incarnation: own,
+                beat,
+            }),
+        };
+        assert!(view.fenced(fence(1)));
+        assert!(view.fenced(fence(1)), "read back");
+        assert!(!view.fenced(fence(2)), "a later term's");
     }
 }
