@@ -8,6 +8,7 @@ mod bucket;
 mod cross_check;
 mod entry;
 mod error;
+mod feed;
 mod info;
 mod read;
 mod request;

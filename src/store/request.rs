@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
+use crate::model::name::BucketName;
 
 /// What an error says when nobody is subscribed to what was asked.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
@@ -40,13 +41,7 @@ impl Bucket {
                     StoreError::Unavailable(format!("the connection is closed: {error}"))
                 }
             })?;
-        match serde_json::from_slice(&answer.payload) {
-            Ok(Response::Ok(answer)) => Ok(answer),
-            Ok(Response::Err { error }) => {
-                Err(StoreError::from_server(&error, self.name().as_str()))
-            }
-            Err(error) => Err(StoreError::unreadable("answer", error)),
-        }
+        understood(&answer.payload, self.name())
     }
 
     /// Asks the `JetStream` API.
@@ -71,5 +66,17 @@ impl Bucket {
                 Err(StoreError::Unavailable("not connected".into()))
             }
         }
+    }
+}
+
+/// Reads an answer.
+pub(super) fn understood<T: DeserializeOwned>(
+    payload: &[u8],
+    bucket: &BucketName,
+) -> Result<T, StoreError> {
+    match serde_json::from_slice(payload) {
+        Ok(Response::Ok(answer)) => Ok(answer),
+        Ok(Response::Err { error }) => Err(StoreError::from_server(&error, bucket.as_str())),
+        Err(error) => Err(StoreError::unreadable("answer", error)),
     }
 }
