@@ -20,4 +20,5 @@ mod write;
 pub use bucket::{Bucket, IfMissing};
 pub use error::{StoreError, denied_subject};
 pub use info::BucketInfo;
+pub use request::is_closed;
 pub use write::FenceOn;

@@ -14,6 +14,8 @@ use crate::model::name::BucketName;
 
 /// What an error says when nobody is subscribed to what was asked.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
+/// What an error says when the client has ended: it will not connect again.
+const CLOSED: &str = "the connection is closed for good";
 
 impl Bucket {
     /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.
@@ -37,9 +39,7 @@ impl Bucket {
                         detail: error.to_string(),
                     }
                 }
-                RequestErrorKind::Other => {
-                    StoreError::Unavailable(format!("the connection is closed: {error}"))
-                }
+                RequestErrorKind::Other => StoreError::Unavailable(CLOSED.into()),
             })?;
         understood(&answer.payload, self.name())
     }
@@ -67,6 +67,11 @@ impl Bucket {
             }
         }
     }
+}
+
+/// Whether the client that was asked has ended.
+pub fn is_closed(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(detail) if detail == CLOSED)
 }
 
 /// Reads an answer.
