@@ -6,12 +6,14 @@ use uuid::Uuid;
 
 use super::input::Snapshot;
 use crate::clock::Moment;
-use crate::model::record::{Content, Entry, FenceEntry};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce};
 
 /// A bucket takes no more messages at once than this,
 const BURST: u64 = 100;
-/// and in the long run no more than one in so many microseconds.
+/// and then no more than one in so many microseconds.
 const MICROS_A_MESSAGE: u64 = 10;
+/// What comes after a longer silence is not judged by that.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// What was last seen under the role's key, and since when.
 #[derive(Clone, Debug)]
@@ -19,6 +21,12 @@ struct Sight {
     entry: Option<Entry>,
     received: Moment,
     free_at: Moment,
+}
+
+impl Sight {
+    fn content(&self) -> Option<&Content> {
+        self.entry.as_ref().map(|entry| &entry.content)
+    }
 }
 
 /// What a read showed.
@@ -48,9 +56,11 @@ pub struct View {
     role_highest: u64,
     /// The same over both keys: fencing tokens lie above it.
     highest: u64,
+    /// The keys of this bucket were read.
+    was_read: bool,
     /// The fence record of ours that was found to lie above all others.
-    own_fence: Option<FenceEntry>,
-    /// A sequence that a read showed in this bucket, and when.
+    own_fence: Option<(u64, Option<Nonce>)>,
+    /// A sequence that is known to be of this bucket, by a read or in line with what came before, and since when.
     charted: Option<(u64, Moment)>,
     /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
     not_before: Moment,
@@ -66,6 +76,7 @@ impl View {
             fence: None,
             role_highest: 0,
             highest: 0,
+            was_read: false,
             own_fence: None,
             charted: None,
             not_before: Moment::from_nanos(0),
@@ -78,6 +89,7 @@ impl View {
         self.fence = None;
         self.role_highest = 0;
         self.highest = 0;
+        self.was_read = false;
         self.own_fence = None;
         self.charted = None;
         self.wait_longest(now);
@@ -90,22 +102,28 @@ impl View {
 
     /// The watch showed an entry. Returns whether it was news.
     pub fn watched(&mut self, entry: Entry, now: Moment) -> bool {
-        if self.revision().is_some_and(|seen| entry.revision <= seen) {
-            return false;
+        let old = self
+            .seen()
+            .is_some_and(|seen| entry.revision < seen.revision || entry.is(seen));
+        if !old {
+            self.chart(entry.revision, now);
+            self.look(Some(entry), now);
         }
-        self.look(Some(entry), now);
-        true
+        !old
     }
 
     /// The stream leader showed both keys, asked at `sent`.
     pub fn read(&mut self, snapshot: &Snapshot, sent: Moment, now: Moment) -> Reading {
         // A fence record of our own counts when it is adopted, not before: it must lie above the others.
-        if let Some(fence) = snapshot.fence.filter(|f| {
-            f.nonce
-                .is_none_or(|n| n.incarnation != self.own_incarnation)
-        }) {
+        let own = self.own_incarnation;
+        if let Some(fence) = snapshot
+            .fence
+            .filter(|fence| fence.nonce().is_none_or(|nonce| nonce.incarnation != own))
+        {
             self.highest = self.highest.max(fence.revision);
+            self.lease_told(fence.record.and_then(|record| record.ttl));
         }
+        self.was_read = true;
         let fence_moved = self.fence != snapshot.fence;
         self.fence = snapshot.fence;
         let is = snapshot.role.as_ref().map(|entry| entry.revision);
@@ -141,6 +159,7 @@ impl View {
     /// A write of ours stands at this revision of the role's key.
     pub fn wrote(&mut self, revision: u64, content: Content, now: Moment) {
         self.rose(revision);
+        self.chart(revision, now);
         if self.revision().is_none_or(|seen| seen < revision) {
             self.look(Some(Entry { revision, content }), now);
         }
@@ -160,10 +179,12 @@ impl View {
     }
 
     /// Whether this sequence can only be of the bucket that was read, where a recreated bucket begins with the time of
-    /// its creation in microseconds: so far no messages can have been written since.
+    /// its creation in microseconds. Then it lies above those of the old bucket by as many as that was microseconds old, less its
+    /// messages; what is written within a second lies above by a tenth of a second's microseconds at most.
     pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
         self.charted.is_some_and(|(shown, at)| {
-            let micros = u64::try_from(now.since(at).as_micros()).unwrap_or(u64::MAX);
+            let silence = now.since(at).min(LONGEST_SILENCE);
+            let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
             revision
                 <= shown
                     .saturating_add(BURST)
@@ -171,16 +192,29 @@ impl View {
         })
     }
 
+    /// A later sequence in line with those before it is a mark for the next.
+    fn chart(&mut self, revision: u64, now: Moment) {
+        if self.is_charted(revision, now) {
+            self.charted = Some((revision, now));
+        }
+    }
+
     /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
+        let attempt = (entry.revision, entry.nonce());
         // The same attempt may be found twice; that of another term must lie higher.
-        let above = entry.revision > self.highest || self.own_fence == Some(entry);
+        let above = entry.revision > self.highest || self.own_fence == Some(attempt);
         if above {
-            self.own_fence = Some(entry);
+            self.own_fence = Some(attempt);
         }
         self.highest = self.highest.max(entry.revision);
         self.fence = Some(entry);
         above
+    }
+
+    /// Whether the keys of this bucket were ever read: the watch shows no fence.
+    pub const fn was_read(&self) -> bool {
+        self.was_read
     }
 
     /// The fence key as last read.
@@ -190,11 +224,11 @@ impl View {
 
     /// The revision last seen under the role's key.
     pub fn revision(&self) -> Option<u64> {
-        self.sight
-            .as_ref()?
-            .entry
-            .as_ref()
-            .map(|entry| entry.revision)
+        self.seen().map(|entry| entry.revision)
+    }
+
+    fn seen(&self) -> Option<&Entry> {
+        self.sight.as_ref()?.entry.as_ref()
     }
 
     /// From then on the role may be claimed over [`claim_over`](Self::claim_over); nothing if it was never seen.
@@ -239,8 +273,11 @@ impl View {
             Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
                 Duration::ZERO
             }
-            Some(Content::Record(record)) => self.lease_of(record.ttl),
-            Some(Content::Opaque) => self.lease_of(None),
+            Some(Content::Record(record)) => {
+                let fenced = self.fenced_lease(record.incarnation);
+                self.lease_of(record.ttl).max(fenced)
+            }
+            Some(Content::Opaque) => self.lease_of(None).max(self.fenced_lease(None)),
             None if self.fence.is_none() && self.sight.is_none() => Duration::ZERO,
             Some(Content::ForeignMarker) | None => self.longest_lease,
         };
@@ -257,6 +294,32 @@ impl View {
         });
     }
 
+    /// The lease of the last term, if somebody else than `holder` and than us had it: who writes over its record, or deletes
+    /// it, does not end it.
+    fn fenced_lease(&self, holder: Option<Uuid>) -> Duration {
+        let own = self.own_incarnation;
+        self.fence
+            .and_then(|fence| fence.record)
+            .filter(|record| {
+                let incarnation = record.nonce.incarnation;
+                incarnation != own && Some(incarnation) != holder
+            })
+            .and_then(|record| record.ttl)
+            .unwrap_or_default()
+    }
+
+    /// A lease is known that may last behind what was seen: a missing key or somebody's delete marker is watched for as long.
+    fn lease_told(&mut self, lease: Option<Duration>) {
+        let longest = self.longest_lease.max(lease.unwrap_or_default());
+        self.longest_lease = longest;
+        if let Some(sight) = &mut self.sight
+            && matches!(sight.content(), None | Some(Content::ForeignMarker))
+            && sight.free_at > sight.received
+        {
+            sight.free_at = sight.free_at.max(sight.received + longest);
+        }
+    }
+
     fn lease_of(&mut self, told: Option<Duration>) -> Duration {
         let lease = told.unwrap_or(self.default_lease);
         self.longest_lease = self.longest_lease.max(lease);
@@ -267,7 +330,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::record::Nonce;
+    use crate::model::record::SeenFence;
 
     #[test]
     fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
@@ -275,9 +338,12 @@ mod tests {
         let mut view = View::new(own, Duration::from_secs(1));
         let fence = |beat| FenceEntry {
             revision: 5,
-            nonce: Some(Nonce {
-                incarnation: own,
-                beat,
+            record: Some(SeenFence {
+                nonce: Nonce {
+                    incarnation: own,
+                    beat,
+                },
+                ttl: None,
             }),
         };
         assert!(view.fenced(fence(1)));

@@ -96,7 +96,7 @@ pub(super) fn standing_fence(message: RawMessage) -> FenceEntry {
         Ok(message) => fence_entry(revision, Some(&message.headers), &message.payload),
         Err(_) => FenceEntry {
             revision,
-            nonce: None,
+            record: None,
         },
     }
 }

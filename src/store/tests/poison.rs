@@ -53,7 +53,7 @@ async fn headers_that_nobody_can_read_make_an_opaque_leader() {
         .await;
         let read = lab.read(&r).await;
         assert_eq!(read.role.unwrap().content, Content::Opaque, "{headers:?}");
-        assert_eq!(read.fence.unwrap().nonce, None, "{headers:?}");
+        assert_eq!(read.fence.unwrap().record, None, "{headers:?}");
     }
     let at = lab.keys(&r).await.0;
     lab.claim(&r, at, 1).await.unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect::internals::{
     Bucket, Candidate, Content, Effect, Election, Entry, Failure, FenceCondition, FenceEntry,
-    Fresh, HandlerEnd, Input, Link, Moment, Nonce, OpId, RequestId, SeenRecord, Snapshot, TermId,
-    TermStart, Write, WriteKind, WriteOutcome,
+    Fresh, HandlerEnd, Input, Link, Moment, Nonce, OpId, RequestId, SeenFence, SeenRecord,
+    Snapshot, TermId, TermStart, Write, WriteKind, WriteOutcome,
 };
 use nats_elect::{
     Event, FailureKind, FencingToken, LeaseToken, RoleConfig, RoleSettings, RoleState,
@@ -141,11 +141,14 @@ impl Honest {
                 self.put(record_of(write.nonce, Some(record.ttl)))
             }
             WriteKind::Release { .. } => self.put(Content::Release(Some(write.nonce))),
-            WriteKind::Fence { .. } => {
+            WriteKind::Fence { fence, .. } => {
                 let revision = self.next();
                 self.fence = Some(FenceEntry {
                     revision,
-                    nonce: Some(write.nonce),
+                    record: Some(SeenFence {
+                        nonce: write.nonce,
+                        ttl: Some(fence.ttl),
+                    }),
                 });
                 revision
             }
@@ -422,7 +425,14 @@ impl Life {
     fn fence(&self, u: &mut Unstructured<'_>) -> Result<FenceEntry> {
         Ok(FenceEntry {
             revision: self.revision(u)?,
-            nonce: bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?,
+            record: bool::arbitrary(u)?
+                .then(|| {
+                    Ok(SeenFence {
+                        nonce: self.nonce(u)?,
+                        ttl: ttl(u)?,
+                    })
+                })
+                .transpose()?,
         })
     }
 

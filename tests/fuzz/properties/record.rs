@@ -38,11 +38,19 @@ fn read(revision: u64, headers: Option<&HeaderMap>, value: &[u8]) {
     is_sound(headers, &entry.content);
     let fence = fence_entry(revision, headers, value);
     assert_eq!(fence.revision, revision);
+    let lease = fence
+        .record
+        .and_then(|fence| fence.ttl)
+        .unwrap_or(FOREIGN_LEASE.0);
+    assert!(
+        (FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&lease),
+        "{lease:?}"
+    );
     match &entry.content {
         // Whatever names an attempt in one place names the same in the other.
-        Content::Record(record) => assert_eq!(record.nonce(), fence.nonce),
+        Content::Record(record) => assert_eq!(record.nonce(), fence.nonce()),
         Content::Opaque | Content::Release(_) | Content::ForeignMarker => {
-            assert_eq!(fence.nonce, None);
+            assert_eq!(fence.record, None);
         }
     }
 }
@@ -108,11 +116,12 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
     }
     let fence = FenceRecord {
         id: record.id,
+        ttl: record.ttl,
         nonce,
     }
     .to_json();
     if fence.len() <= 4096 {
-        assert_eq!(fence_entry(1, None, &fence).nonce, Some(nonce));
+        assert_eq!(fence_entry(1, None, &fence).nonce(), Some(nonce));
     }
     Ok(())
 }

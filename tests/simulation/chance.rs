@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::election::Fresh;
-use crate::model::token::LeaseToken;
+use nats_elect::LeaseToken;
+use nats_elect::internals::Fresh;
 
 /// `SplitMix64`: small, and the same on every platform for ever.
 #[derive(Clone, Debug)]
@@ -37,6 +37,16 @@ impl Chance {
     pub fn within(&mut self, range: &Range<Duration>) -> Duration {
         let width = range.end.saturating_sub(range.start).as_nanos();
         range.start + Duration::from_nanos(self.below(u64::try_from(width).unwrap_or(u64::MAX)))
+    }
+
+    /// From nothing to just below this.
+    pub fn upto(&mut self, bound: Duration) -> Duration {
+        self.within(&(Duration::ZERO..bound))
+    }
+
+    pub fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        let count = u64::try_from(among.len()).expect("a few");
+        among[usize::try_from(self.below(count)).expect("a few")]
     }
 
     pub fn uuid(&mut self) -> Uuid {

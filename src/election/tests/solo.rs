@@ -4,16 +4,32 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::chance::Chance;
-use super::world::ms;
 use crate::clock::Moment;
 use crate::election::{
-    Bucket, Candidate, Effect, Election, Failure, Input, Link, OpId, Reply, RequestId, Snapshot,
-    TermId, Write, WriteKind, WriteOutcome,
+    Bucket, Candidate, Effect, Election, Failure, Fresh, Input, Link, OpId, Reply, RequestId,
+    Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
-use crate::model::config::RoleSettings;
+use crate::model::config::{RoleConfig, RoleSettings};
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::{Content, Entry, FenceEntry, Nonce};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce, SeenFence};
+use crate::model::token::LeaseToken;
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The settings that tests start from: a lease of one second.
+pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
+    let mut config = RoleConfig {
+        ttl: ms(1000),
+        request_timeout: Some(ms(80)),
+        // More orders of events than none at all.
+        claim_delay: Some(ms(2)),
+        ..RoleConfig::default()
+    };
+    change(&mut config);
+    config.settings().expect("settings that obey the rules")
+}
 
 /// One instance whose every input a test writes down.
 #[derive(Debug)]
@@ -25,7 +41,7 @@ pub struct Solo {
     pub sent: Moment,
     /// Effects since they were last taken.
     pub effects: Vec<Effect>,
-    chance: Chance,
+    steps: u128,
 }
 
 pub const BUCKET: Bucket = Bucket {
@@ -39,9 +55,12 @@ pub const OWN: Uuid = Uuid::from_u128(1);
 /// The fence record of a term of before, by another instance.
 pub const OLD_FENCE: FenceEntry = FenceEntry {
     revision: 99,
-    nonce: Some(Nonce {
-        incarnation: Uuid::from_u128(99),
-        beat: 0,
+    record: Some(SeenFence {
+        nonce: Nonce {
+            incarnation: Uuid::from_u128(99),
+            beat: 0,
+        },
+        ttl: None,
     }),
 };
 
@@ -61,7 +80,7 @@ impl Solo {
             now,
             sent: now,
             effects: Vec::new(),
-            chance: Chance::new(1),
+            steps: 0,
         };
         solo.feed(Input::Link(Link::Up(bucket)));
         solo
@@ -85,7 +104,11 @@ impl Solo {
     }
 
     pub fn feed(&mut self, input: Input) {
-        let fresh = self.chance.fresh();
+        self.steps += 1;
+        let fresh = Fresh {
+            lease_token: LeaseToken::new(Uuid::from_u128(self.steps)),
+            chance: 0.5,
+        };
         let effects = self.election.step(self.now, fresh, input);
         assert!(
             self.election.next_wakeup().is_none_or(|due| due > self.now),
@@ -230,9 +253,10 @@ pub fn own(write: &Write, ttl: Duration) -> Content {
     record_of(write.nonce.incarnation, write.nonce.beat, Some(ttl))
 }
 
+/// A fence record that does not tell its lease, as those of before did not.
 pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
     FenceEntry {
         revision,
-        nonce: Some(nonce),
+        record: Some(SeenFence { nonce, ttl: None }),
     }
 }

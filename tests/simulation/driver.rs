@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::network::{Fate, Kind};
-use super::node::SharedTerm;
-use super::world::{Answer, Happening, Request, World};
-use crate::election::{
-    Effect, Failure, HandlerEnd, Input, OpId, TermStart, Write, WriteKind, WriteOutcome,
-};
-use crate::model::event::{Event, FailureKind};
+use nats_elect::internals::{Effect, HandlerEnd, Input, OpId, TermId, TermStart, Write};
+use nats_elect::{Event, FailureKind};
+
+use crate::checkers::Note;
+use crate::network::{Fate, Kind};
+use crate::node::SharedTerm;
+use crate::world::{Answer, Happening, Request, World};
 
 impl World {
     /// Feeds one input, and what its effects bring at once.
     pub fn input(&mut self, node: usize, input: Input) {
-        if self.nodes[node].election.is_none() {
+        if self.nodes[node].election.is_none() || self.violation.is_some() {
             return;
         }
         if self.nodes[node].paused {
@@ -26,8 +26,11 @@ impl World {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             self.see_passed_deadlines(node);
-            self.note(node, "takes", &input);
-            self.learns(node, &input);
+            self.say(node, "takes", &input);
+            self.tell(&Note::Takes {
+                node,
+                input: &input,
+            });
             let fresh = self.chance.fresh();
             let now = self.nodes[node].clock.at(self.now);
             let Some(election) = &mut self.nodes[node].election else {
@@ -35,15 +38,28 @@ impl World {
             };
             let effects = election.step(now, fresh, input);
             let due = election.next_wakeup();
-            self.stepped(node, now, due);
+            let status = election.status();
             for effect in effects {
-                self.note(node, "wants", &effect);
+                self.say(node, "wants", &effect);
+                self.tell(&Note::Wants {
+                    node,
+                    effect: &effect,
+                });
+                self.tally.count(&effect);
                 inputs.extend(self.carry_out(node, effect));
             }
+            self.tell(&Note::Stepped {
+                node,
+                now,
+                due,
+                status: &status,
+                settled: inputs.is_empty(),
+            });
             self.nodes[node].wake += 1;
             if let Some(due) = due {
                 let wake = self.nodes[node].wake;
-                let at = self.nodes[node].clock.when(due);
+                let lag = self.timer_lag.clone();
+                let at = self.nodes[node].clock.when(due) + self.chance.within(&lag);
                 self.schedule(at, Happening::Wake { node, wake });
             }
         }
@@ -66,35 +82,24 @@ impl World {
         match effect {
             Effect::Write(write) => self.send_write(node, write),
             Effect::Read { op, check_bucket } => {
-                self.send(node, op, Kind::Read, Request::Read { check_bucket });
+                self.send(node, op, Kind::Read, &Request::Read { check_bucket });
             }
             Effect::StartTerm(start) => self.start_term(node, &start),
             Effect::Extend {
                 term,
                 lease,
                 acting,
-                ..
+                proved,
             } => {
                 let shared = self.shared(node, term);
-                assert!(
-                    shared.revoked.is_none(),
-                    "a revoked lease is never extended"
-                );
-                assert!(
-                    lease >= shared.lease,
-                    "a lease is never shortened by a heartbeat"
-                );
                 if shared.over || (acting.is_some() && shared.acting_over) {
                     return Some(Input::LeaseOver { term });
                 }
                 shared.lease = lease;
+                shared.proved = proved;
                 if shared.acting.is_some() {
                     shared.acting = acting;
                 }
-                assert!(
-                    acting.is_none() || shared.acting.is_some(),
-                    "resigned for good"
-                );
             }
             Effect::Suspend { term, acting } => {
                 let shared = self.shared(node, term);
@@ -109,15 +114,15 @@ impl World {
             }
             Effect::Cancel { term } => {
                 let shared = self.shared(node, term);
-                assert!(shared.acting.is_none(), "resigned before it is cancelled");
                 shared.cancelled = true;
                 if let Some(after) = shared.handler.winds_down_in {
                     self.end_handler(node, term, after, HandlerEnd::Returned);
                 }
             }
             Effect::Abort { term } => {
+                let now = self.now;
                 let shared = self.shared(node, term);
-                shared.aborted = true;
+                shared.aborted = Some(now);
                 if let Some(after) = shared.handler.aborts_in {
                     self.end_handler(node, term, after, HandlerEnd::Aborted);
                 }
@@ -140,11 +145,8 @@ impl World {
     }
 
     fn hear(&mut self, node: usize, event: Event) {
-        if let Event::StateChanged { from, to } = event {
-            let state = &mut self.nodes[node].state;
-            assert_eq!(*state, from, "a change begins where the last one ended");
-            assert!(from.may_become(to), "no edge from {from} to {to}");
-            *state = to;
+        if let Event::StateChanged { to, .. } = event {
+            self.nodes[node].state = to;
         }
         if let Event::HandlerOverrun { .. } = event {
             let term = self.term(node);
@@ -154,7 +156,7 @@ impl World {
         self.nodes[node].events.push((now, event));
     }
 
-    pub(super) fn shared(&mut self, node: usize, term: crate::election::TermId) -> &mut SharedTerm {
+    pub fn shared(&mut self, node: usize, term: TermId) -> &mut SharedTerm {
         self.nodes[node]
             .terms
             .get_mut(&term)
@@ -162,20 +164,20 @@ impl World {
     }
 
     fn start_term(&mut self, node: usize, start: &TermStart) {
-        self.promoted(node, start);
         let handler = self.nodes[node].handler;
         self.nodes[node].terms.insert(
             start.term,
             SharedTerm {
                 handler,
                 lease: start.lease,
+                proved: start.proved,
                 acting: Some(start.lease),
                 over: false,
                 acting_over: false,
                 running: true,
                 ending: false,
                 cancelled: false,
-                aborted: false,
+                aborted: None,
                 overrun: false,
                 revoked: None,
             },
@@ -185,12 +187,7 @@ impl World {
         }
     }
 
-    pub(super) fn handler_ends(
-        &mut self,
-        node: usize,
-        id: crate::election::TermId,
-        end: HandlerEnd,
-    ) {
+    pub fn handler_ends(&mut self, node: usize, id: TermId, end: HandlerEnd) {
         let Some(term) = self.nodes[node].terms.get_mut(&id) else {
             return;
         };
@@ -200,7 +197,7 @@ impl World {
         let lingers = term
             .handler
             .lingers
-            .filter(|_| !term.ending && !term.aborted);
+            .filter(|_| !term.ending && term.aborted.is_none());
         if let Some(lingers) = lingers {
             term.ending = true;
             self.input(node, Input::HandlerEnding { term: id, end });
@@ -211,85 +208,72 @@ impl World {
         }
     }
 
-    pub fn end_handler(
-        &mut self,
-        node: usize,
-        term: crate::election::TermId,
-        after: Duration,
-        end: HandlerEnd,
-    ) {
+    pub fn end_handler(&mut self, node: usize, term: TermId, after: Duration, end: HandlerEnd) {
         let at = self.now + after;
         self.schedule(at, Happening::HandlerEnds { node, term, end });
     }
 
     fn send_write(&mut self, node: usize, write: Write) {
-        self.may_write(node, &write);
+        self.nodes[node].writes = write.nonce.beat + 1;
         let kind = Kind::of(&write.kind);
-        self.send(node, write.op, kind, Request::Write(write));
+        self.send(node, write.op, kind, &Request::Write(write));
     }
 
-    fn send(&mut self, node: usize, op: OpId, kind: Kind, request: Request) {
+    fn send(&mut self, node: usize, op: OpId, kind: Kind, request: &Request) {
         let now = self.now;
         let sender = &mut self.nodes[node];
-        assert!(sender.told_linked, "nothing is sent without a link");
-        assert_eq!(sender.in_flight, None, "one operation at a time");
         sender.in_flight = Some(op);
         sender.sent.push((now, kind));
         let planned = sender.planned(kind);
-        let cut = sender.cut || !sender.linked;
+        let open = sender.linked && sender.wire.carries_requests();
         let timeout = sender.settings.request_timeout;
         let life = sender.life;
         let read = kind == Kind::Read;
         let fate = planned.unwrap_or_else(|| {
-            if cut {
-                Fate::Lost
-            } else {
+            if open {
                 self.weather.fate(&mut self.chance)
+            } else {
+                Fate::Lost
             }
         });
+        self.tally.met(kind, fate);
         let (there, back) = (self.latency(), self.latency());
-        let (arrives, answered) = match fate {
-            Fate::Delivered => (Some(there), Some(back)),
-            Fate::Lost => (None, None),
-            Fate::AckLost => (Some(there), None),
-            Fate::Ghost(after) => (Some(timeout + after), None),
-            Fate::Denied => {
-                let failure = Failure {
-                    kind: FailureKind::PermissionDenied,
-                    detail: "not allowed".to_owned(),
-                };
-                let answer = if read {
-                    Answer::Read(Err(failure))
-                } else {
-                    Answer::Write(WriteOutcome::Failed(failure))
-                };
-                self.schedule(now + there, Happening::Answer { node, op, answer });
-                (None, None)
-            }
+        let arrival = |answered| Happening::Arrive {
+            node,
+            op,
+            request: request.clone(),
+            answered,
+            life,
         };
-        if let Some(after) = arrives {
-            self.schedule(
-                now + after,
-                Happening::Arrive {
-                    node,
-                    op,
-                    request,
-                    answered,
-                    life,
-                },
-            );
+        match fate {
+            Fate::Delivered => self.schedule(now + there, arrival(Some(back))),
+            Fate::Lost => {}
+            Fate::AckLost => self.schedule(now + there, arrival(None)),
+            Fate::Ghost(after) => self.schedule(now + timeout + after, arrival(None)),
+            Fate::Twice(after) => {
+                self.schedule(now + there, arrival(Some(back)));
+                self.schedule(now + there + after, arrival(Some(back)));
+            }
+            Fate::Denied | Fate::Contended => {
+                let kind = match fate {
+                    Fate::Denied => FailureKind::PermissionDenied,
+                    _ => FailureKind::Unavailable,
+                };
+                let answer = Answer::failed(read, kind);
+                self.schedule(now + there, Happening::Answer { node, op, answer });
+            }
         }
         self.schedule(now + timeout, Happening::TimedOut { node, op, read });
     }
 
-    pub(super) fn answer(&mut self, node: usize, op: OpId, answer: Answer) {
-        // An answer needs a way back; the timeout comes all the same.
-        if self.nodes[node].linked && !self.nodes[node].cut {
-            self.answer_anyway(node, op, answer);
+    /// An answer needs a way back; the timeout comes all the same.
+    pub fn answer(&mut self, node: usize, op: OpId, answer: Answer) {
+        if self.nodes[node].linked && self.nodes[node].wire.carries_answers() {
+            self.deliver(node, op, answer);
         }
     }
 
-    pub(super) fn answer_anyway(&mut self, node: usize, op: OpId, answer: Answer) {
+    pub fn deliver(&mut self, node: usize, op: OpId, answer: Answer) {
         let taken = self.nodes[node].in_flight.take_if(|pending| *pending == op);
         if taken.is_none() {
             return;
@@ -298,15 +282,5 @@ impl World {
             Answer::Write(outcome) => self.input(node, Input::WriteEnded { op, outcome }),
             Answer::Read(outcome) => self.input(node, Input::ReadEnded { op, outcome }),
         }
-    }
-}
-
-/// The sequence of the role's key that a write expects.
-pub(super) const fn expects(kind: &WriteKind) -> Option<u64> {
-    match kind {
-        WriteKind::Claim { over, .. }
-        | WriteKind::Renew { over, .. }
-        | WriteKind::Release { over } => Some(*over),
-        WriteKind::Fence { .. } => None,
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::election::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
-use crate::model::record::{Content, Entry, FenceEntry, Nonce, Record, SeenRecord};
+use nats_elect::internals::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
+use nats_elect::internals::{
+    Content, Entry, FenceEntry, FenceRecord, Record, SeenFence, SeenRecord,
+};
 
 /// Versions kept, for lost tails and stale reads.
 const KEPT: usize = 64;
@@ -26,8 +28,11 @@ pub struct ModelBucket {
     pub cross_check: bool,
     /// Whether an expiry leaves a marker.
     pub expiry_markers: bool,
+    /// Writes to other keys between two to ours, in permille: they use up sequences.
+    pub traffic: u32,
     state: State,
     past: Vec<State>,
+    highest: u64,
 }
 
 impl ModelBucket {
@@ -41,8 +46,10 @@ impl ModelBucket {
             exists: true,
             cross_check: true,
             expiry_markers: true,
+            traffic: 0,
             state: State::default(),
             past: Vec::new(),
+            highest: 0,
         };
         bucket.state.last = bucket.first();
         bucket
@@ -64,6 +71,11 @@ impl ModelBucket {
     pub fn max_age(mut self, max_age: Duration) -> Self {
         self.made.max_age = Some(max_age);
         self
+    }
+
+    /// The highest sequence that ever was.
+    pub const fn highest(&self) -> u64 {
+        self.highest
     }
 
     const fn first(&self) -> u64 {
@@ -109,7 +121,7 @@ impl ModelBucket {
                 self.set_role(*over, seen(record), now)
             }
             WriteKind::Release { over } => self.set_role(*over, Content::Release(Some(nonce)), now),
-            WriteKind::Fence { condition, .. } => {
+            WriteKind::Fence { condition, fence } => {
                 let (is, expected) = match condition {
                     FenceCondition::RoleKeyAt(_) if !self.cross_check => {
                         return WriteOutcome::Unsupported;
@@ -122,7 +134,7 @@ impl ModelBucket {
                 if is != expected {
                     return WriteOutcome::Conflict { current: Some(is) };
                 }
-                self.put_fence(Some(nonce), now)
+                self.put_fence(fence, now)
             }
         }
     }
@@ -161,6 +173,15 @@ impl ModelBucket {
         }
         self.purge();
         false
+    }
+
+    /// Whether the role's message has outlived the bucket's max age and the server has not noticed yet.
+    pub fn is_role_overdue(&self, now: Duration) -> bool {
+        let Some(max_age) = self.made.max_age else {
+            return false;
+        };
+        let written = self.state.role.as_ref().map(|(_, at)| *at);
+        written.is_some_and(|at| now.saturating_sub(at) >= max_age)
     }
 
     /// When the next key grows too old.
@@ -211,15 +232,28 @@ impl ModelBucket {
         }
     }
 
-    pub fn put_fence(&mut self, nonce: Option<Nonce>, now: Duration) -> WriteOutcome {
+    fn put_fence(&mut self, fence: &FenceRecord, now: Duration) -> WriteOutcome {
         let revision = self.next();
-        self.state.fence = Some((FenceEntry { revision, nonce }, now));
+        let record = SeenFence {
+            nonce: fence.nonce,
+            ttl: Some(fence.ttl),
+        };
+        let record = Some(record);
+        self.state.fence = Some((FenceEntry { revision, record }, now));
         WriteOutcome::Acked { revision }
     }
 
     fn next(&mut self) -> u64 {
         self.remember();
-        self.state.last += 1;
+        // No chance of its own: a bucket is what was written to it.
+        let others = self.state.last.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1000;
+        let others = if others < u64::from(self.traffic) {
+            1 + others % 3
+        } else {
+            0
+        };
+        self.state.last += 1 + others;
+        self.highest = self.highest.max(self.state.last);
         self.state.last
     }
 
@@ -240,5 +274,17 @@ pub fn seen(record: &Record) -> Content {
         ttl: Some(record.ttl),
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
+    }))
+}
+
+/// A record that was not written by any instance of the world.
+pub fn stranger(ttl: Option<Duration>) -> Content {
+    Content::Record(Box::new(SeenRecord {
+        id: "stranger".to_owned(),
+        priority: 0,
+        meta: std::collections::BTreeMap::new(),
+        ttl,
+        incarnation: None,
+        beat: None,
     }))
 }

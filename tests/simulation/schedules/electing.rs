@@ -1,8 +1,8 @@
 //! How a leader comes to be, and the next one.
 
-use crate::election::harness::{ModelBucket, World, ms, settings};
-use crate::election::{Input, RequestId};
-use crate::model::status::RoleState;
+use crate::{ModelBucket, World, ms, settings};
+use nats_elect::RoleState;
+use nats_elect::internals::{Input, RequestId};
 
 #[test]
 fn one_among_three_is_elected_and_the_others_follow() {

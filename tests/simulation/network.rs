@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::chance::Chance;
-use crate::election::WriteKind;
+use nats_elect::internals::WriteKind;
+
+use crate::chance::Chance;
 
 /// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +17,15 @@ pub enum Fate {
     AckLost,
     /// It arrives long after everybody gave it up, and takes effect then if its expectation holds.
     Ghost(Duration),
+    /// It arrives, and so much later once more.
+    Twice(Duration),
     /// The server refuses it for want of permission.
     Denied,
+    /// The server can't take it just now, for another write to the key is under way.
+    Contended,
 }
 
-/// Which request a planned fate is for.
+/// Which request a fate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Claim,
@@ -31,6 +36,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const WRITES: [Self; 4] = [Self::Claim, Self::Fence, Self::Renew, Self::Release];
+
     pub const fn of(write: &WriteKind) -> Self {
         match write {
             WriteKind::Claim { .. } => Self::Claim,
@@ -41,7 +48,29 @@ impl Kind {
     }
 }
 
-/// Faults that come by chance, each in permille of the messages.
+/// Which ways between a process and the server are open. The client does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    Whole,
+    /// Nothing arrives on either side.
+    Cut,
+    /// What it sends is lost.
+    Mute,
+    /// What is sent to it is lost: its writes take effect, and it hears neither answers nor the watch.
+    Deaf,
+}
+
+impl Wire {
+    pub const fn carries_requests(self) -> bool {
+        matches!(self, Self::Whole | Self::Deaf)
+    }
+
+    pub const fn carries_answers(self) -> bool {
+        matches!(self, Self::Whole | Self::Mute)
+    }
+}
+
+/// What messages meet by chance, in permille of them.
 #[derive(Clone, Debug)]
 pub struct Weather {
     pub latency: Range<Duration>,
@@ -50,8 +79,15 @@ pub struct Weather {
     pub ack_lost: u32,
     pub ghost: u32,
     pub ghost_delay: Range<Duration>,
+    pub twice: u32,
+    pub contended: u32,
     pub watch_lost: u32,
+    pub watch_twice: u32,
     pub stale_read: u32,
+    /// Late renewals that an expiry wipes, where keys expire.
+    pub wiped: u32,
+    /// By how much an expiry is late.
+    pub expiry_late: Range<Duration>,
 }
 
 impl Weather {
@@ -63,21 +99,13 @@ impl Weather {
             ack_lost: 0,
             ghost: 0,
             ghost_delay: Duration::from_millis(50)..Duration::from_millis(500),
+            twice: 0,
+            contended: 0,
             watch_lost: 0,
+            watch_twice: 0,
             stale_read: 0,
-        }
-    }
-
-    pub const fn foul() -> Self {
-        Self {
-            latency: Duration::from_micros(200)..Duration::from_millis(12),
-            watch_delay: Duration::from_micros(200)..Duration::from_millis(40),
-            lost: 40,
-            ack_lost: 40,
-            ghost: 40,
-            ghost_delay: Duration::from_millis(20)..Duration::from_millis(600),
-            watch_lost: 100,
-            stale_read: 20,
+            wiped: 0,
+            expiry_late: Duration::ZERO..Duration::ZERO,
         }
     }
 
@@ -88,6 +116,10 @@ impl Weather {
             Fate::AckLost
         } else if chance.permille(self.ghost) {
             Fate::Ghost(chance.within(&self.ghost_delay))
+        } else if chance.permille(self.twice) {
+            Fate::Twice(chance.within(&self.ghost_delay))
+        } else if chance.permille(self.contended) {
+            Fate::Contended
         } else {
             Fate::Delivered
         }

@@ -1,41 +1,16 @@
-//! One instance: its clock, its election, its terms and handlers.
+//! One process: its clock, its election, its terms and handlers.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nats_elect::internals::{
+    Candidate, Election, HandlerEnd, Input, Moment, OpId, Reply, RequestId, TermId,
+};
+use nats_elect::{Event, RoleSettings, RoleState};
 use uuid::Uuid;
 
-use super::network::{Fate, Kind};
-use crate::clock::Moment;
-use crate::election::{Candidate, Election, HandlerEnd, Input, OpId, Reply, RequestId, TermId};
-use crate::model::config::RoleSettings;
-use crate::model::event::Event;
-use crate::model::record::Nonce;
-use crate::model::status::RoleState;
-
-/// A local clock: off by so much, and by so many millionths too fast.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    pub offset: Duration,
-    pub ppm: i64,
-}
-
-impl Clock {
-    /// What it shows at this true time.
-    pub fn at(self, time: Duration) -> Moment {
-        let rate = i128::from(1_000_000 + self.ppm);
-        let shown = i128::try_from(time.as_nanos()).expect("a short run") * rate / 1_000_000;
-        Moment::from_nanos(u64::try_from(shown).expect("a forward clock")) + self.offset
-    }
-
-    /// The first true time at which it shows this.
-    pub fn when(self, moment: Moment) -> Duration {
-        let rate = u128::try_from(1_000_000 + self.ppm).expect("a forward clock");
-        let shown = (moment - self.offset).as_nanos();
-        let time = (u128::from(shown) * 1_000_000).div_ceil(rate);
-        Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
-    }
-}
+use crate::clock::Clock;
+use crate::network::{Fate, Kind, Wire};
 
 /// How an application's handler behaves.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +43,8 @@ pub struct SharedTerm {
     /// How its handler behaves.
     pub handler: Handler,
     pub lease: Moment,
+    /// When the write that the lease rests on was sent.
+    pub proved: Moment,
     pub acting: Option<Moment>,
     /// The deadline was set to "over", or read after it had passed.
     pub over: bool,
@@ -76,7 +53,8 @@ pub struct SharedTerm {
     /// The handler itself is over, what it spawned is not.
     pub ending: bool,
     pub cancelled: bool,
-    pub aborted: bool,
+    /// When it was aborted.
+    pub aborted: Option<Duration>,
     pub overrun: bool,
     /// Revoked while its handler ran: it may run on for the scheduling allowance.
     pub revoked: Option<Duration>,
@@ -86,6 +64,17 @@ impl SharedTerm {
     pub fn is_valid(&self, now: Moment) -> bool {
         !self.over && now < self.lease
     }
+}
+
+/// A kind of trouble that ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    Paused,
+    Wire,
+    Unlinked,
+    Unwatched,
+    Dead,
+    Sick,
 }
 
 /// One process.
@@ -101,12 +90,12 @@ pub struct Node {
     pub healthy: bool,
     /// The client knows that it is connected.
     pub linked: bool,
-    /// The election knows it too.
-    pub told_linked: bool,
-    /// Messages from and to it are lost, unknown to the client.
-    pub cut: bool,
+    /// What its messages meet, unknown to the client.
+    pub wire: Wire,
     pub watching: bool,
     pub paused: bool,
+    /// Until when each trouble lasts.
+    pub troubles: BTreeMap<Trouble, Duration>,
     pub backlog: Vec<Input>,
     pub watched_until: Duration,
     pub terms: BTreeMap<TermId, SharedTerm>,
@@ -114,15 +103,13 @@ pub struct Node {
     pub wake: u64,
     /// How many processes it was so far.
     pub life: u64,
+    /// What becomes of its next requests of a kind.
     pub plans: Vec<(Kind, Fate)>,
-    pub nonces: HashSet<Nonce>,
-    /// Revisions of the role's key that it was shown.
-    pub seen: HashSet<u64>,
+    pub writes: u64,
     pub state: RoleState,
     pub events: Vec<(Duration, Event)>,
     pub replies: Vec<(RequestId, Reply)>,
     pub sent: Vec<(Duration, Kind)>,
-    pub recent: VecDeque<Duration>,
     pub reopens: u32,
 }
 
@@ -144,10 +131,10 @@ impl Node {
             handler: Handler::default(),
             healthy: true,
             linked: false,
-            told_linked: false,
-            cut: false,
+            wire: Wire::Whole,
             watching: true,
             paused: false,
+            troubles: BTreeMap::new(),
             backlog: Vec::new(),
             watched_until: Duration::ZERO,
             terms: BTreeMap::new(),
@@ -155,13 +142,11 @@ impl Node {
             wake: 0,
             life: 0,
             plans: Vec::new(),
-            nonces: HashSet::new(),
-            seen: HashSet::new(),
+            writes: 0,
             state: RoleState::Init,
             events: Vec::new(),
             replies: Vec::new(),
             sent: Vec::new(),
-            recent: VecDeque::new(),
             reopens: 0,
         }
     }
@@ -172,7 +157,6 @@ impl Node {
         self.election = Some(Election::new(self.candidate.clone(), self.clock.at(now)));
         self.state = RoleState::Init;
         self.terms.clear();
-        self.seen.clear();
         self.in_flight = None;
         self.paused = false;
         self.backlog.clear();
@@ -192,11 +176,13 @@ impl Node {
         self.wake += 1;
     }
 
-    /// The term with a lease that its application may take for valid.
-    pub fn valid_term(&self, now: Duration) -> Option<(TermId, &SharedTerm)> {
+    /// The terms with a lease that its application may take for valid.
+    pub fn valid_terms(&self, now: Duration) -> impl Iterator<Item = (TermId, &SharedTerm)> {
         let moment = self.clock.at(now);
-        let (id, term) = self.terms.iter().find(|(_, term)| term.is_valid(moment))?;
-        Some((*id, term))
+        self.terms
+            .iter()
+            .filter(move |(_, term)| term.is_valid(moment))
+            .map(|(id, term)| (*id, term))
     }
 
     pub fn is_leader(&self, now: Duration) -> bool {
