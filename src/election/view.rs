@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::input::Snapshot;
 use crate::clock::Moment;
-use crate::model::record::{Content, Entry, FenceEntry};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce};
 
 /// A bucket takes no more messages at once than this,
 const BURST: u64 = 100;
@@ -73,7 +73,7 @@ pub struct View {
     /// The keys of this bucket were read.
     was_read: bool,
     /// The fence record of ours that was found to lie above all others.
-    own_fence: Option<u64>,
+    own_fence: Option<(u64, Option<Nonce>)>,
     /// A sequence that is known to be of this bucket, by a read or in line with what came before, and since when.
     charted: Option<(u64, Moment)>,
     /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
@@ -217,9 +217,11 @@ impl View {
 
     /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
-        let above = entry.revision > self.highest || self.own_fence == Some(entry.revision);
+        let attempt = (entry.revision, entry.nonce());
+        // The same attempt may be found twice; that of another term must lie higher.
+        let above = entry.revision > self.highest || self.own_fence == Some(attempt);
         if above {
-            self.own_fence = Some(entry.revision);
+            self.own_fence = Some(attempt);
         }
         self.highest = self.highest.max(entry.revision);
         self.fence = Some(entry);
@@ -347,5 +349,30 @@ impl View {
             Some(Content::Opaque) => self.default_lease.max(self.fenced_lease(None)),
             Some(Content::ForeignMarker) | None => self.longest_lease,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::SeenFence;
+
+    #[test]
+    fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
+        let own = Uuid::from_u128(1);
+        let mut view = View::new(own, Duration::from_secs(1));
+        let fence = |beat| FenceEntry {
+            revision: 5,
+            record: Some(SeenFence {
+                nonce: Nonce {
+                    incarnation: own,
+                    beat,
+                },
+                ttl: None,
+            }),
+        };
+        assert!(view.fenced(fence(1)));
+        assert!(view.fenced(fence(1)), "read back");
+        assert!(!view.fenced(fence(2)), "a later term's");
     }
 }

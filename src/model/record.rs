@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::name::is_invisible;
 use super::token::LeaseToken;
 
 /// Version of the record that this crate writes.
@@ -268,10 +269,11 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Text from the bucket ends up in logs and labels: no control characters, no endless names.
+/// Text from the bucket ends up in logs and on dashboards: no line breaks, nothing that hides or turns the text around, no
+/// endless names.
 fn printable(text: &str) -> String {
     text.chars()
-        .filter(|c| !c.is_control())
+        .filter(|&c| !c.is_control() && !is_invisible(c) && !matches!(c, '\u{2028}' | '\u{2029}'))
         .take(MAX_NAME_CHARS)
         .collect()
 }
@@ -373,6 +375,10 @@ mod tests {
         let seen = parsed(br#"{"id":"a\nERROR b","meta":{"k\u0007":"v\r"}}"#);
         assert_eq!(seen.id, "aERROR b");
         assert_eq!(seen.meta["k"], "v");
+        let seen = parsed(
+            "{\"id\":\"no\u{202e}de\u{200b}-1\",\"meta\":{\"k\u{2028}\":\"a b\"}}".as_bytes(),
+        );
+        assert_eq!((seen.id.as_str(), &*seen.meta["k"]), ("node-1", "a b"));
     }
 
     #[test]
