@@ -23,7 +23,10 @@ impl World {
                     let outcome = self.bucket.write(&write, self.now);
                     self.say(node, "write arrives", &(&write, &outcome));
                     if let WriteOutcome::Acked { revision } = outcome {
-                        self.tell(&Note::Committed { write: &write });
+                        self.tell(&Note::Committed {
+                            write: &write,
+                            revision,
+                        });
                         self.announce();
                         if late && self.chance.permille(self.weather.wiped) {
                             let at = self.now + self.chance.upto(ms(250));

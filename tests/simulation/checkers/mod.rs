@@ -3,6 +3,7 @@
 mod conduct;
 mod handlers;
 mod leases;
+mod losses;
 mod reports;
 mod tokens;
 
@@ -42,6 +43,7 @@ pub enum Note<'a> {
     /// A write took effect.
     Committed {
         write: &'a Write,
+        revision: u64,
     },
     /// Confirmed writes are gone: the stream's tail, a key, or all of it.
     HistoryLost {
@@ -96,7 +98,7 @@ impl fmt::Display for Violation {
 /// All checkers.
 #[derive(Debug)]
 pub struct Checkers {
-    leases: leases::Leases,
+    losses: losses::Losses,
     tokens: tokens::Tokens,
     reports: reports::Reports,
     conduct: conduct::Conduct,
@@ -105,7 +107,7 @@ pub struct Checkers {
 impl Checkers {
     pub fn new(nodes: usize) -> Self {
         Self {
-            leases: leases::Leases::default(),
+            losses: losses::Losses::default(),
             tokens: tokens::Tokens::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
@@ -121,8 +123,9 @@ impl Checkers {
                 detail,
             }
         };
-        (self.leases.hear(world, note)).map_err(broken(Promise::OneLeader))?;
-        (self.tokens.hear(world, note)).map_err(broken(Promise::RisingTokens))?;
+        self.losses.hear(world, note);
+        leases::hear(world, note, &self.losses).map_err(broken(Promise::OneLeader))?;
+        (self.tokens.hear(world, note, &self.losses)).map_err(broken(Promise::RisingTokens))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))
