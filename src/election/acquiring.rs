@@ -7,6 +7,7 @@ use super::effect::{Effect, FenceCondition, TermStart, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
 use super::leading::Tenure;
 use super::ledger::{Attempt, Purpose};
+use super::mutation::mutated;
 use super::standing::Standing;
 use crate::clock::Moment;
 use crate::model::event::{Event, FailureKind, Outcome};
@@ -106,8 +107,17 @@ impl Election {
 
     /// A claim of ours stands in the bucket, by its answer or by a read.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
+        // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
+        let contested = self
+            .view
+            .free_at()
+            .is_some_and(|free_at| self.now < free_at);
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
+        if contested && !mutated!(AdoptOverLivingLease) {
+            self.standing_must_read(self.now, false);
+            return;
+        }
         let hold = Hold {
             term: claim.term,
             token: claim.token,
@@ -120,6 +130,9 @@ impl Election {
             step: self.fence_step(&hold),
             bucket_known,
         });
+        if mutated!(SkipFence) {
+            self.promote(hold, revision);
+        }
     }
 
     pub(super) fn fence(&mut self) {
@@ -137,6 +150,9 @@ impl Election {
                 fence: election.fence_record(nonce),
             }
         });
+        if mutated!(PromoteBeforeFence) {
+            self.promote(hold, hold.revision + 1);
+        }
     }
 
     /// The fence write was answered.
@@ -348,6 +364,9 @@ impl Election {
 
     /// A handler must have time to wind down before its lease ends: later than this none is started.
     fn promotable_until(&self, hold: &Hold) -> Moment {
+        if mutated!(PromoteLate) {
+            return hold.until;
+        }
         hold.until - self.settings.stop_budget
     }
 

@@ -4,6 +4,7 @@ use super::core::{Doing, Election, Phase};
 use super::effect::Effect;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
 use super::ledger::Purpose;
+use super::mutation::mutated;
 use super::view::Reading;
 use crate::clock::Moment;
 use crate::model::event::EndCause;
@@ -62,6 +63,7 @@ impl Election {
         self.request_answered();
         if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
             && epoch != bucket.epoch
+            && !mutated!(IgnoreEpoch)
         {
             self.link_changed(Link::Down);
             self.emit(Effect::Reopen);
@@ -96,7 +98,7 @@ impl Election {
         let Phase::Standing(standing) = &self.phase else {
             return;
         };
-        if standing.cooling_until().is_some() || self.view.is_quarantined(self.now) {
+        if standing.cooling_until().is_some() {
             return;
         }
         if self.now < self.lease_until(claim.sent) - self.settings.stop_budget {

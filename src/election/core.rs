@@ -8,6 +8,7 @@ use super::effect::{Effect, Reply, Write, WriteKind};
 use super::input::{Bucket, Failure, Fresh, Input, Link, OpId, RequestId, TermId};
 use super::leading::Tenure;
 use super::ledger::{Ledger, Purpose};
+use super::mutation::mutated;
 use super::retry::{Breaker, Retry};
 use super::standing::Standing;
 use super::view::View;
@@ -171,6 +172,8 @@ impl Election {
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.fresh = fresh;
+        #[cfg(nats_elect_mutations)]
+        let input = self.disguise(input);
         self.take(input);
         self.run_agenda();
         self.relabel();
@@ -288,7 +291,7 @@ impl Election {
         let replaced = self
             .bucket
             .replace(bucket)
-            .is_some_and(|old| old.epoch != bucket.epoch);
+            .is_some_and(|old| old.epoch != bucket.epoch && !mutated!(IgnoreEpoch));
         if replaced {
             if let Some(pending) = &mut self.pending {
                 pending.what = Doing::Void;
@@ -304,7 +307,8 @@ impl Election {
 
     /// Whether NATS can be asked now.
     pub(super) fn may_send(&self) -> bool {
-        matches!(self.link, Link::Up(_)) && self.pending.is_none()
+        let linked = matches!(self.link, Link::Up(_)) || mutated!(SendWhileDown);
+        linked && self.pending.is_none()
     }
 
     pub(super) fn emit(&mut self, effect: Effect) {
@@ -368,6 +372,9 @@ impl Election {
     }
 
     pub(super) fn lease_until(&self, sent: Moment) -> Moment {
+        if mutated!(NoDriftMargin) {
+            return sent + self.settings.ttl;
+        }
         sent + self.settings.ttl - self.settings.drift_margin()
     }
 
@@ -382,6 +389,9 @@ impl Election {
             id: self.candidate.instance_id.clone(),
             token,
             priority: self.settings.priority,
+            #[cfg(nats_elect_mutations)]
+            meta: self.stamped_meta(),
+            #[cfg(not(nats_elect_mutations))]
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
             nonce,

@@ -6,6 +6,7 @@ use super::effect::{Effect, Reply, WriteKind};
 use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
 use super::keeping::Keeper;
 use super::ledger::Purpose;
+use super::mutation::mutated;
 use super::standing::Standing;
 use crate::clock::Moment;
 use crate::model::event::{EndCause, Event};
@@ -143,6 +144,9 @@ impl Election {
             return;
         };
         drain.renewing = kept_up;
+        if mutated!(ReleaseBeforeHandlerEnds) {
+            drain.running = false;
+        }
         let term = drain.keeper.hold.term;
         self.emit(Effect::Cancel { term });
     }
@@ -251,8 +255,7 @@ impl Election {
             drain.free = None;
         }
         drain.look = drain.free == Some(Free::OverHold) && drain.keeper.is_in_doubt();
-        if !drain.revoked {
-            drain.revoked = true;
+        if !std::mem::replace(&mut drain.revoked, true) && !mutated!(ReleaseBeforeRevoke) {
             self.emit(Effect::Revoke { term });
         }
     }
@@ -264,6 +267,9 @@ impl Election {
         drain.aborted = true;
         drain.renewing = false;
         let term = drain.keeper.hold.term;
+        if mutated!(NeverAbort) {
+            return;
+        }
         self.emit(Effect::Abort { term });
     }
 
@@ -383,7 +389,7 @@ impl Election {
                 fencing_token,
                 cause,
                 lasted,
-                released,
+                released: released || mutated!(TellReleased),
             });
         }
         for request in requests {

@@ -6,6 +6,7 @@ use super::core::{Doing, Election, Hold, Phase};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Link, Snapshot, WriteOutcome};
 use super::ledger::{Attempt, Purpose};
+use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::event::{EndCause, Event, Outcome};
 use crate::model::record::Content;
@@ -70,7 +71,7 @@ impl Keeper {
         self.doubt = Doubt::Impostor;
     }
 
-    fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
+    pub fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
         self.hold.revision = self.hold.revision.max(revision);
         self.hold.sent = self.hold.sent.max(sent);
         self.hold.until = self.hold.until.max(until);
@@ -127,6 +128,9 @@ impl Election {
             outcome: told,
             took: now.since(sent),
         });
+        mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
+            return self.extend_unproved();
+        });
         let Some(keeper) = self.keeper().filter(|keeper| keeper.hold.term == term) else {
             return;
         };
@@ -136,6 +140,9 @@ impl Election {
                 if let Some(attempt) = attempt {
                     self.confirmed(attempt, *revision);
                 }
+            }
+            WriteOutcome::Conflict { .. } if mutated!(IgnoreConflict) => {
+                keeper.doubt = Doubt::Unanswered;
             }
             WriteOutcome::Conflict { .. } => {
                 keeper.doubt = Doubt::Refused;
@@ -162,7 +169,8 @@ impl Election {
         let record = self.own_content(attempt.beat);
         self.view.wrote(revision, record, self.now);
         let now = self.now;
-        let late = self.acting_until().is_none_or(|until| now >= until);
+        let late =
+            self.acting_until().is_none_or(|until| now >= until) && !mutated!(ExtendOnLateAck);
         let until = self.lease_until(attempt.sent);
         let next = attempt.sent + self.settings.heartbeat;
         let linked = matches!(self.link, Link::Up(_));
@@ -216,6 +224,9 @@ impl Election {
             return;
         };
         let verdict = self.judge(&hold, snapshot);
+        mutated!(ReadIsProof => if matches!(verdict, Verdict::Stands) {
+            return self.extend_unproved();
+        });
         let Some(keeper) = self.keeper() else { return };
         let doubt = std::mem::replace(&mut keeper.doubt, Doubt::None);
         let refusals = keeper.refusals;

@@ -7,6 +7,7 @@ use super::core::{Election, Hold, Phase};
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
+use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::config::RoleSettings;
 use crate::model::event::{EndCause, Event, FailureKind};
@@ -116,6 +117,7 @@ impl Election {
     /// There is a link to the bucket again: a leader verifies by a heartbeat before it goes on.
     pub(super) fn linked(&mut self, replaced: bool) {
         let now = self.now;
+        mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
         match &mut self.phase {
             Phase::Leading(_) | Phase::Draining(_) if replaced => {
                 self.lost(EndCause::BucketLost, None);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 use super::input::TermId;
+use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::record::Nonce;
 use crate::model::token::LeaseToken;
@@ -60,7 +61,7 @@ impl Ledger {
         sent: Moment,
     ) -> Nonce {
         let beat = self.next_beat;
-        self.next_beat += 1;
+        self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
         if self.attempts.len() == KEPT {
             self.attempts.pop_front();
         }
@@ -107,7 +108,15 @@ impl Ledger {
     /// The attempt that bears this nonce, if it is ours and remembered.
     pub fn find(&self, nonce: Option<Nonce>) -> Option<Attempt> {
         let nonce = nonce.filter(|n| n.incarnation == self.incarnation)?;
-        self.attempts.iter().find(|a| a.beat == nonce.beat).copied()
+        let found = self.attempts.iter().find(|a| a.beat == nonce.beat).copied();
+        if mutated!(AdoptFromLaterSend) {
+            let latest = self.attempts.iter().map(|a| a.sent).max();
+            return found.map(|found| Attempt {
+                sent: latest.unwrap_or(found.sent),
+                ..found
+            });
+        }
+        found
     }
 
     /// Whether a write that was never answered might still turn up.

@@ -23,6 +23,7 @@ mod keeping;
 mod labels;
 mod leading;
 mod ledger;
+mod mutation;
 mod retry;
 mod standing;
 mod view;
@@ -36,3 +37,5 @@ pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, RequestId, Snapshot, TermId,
     WriteOutcome,
 };
+#[cfg(nats_elect_mutations)]
+pub use mutation::{MUTATIONS, Mutation, mend};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::input::Snapshot;
+use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::record::{Content, Entry, FenceEntry, Nonce};
 
@@ -168,6 +169,11 @@ impl View {
                 }
             }
         }
+        let now = if mutated!(CountFromReadSend) {
+            sent
+        } else {
+            now
+        };
         self.look(snapshot.role.clone(), now);
         Reading::Newer
     }
@@ -190,6 +196,9 @@ impl View {
             self.wait_longest(now);
             return Some((was, current));
         }
+        mutated!(CountFromErrorText => if let Some(Sight { entry: Some(entry), .. }) = &mut self.sight {
+            entry.revision = current;
+        });
         self.rose(current);
         None
     }
@@ -254,11 +263,6 @@ impl View {
             .map(|sight| sight.free_at.max(self.not_before))
     }
 
-    /// Whether somebody may lead by a write that was lost.
-    pub fn is_quarantined(&self, now: Moment) -> bool {
-        now < self.not_before
-    }
-
     /// The sequence that a claim expects.
     pub fn claim_over(&self) -> u64 {
         self.revision().unwrap_or(0)
@@ -280,6 +284,9 @@ impl View {
     }
 
     fn wait_longest(&mut self, now: Moment) {
+        if mutated!(NoQuarantine) {
+            return;
+        }
         self.not_before = now + self.longest_lease;
     }
 
@@ -303,10 +310,13 @@ impl View {
                     .is_some_and(|entry| sight.is_released_by(entry))
             })
             .map_or(now, |sight| sight.free_at);
+        let free_at = held_until.max(now + wait);
+        #[cfg(nats_elect_mutations)]
+        let free_at = super::mutation::free_at(entry.as_ref(), now, wait).unwrap_or(free_at);
         self.sight = Some(Sight {
             entry,
             received: now,
-            free_at: held_until.max(now + wait),
+            free_at,
         });
     }
 
@@ -342,11 +352,16 @@ impl View {
             Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
                 Duration::ZERO
             }
-            Some(Content::Record(record)) => {
+            Some(Content::Record(record)) if record.incarnation.is_some() => {
                 let lease = record.ttl.unwrap_or(self.default_lease);
                 lease.max(self.fenced_lease(record.incarnation))
             }
-            Some(Content::Opaque) => self.default_lease.max(self.fenced_lease(None)),
+            // Somebody's who may not have asked whether another still leads.
+            Some(Content::Record(record)) => {
+                let lease = record.ttl.unwrap_or(self.default_lease);
+                lease.max(self.longest_lease)
+            }
+            Some(Content::Opaque) => self.default_lease.max(self.longest_lease),
             Some(Content::ForeignMarker) | None => self.longest_lease,
         }
     }

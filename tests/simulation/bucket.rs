@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+#[cfg(nats_elect_mutations)]
+use nats_elect::internals::Mutation;
+
 use nats_elect::internals::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
 use nats_elect::internals::{
     Content, Entry, FenceEntry, FenceRecord, Record, SeenFence, SeenRecord,
@@ -131,6 +134,12 @@ impl ModelBucket {
                         (self.fence().map_or(0, |fence| fence.revision), *expected)
                     }
                 };
+                #[cfg(nats_elect_mutations)]
+                let expected = if Mutation::FenceWithoutCondition.is_on() {
+                    is
+                } else {
+                    expected
+                };
                 if is != expected {
                     return WriteOutcome::Conflict { current: Some(is) };
                 }
@@ -213,6 +222,10 @@ impl ModelBucket {
         self.past.clear();
         self.state = State::default();
         self.state.last = self.first();
+        #[cfg(nats_elect_mutations)]
+        if Mutation::ReuseSequences.is_on() {
+            self.state.last = 1_000_000;
+        }
     }
 
     fn role_sequence(&self) -> u64 {
@@ -221,6 +234,12 @@ impl ModelBucket {
 
     fn set_role(&mut self, over: u64, content: Content, now: Duration) -> WriteOutcome {
         let current = self.role_sequence();
+        #[cfg(nats_elect_mutations)]
+        let over = if Mutation::BlindWrites.is_on() {
+            current
+        } else {
+            over
+        };
         if current != over {
             return WriteOutcome::Conflict {
                 current: Some(current),

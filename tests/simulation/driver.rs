@@ -149,8 +149,13 @@ impl World {
             self.nodes[node].state = to;
         }
         if let Event::HandlerOverrun { .. } = event {
-            let term = self.term(node);
-            self.shared(node, term).overrun = true;
+            let running = self.nodes[node]
+                .terms
+                .values_mut()
+                .find(|term| term.running);
+            if let Some(term) = running {
+                term.overrun = true;
+            }
         }
         let now = self.now;
         self.nodes[node].events.push((now, event));

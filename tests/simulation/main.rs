@@ -16,6 +16,8 @@ mod checkers;
 mod clock;
 mod driver;
 mod faults;
+#[cfg(nats_elect_mutations)]
+mod mutations;
 mod network;
 mod node;
 mod plan;

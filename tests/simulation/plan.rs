@@ -45,6 +45,8 @@ pub struct Plan {
     pub seed: u64,
     pub kind: Kind,
     pub members: Vec<Member>,
+    /// All instances have one id.
+    pub twins: bool,
     pub readers: bool,
     pub timer_lag: Duration,
     pub traffic: u32,
@@ -120,6 +122,7 @@ impl Plan {
             seed,
             kind,
             members,
+            twins: chance.permille(150),
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
             traffic: if chance.permille(500) { 300 } else { 0 },
@@ -160,6 +163,9 @@ impl Plan {
         let mut world = World::unstarted(self.seed, bucket, settings.collect());
         for (node, member) in self.members.iter().enumerate() {
             world.nodes[node].clock = member.clock;
+            if self.twins {
+                "twin".clone_into(&mut world.nodes[node].candidate.instance_id);
+            }
         }
         world.patient = true;
         world.readers = self.readers;
@@ -201,11 +207,9 @@ fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "  bucket {:?}, other traffic {}",
-            self.kind, self.traffic
-        )?;
+        let twins = if self.twins { ", all of one id" } else { "" };
+        let Self { kind, traffic, .. } = self;
+        writeln!(f, "  bucket {kind:?}, other traffic {traffic}{twins}")?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(
                 f,

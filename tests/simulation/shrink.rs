@@ -52,6 +52,9 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
             simpler(&|plan| plan.members[i].clock = Clock { ppm: 0, ..clock });
         }
     }
+    if plan.twins {
+        simpler(&|plan| plan.twins = false);
+    }
     if plan.traffic > 0 {
         simpler(&|plan| plan.traffic = 0);
     }

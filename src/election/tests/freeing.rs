@@ -116,8 +116,14 @@ fn a_hostile_lease_is_waited_for_within_bounds() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(10));
     assert!(solo.find_write().is_some());
-    let none = Content::parse(br#"{"id":"n","ttl_ms":0}"#);
-    assert_eq!(waits(Some(none), None), Some(FOREIGN_LEASE.0));
+    let none = br#"{"id":"n","ttl_ms":0,"incarnation":"00000000-0000-0000-0000-000000000002"}"#;
+    assert_eq!(
+        waits(Some(Content::parse(none)), None),
+        Some(FOREIGN_LEASE.0)
+    );
+    // Who does not tell its incarnation may have written over a leader with a longer lease.
+    let stranger = br#"{"id":"n","ttl_ms":200}"#;
+    assert_eq!(waits(Some(Content::parse(stranger)), None), Some(ms(1000)));
 }
 
 #[test]

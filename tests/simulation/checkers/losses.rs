@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nats_elect::internals::{Effect, Moment, Nonce};
+use nats_elect::internals::{Effect, Input, Link, Moment, Nonce};
 
 use super::Note;
 use crate::world::World;
@@ -23,9 +23,20 @@ pub struct Losses {
     /// Writes by sender and time of sending.
     sent: HashMap<(usize, Moment), Nonce>,
     committed: HashMap<Nonce, u64>,
+    /// Which instances have been linked to a bucket, and which had before the last loss.
+    linked: Vec<bool>,
+    knew: Vec<bool>,
 }
 
 impl Losses {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            linked: vec![false; nodes],
+            knew: vec![false; nodes],
+            ..Self::default()
+        }
+    }
+
     pub fn hear(&mut self, world: &World, note: &Note) {
         match note {
             Note::Wants {
@@ -38,14 +49,34 @@ impl Losses {
             Note::Committed { write, revision } => {
                 self.committed.insert(write.nonce, *revision);
             }
+            Note::Takes {
+                node,
+                input: Input::Link(Link::Up(_)),
+            } => self.linked[*node] = true,
+            Note::Booted { node } | Note::Died { node } => {
+                self.linked[*node] = false;
+                self.knew[*node] = false;
+            }
             Note::HistoryLost { reused } => {
                 self.lost_at = Some(world.now);
+                self.knew.clone_from(&self.linked);
                 if *reused {
                     self.reused = world.bucket.highest();
                 }
             }
             _ => {}
         }
+    }
+
+    /// Whether this sequence may have been given twice.
+    pub const fn may_be_reused(&self, sequence: u64) -> bool {
+        sequence <= self.reused
+    }
+
+    /// Whether this instance must have waited for the leases of before the loss: a bucket that is made anew is noticed by
+    /// whoever knew the old one, as long as it numbers on.
+    pub fn must_have_waited(&self, node: usize) -> bool {
+        self.reused == 0 && self.knew[node]
     }
 
     /// Whether a lease that rests on a write sent then may be in the air.
@@ -58,6 +89,6 @@ impl Losses {
             .get(&(node, proved))
             .and_then(|nonce| self.committed.get(nonce));
         world.nodes[node].clock.when(proved) <= lost_at
-            || revision.is_none_or(|revision| *revision <= self.reused)
+            || revision.is_none_or(|revision| self.may_be_reused(*revision))
     }
 }

@@ -107,7 +107,7 @@ pub struct Checkers {
 impl Checkers {
     pub fn new(nodes: usize) -> Self {
         Self {
-            losses: losses::Losses::default(),
+            losses: losses::Losses::new(nodes),
             tokens: tokens::Tokens::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),

@@ -213,7 +213,8 @@ impl Reports {
             })?;
         }
         if acting {
-            let lease = terms.values().rev().map(|term| term.lease).next();
+            let lease = terms.values().find(|term| term.acting.is_some());
+            let lease = lease.map(|term| term.lease);
             demand(status.lease_until == lease, || {
                 format!("the application's lease ends at {lease:?}")
             })?;

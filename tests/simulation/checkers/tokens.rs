@@ -1,9 +1,13 @@
-//! The fencing tokens of promoted terms strictly increase.
+//! The fencing tokens of promoted terms strictly increase, and each is the sequence of a fence record that its leader wrote
+//! while its own record stood: nobody who was overtaken can unseat the fence of the one who overtook it.
 //!
 //! Where NATS loses confirmed writes, the order holds among the terms that were proved after the loss.
 
+use std::collections::HashMap;
+
 use nats_elect::FencingToken;
-use nats_elect::internals::{Effect, TermStart};
+use nats_elect::internals::{Effect, FenceCondition, TermStart, WriteKind};
+use uuid::Uuid;
 
 use super::losses::Losses;
 use super::{Note, demand};
@@ -12,6 +16,8 @@ use crate::world::World;
 #[derive(Debug, Default)]
 pub struct Tokens {
     last: Option<FencingToken>,
+    /// Who wrote the fence record of a sequence.
+    fences: HashMap<u64, Uuid>,
 }
 
 impl Tokens {
@@ -21,8 +27,32 @@ impl Tokens {
             Note::Wants {
                 node,
                 effect: Effect::StartTerm(start),
-            } if !losses.excuse(world, *node, start.proved) => {
+            } => {
+                let lost = losses.may_be_reused(start.fencing_token.sequence);
+                if lost || losses.excuse(world, *node, start.proved) {
+                    return Ok(());
+                }
+                let incarnation = world.nodes[*node].candidate.incarnation;
+                let writer = self.fences.get(&start.fencing_token.sequence);
+                demand(writer == Some(&incarnation), || {
+                    format!("node-{node} was promoted without a fence record: {start:?}")
+                })?;
                 return self.promoted(*node, start);
+            }
+            Note::Committed { write, revision } => {
+                if let WriteKind::Fence { condition, .. } = &write.kind {
+                    let incarnation = write.nonce.incarnation;
+                    self.fences.insert(*revision, incarnation);
+                    let holder = world.bucket.role().and_then(|role| role.content.nonce());
+                    let conditional = match condition {
+                        FenceCondition::RoleKeyAt(at) => !losses.may_be_reused(*at),
+                        FenceCondition::FenceKeyAt(_) => false,
+                    };
+                    let holds = holder.is_some_and(|nonce| nonce.incarnation == incarnation);
+                    return demand(holds || !conditional, || {
+                        format!("a fence was written over another's leadership: {write:?}")
+                    });
+                }
             }
             _ => {}
         }

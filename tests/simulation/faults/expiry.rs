@@ -1,8 +1,10 @@
-//! In buckets with a max age: keys expire late and unevenly, and an expiry may wipe a renewal that came after it was due.
+//! In buckets with a max age: keys expire late and unevenly, or early where the server's clock jumps, and an expiry may wipe
+//! a renewal that came after it was due.
 
 use std::time::Duration;
 
-use crate::world::ms;
+use crate::checkers::Note;
+use crate::world::{World, ms};
 
 /// How expiry misbehaves.
 #[derive(Clone, Debug)]
@@ -10,6 +12,26 @@ pub struct ExpiryOptions {
     pub latest: Duration,
     /// Late renewals that are wiped, in permille.
     pub wiped: u32,
+}
+
+/// The server takes the role's key for older than it is.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlyExpiry;
+
+impl EarlyExpiry {
+    pub fn strike(world: &mut World) {
+        let ages = world.bucket.made.max_age.is_some();
+        let Some(role) = world.bucket.role().filter(|_| ages) else {
+            return;
+        };
+        let revision = role.revision;
+        world.wipe(revision);
+        // Without a marker, and once the fence record has expired, nothing tells a newcomer that anybody led. That is why the
+        // docs say that the server's clock matters in such buckets.
+        if !world.bucket.expiry_markers {
+            world.tell(&Note::HistoryLost { reused: false });
+        }
+    }
 }
 
 impl Default for ExpiryOptions {

@@ -67,7 +67,8 @@ impl HandlerFault {
     pub fn strike(&self, world: &mut World, node: usize) {
         match *self {
             Self::Ends(end) => {
-                if let Some(term) = world.nodes[node].terms.keys().next_back().copied() {
+                let terms = &world.nodes[node].terms;
+                if let Some((&term, _)) = terms.iter().find(|(_, term)| term.running) {
                     world.end_handler(node, term, Duration::ZERO, end);
                 }
             }

@@ -54,7 +54,11 @@ impl HistoryFault {
             Self::Tail { writes } => world.lose_tail(writes),
             Self::Purge => {
                 world.bucket.purge();
-                world.tell(&Note::HistoryLost { reused: false });
+                // The fence record stays, and tells a newcomer of the lease. Where it expires or was lost nothing does.
+                let ages = world.bucket.made.max_age.is_some();
+                if ages || world.bucket.fence().is_none() {
+                    world.tell(&Note::HistoryLost { reused: false });
+                }
             }
             Self::Recreated => world.recreate(),
             Self::Gone { length } => {

@@ -14,7 +14,7 @@ mod watches;
 
 use std::time::Duration;
 
-pub use expiry::ExpiryOptions;
+pub use expiry::{EarlyExpiry, ExpiryOptions};
 pub use foreign::{ForeignFault, ForeignOptions};
 pub use ghosts::{GhostFault, GhostOptions};
 pub use handlers::{HandlerFault, HandlerOptions};
@@ -118,13 +118,14 @@ pub enum Fault {
     Request(RequestFault),
     Foreign(ForeignFault),
     History(HistoryFault),
+    Expiry(EarlyExpiry),
 }
 
 /// Draws one kind of fault, if it is switched on.
 type Draw = fn(&Options, &Scale, &mut Chance) -> Option<Fault>;
 
 /// Each kind, as often as it should come.
-const DRAWS: [(u64, Draw); 10] = [
+const DRAWS: [(u64, Draw); 11] = [
     (2, |o, s, c| {
         Some(Fault::Storm(o.messages.as_ref()?.draw(s, c)))
     }),
@@ -152,6 +153,9 @@ const DRAWS: [(u64, Draw); 10] = [
     }),
     (2, |o, _, c| {
         Some(Fault::History(o.history.as_ref()?.draw(c)))
+    }),
+    (2, |o, _, _| {
+        o.expiry.as_ref().map(|_| Fault::Expiry(EarlyExpiry))
     }),
 ];
 
@@ -187,6 +191,7 @@ impl Fault {
             Self::Request(request) => request.strike(world, node),
             Self::Foreign(fault) => fault.strike(world),
             Self::History(fault) => fault.strike(world),
+            Self::Expiry(EarlyExpiry) => EarlyExpiry::strike(world),
         }
     }
 }

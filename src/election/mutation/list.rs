@@ -1,0 +1,98 @@
+//! Every rule that can be broken.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static ON: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+macro_rules! mutations {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// A rule of the protocol that is broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutation { $($(#[doc = $doc])* $name,)* }
+
+        /// Each of them, with what it does.
+        pub const MUTATIONS: &[(Mutation, &str)] =
+            &[$((Mutation::$name, concat!($($doc),*)),)*];
+    };
+}
+
+mutations! {
+    /// The leader's deadline has no margin for clocks of different rates.
+    NoDriftMargin,
+    /// A heartbeat that is confirmed after the old deadline extends the lease.
+    ExtendOnLateAck,
+    /// Records are put blindly instead of by compare-and-set.
+    BlindWrites,
+    /// The role is released before its handler has ended.
+    ReleaseBeforeHandlerEnds,
+    /// What the server lets expire is free at once.
+    TrustServerExpiry,
+    /// A foreign delete marker is taken for a release.
+    MarkerIsRelease,
+    /// A missing key is claimed at once.
+    MissingIsFree,
+    /// No fence record is written.
+    SkipFence,
+    /// The fence record is written without a condition.
+    FenceWithoutCondition,
+    /// The term starts before its fence record is confirmed.
+    PromoteBeforeFence,
+    /// The role is released before the shared deadline is revoked.
+    ReleaseBeforeRevoke,
+    /// A second attempt bears the nonce of the first.
+    ReuseNonce,
+    /// A write that is found by a read counts from the sending of the latest attempt.
+    AdoptFromLaterSend,
+    /// The sequence in a refusal's text is watched as if a record had been seen.
+    CountFromErrorText,
+    /// A lease is counted from a timestamp in the record.
+    CountFromTimestamp,
+    /// A lease is counted from the sending of the read that showed it.
+    CountFromReadSend,
+    /// A record of the own id is taken for one of the own incarnation.
+    OwnIdIsOwn,
+    /// A bucket that is made anew numbers its messages from the beginning.
+    ReuseSequences,
+    /// A reconnect starts the lease anew.
+    ForgetDeadlineOnReconnect,
+    /// A heartbeat without an answer counts as confirmed.
+    TimeoutIsAck,
+    /// A read that shows the own record extends the lease.
+    ReadIsProof,
+    /// Writes are sent while there is no connection.
+    SendWhileDown,
+    /// A bucket that was made anew is taken for the old one.
+    IgnoreEpoch,
+    /// Nothing is waited for after a bucket was made anew.
+    NoQuarantine,
+    /// A term starts without the time to wind it down.
+    PromoteLate,
+    /// A handler that does not end is not aborted.
+    NeverAbort,
+    /// A refused heartbeat is taken for one without an answer.
+    IgnoreConflict,
+    /// A claim that turns up late is adopted although another's lease was seen since.
+    AdoptOverLivingLease,
+    /// A stranger's short record ends the lease that it was written over.
+    StrangerEndsLease,
+    /// A release by anybody frees the role.
+    AnyRelease,
+    /// The end of each term is told as a release.
+    TellReleased,
+}
+
+impl Mutation {
+    pub fn is_on(self) -> bool {
+        ON.load(Ordering::Relaxed) == self as usize
+    }
+
+    /// Switches this one on, and all others off.
+    pub fn choose(self) {
+        ON.store(self as usize, Ordering::Relaxed);
+    }
+}
+
+/// Switches all off.
+pub fn mend() {
+    ON.store(usize::MAX, Ordering::Relaxed);
+}
