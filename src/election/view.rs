@@ -28,20 +28,6 @@ impl Sight {
     fn content(&self) -> Option<&Content> {
         self.entry.as_ref().map(|entry| &entry.content)
     }
-
-    /// Whether this is a release by whoever holds what was seen, as far as either tells.
-    fn is_released_by(&self, entry: &Entry) -> bool {
-        let Content::Release(nonce) = &entry.content else {
-            return false;
-        };
-        match (self.content(), nonce) {
-            (Some(Content::Record(record)), Some(nonce)) => {
-                record.incarnation == Some(nonce.incarnation)
-            }
-            (Some(Content::Opaque), Some(_)) => false,
-            _ => true,
-        }
-    }
 }
 
 /// What a read showed.
@@ -300,15 +286,12 @@ impl View {
             self.longest_lease = self.longest_lease.max(wait);
         }
         // Whoever writes over a living lease does not end it, for its holder may not know yet: a stranger, or a ghost of ours
-        // that met a sequence given again. Only the holder's own release does.
+        // that met a sequence given again. Only a release does.
+        let released = matches!(content, Some(Content::Release(_)));
         let held_until = self
             .sight
             .as_ref()
-            .filter(|sight| {
-                !entry
-                    .as_ref()
-                    .is_some_and(|entry| sight.is_released_by(entry))
-            })
+            .filter(|_| !released)
             .map_or(now, |sight| sight.free_at);
         let free_at = held_until.max(now + wait);
         #[cfg(nats_elect_mutations)]

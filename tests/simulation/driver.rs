@@ -252,6 +252,9 @@ impl World {
         };
         match fate {
             Fate::Delivered => self.schedule(now + there, arrival(Some(back))),
+            Fate::Slow(on_its_way) => {
+                self.schedule(now + on_its_way, arrival(Some(back)));
+            }
             Fate::Lost => {}
             Fate::AckLost => self.schedule(now + there, arrival(None)),
             Fate::Ghost(after) => self.schedule(now + timeout + after, arrival(None)),

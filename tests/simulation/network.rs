@@ -17,6 +17,8 @@ pub enum Fate {
     AckLost,
     /// It arrives long after everybody gave it up, and takes effect then if its expectation holds.
     Ghost(Duration),
+    /// It takes so long on its way, but arrives before its sender gives it up.
+    Slow(Duration),
     /// It arrives, and so much later once more.
     Twice(Duration),
     /// The server refuses it for want of permission.

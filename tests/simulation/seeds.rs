@@ -126,6 +126,7 @@ fn explain(seed: u64, kinds: &[String]) -> Option<String> {
     ))
 }
 
+#[cfg(not(nats_elect_mutations))]
 #[test]
 fn no_seed_breaks_a_promise() {
     let kinds = kinds();
@@ -160,6 +161,7 @@ fn no_seed_breaks_a_promise() {
 }
 
 /// `SIM_SEED=17 cargo test --test simulation replay -- --nocapture`
+#[cfg(not(nats_elect_mutations))]
 #[test]
 fn replay() {
     let Some(seed) = number("SIM_SEED") else {

@@ -35,6 +35,7 @@ tally! {
     lost: "requests lost",
     acks_lost: "answers lost",
     ghosts: "ghost writes",
+    slow: "requests slow on their way",
     twice: "requests doubled",
     contended: "writes contended",
     stale_reads: "stale reads",
@@ -91,6 +92,7 @@ impl Tally {
             Fate::Ghost(_) if kind != Kind::Read => self.ghosts += 1,
             Fate::Twice(_) => self.twice += 1,
             Fate::Contended => self.contended += 1,
+            Fate::Slow(_) => self.slow += 1,
             Fate::Delivered | Fate::Denied | Fate::Ghost(_) => {}
         }
     }

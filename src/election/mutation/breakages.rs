@@ -74,7 +74,6 @@ pub(in crate::election) fn free_at(
         Some(Content::ForeignMarker) => {
             Mutation::MarkerIsRelease.is_on() || Mutation::TrustServerExpiry.is_on()
         }
-        Some(Content::Release(_)) => Mutation::AnyRelease.is_on(),
         Some(Content::Record(_)) if Mutation::StrangerEndsLease.is_on() => return Some(now + wait),
         Some(Content::Record(record)) if Mutation::CountFromTimestamp.is_on() => {
             let nanos = record.meta.get("at")?.parse().ok()?;

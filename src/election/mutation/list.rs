@@ -75,8 +75,6 @@ mutations! {
     AdoptOverLivingLease,
     /// A stranger's short record ends the lease that it was written over.
     StrangerEndsLease,
-    /// A release by anybody frees the role.
-    AnyRelease,
     /// The end of each term is told as a release.
     TellReleased,
 }

@@ -32,7 +32,11 @@ impl GhostOptions {
             let delay = [scale.timeout, scale.ttl, scale.ttl * self.latest];
             let longest = chance.pick(&delay);
             let delay: Duration = chance.upto(longest);
+            if chance.permille(200) {
+                return (Kind::Read, Fate::Slow(chance.upto(scale.timeout)));
+            }
             let fates = [
+                Fate::Slow(chance.upto(scale.timeout)),
                 Fate::Ghost(delay),
                 Fate::Ghost(delay),
                 Fate::AckLost,
