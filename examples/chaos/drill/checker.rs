@@ -189,6 +189,8 @@ impl Verdict {
             let number = entry.number.unwrap_or_default();
             match replay.rule(entry) {
                 Ruling::Begun => {}
+                // Of a term that has done nothing yet: what is wrong with it is seen elsewhere.
+                Ruling::Refused { .. } if entry.number.is_none() => {}
                 Ruling::Counts => self.work += 1,
                 Ruling::Refused { by } if *at < by => self.refused += 1,
                 Ruling::Refused { by } => self.lost.push(format!(

@@ -91,12 +91,12 @@ impl Fleet {
         let child = Command::new(&plan.launch.program)
             .args(&plan.launch.arguments)
             .env(ORDERS, serde_json::to_string(&orders)?)
-            // Held open by this process alone: its end tells the child that nobody is left to live for.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
             // Ctrl-C is for this process. And a group whose parent is gone is woken by the system if it stands still.
             .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(log)
+            // For commands. Its end tells that nobody is left to live for.
+            .stdin(Stdio::piped())
             .spawn()?;
         node.child = Some(child);
         node.leaving = false;

@@ -13,6 +13,9 @@ use super::plan::{NODES, Plan};
 use super::schedule::{Aim, Planned};
 use super::{Problem, say, seconds};
 
+/// When to try again what could not be done.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
 /// Carries out a schedule, and keeps a record of it.
 pub struct Nemesis<'a> {
     plan: &'a Plan,
@@ -76,13 +79,28 @@ impl<'a> Nemesis<'a> {
             self.undo_due(self.elapsed())?;
             let due = |planned: &mut Planned, elapsed| planned.at <= elapsed;
             let elapsed = self.elapsed();
-            if let Some(planned) = others.pop_if(|planned| due(planned, elapsed)) {
-                self.inject(&planned);
+            if let Some(planned) = others.pop_if(|planned| due(planned, elapsed))
+                && !self.inject(&planned)
+            {
+                let at = self.elapsed() + TRY_AGAIN;
+                let next = others.partition_point(|other| other.at > at);
+                let tries = planned.tries - 1;
+                others.insert(
+                    next,
+                    Planned {
+                        at,
+                        tries,
+                        ..planned
+                    },
+                );
             }
             // Not before the cluster bears it: the schedule waits.
             let calm = || self.has_whole_cluster();
-            if let Some(planned) = servers.pop_if(|planned| due(planned, elapsed) && calm()) {
-                self.inject(&planned);
+            if let Some(planned) = servers.pop_if(|planned| due(planned, elapsed) && calm())
+                && !self.inject(&planned)
+            {
+                let tries = planned.tries - 1;
+                servers.push(Planned { tries, ..planned });
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -101,7 +119,8 @@ impl<'a> Nemesis<'a> {
             && self.cluster.stream_leader(&stream()).is_some()
     }
 
-    fn inject(&mut self, planned: &Planned) {
+    /// Does it, unless it can't be done now and is to be tried again.
+    fn inject(&mut self, planned: &Planned) -> bool {
         let from = Moment::now();
         let (victim, outcome) = match self.choose(planned.kind, planned.aim) {
             Ok(victim) => (Some(victim), self.hit(planned, victim)),
@@ -109,6 +128,7 @@ impl<'a> Nemesis<'a> {
         };
         let outcome = match outcome {
             Ok(()) => Outcome::Done,
+            Err(_) if planned.tries > 1 => return false,
             Err(problem) => Outcome::Missed(problem.to_string()),
         };
         let fault = Fault {
@@ -133,6 +153,7 @@ impl<'a> Nemesis<'a> {
                 ..fault
             }),
         }
+        true
     }
 
     fn tell(&self, fault: &Fault, lasts: Duration) {
