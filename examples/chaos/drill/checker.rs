@@ -29,6 +29,8 @@ pub struct Notes {
     /// When the instances were asked to stop.
     pub ended: Moment,
     pub faults: Vec<Fault>,
+    /// The times in which NATS confirmed no write, whoever sent it.
+    pub outages: Vec<(Moment, Moment)>,
     /// Processes that ended on their own, or not as they should.
     pub bad_ends: Vec<String>,
 }
@@ -234,7 +236,7 @@ impl Verdict {
             let patience = role.patience();
             if gap.quiet > patience || (!gap.closed && gap.from < evidence.notes.healed) {
                 self.stuck.push(format!(
-                    "{}: no leader from {} to {}, {:.1} s of it after the last fault of NATS or its key; allowed {:.1} s",
+                    "{}: no leader from {} to {}, {:.1} s of it after NATS took writes and nobody touched the key; allowed {:.1} s",
                     role.name,
                     evidence.time(gap.from),
                     evidence.time(gap.to),

@@ -197,21 +197,13 @@ impl Fault {
         self.outcome == Outcome::Done
     }
 
-    /// Whether it may be why `role` was without a leader from `from` to `to`, between these two leaders. A lease that a
-    /// fault has not let be renewed ends at most a `ttl` later.
-    pub fn concerns(
-        &self,
-        role: &str,
-        ttl: Duration,
-        gap: (Moment, Moment),
-        leaders: &[&str],
-    ) -> bool {
-        let in_time = self.from <= gap.1 && gap.0.since(self.until) <= ttl;
+    /// Whether it can matter to who leads a role that this instance leads, or led last.
+    pub fn concerns(&self, role: &str, leader: Option<&str>) -> bool {
         let in_place = match self.kind.subject() {
-            Subject::Process | Subject::Network => leaders.contains(&self.target.as_str()),
+            Subject::Process | Subject::Network => leader == Some(&self.target),
             Subject::Role => self.target == role,
             Subject::Stream | Subject::Server => true,
         };
-        self.is_done() && in_time && in_place
+        self.is_done() && in_place
     }
 }

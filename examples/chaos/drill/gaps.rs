@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use super::checker::Evidence;
 use super::clock::Moment;
-use super::fault::{Kind, Subject};
+use super::fault::{Fault, Kind, Subject};
 use super::history::Tenure;
 use super::plan::Role;
+
+/// A fault that is over may end a term for so long after it: until then the leader has renewed its lease, or noticed that it
+/// can't.
+const AFTER: Duration = Duration::from_secs(3);
 
 /// A time without a leader of a role.
 #[derive(Clone, Debug)]
@@ -16,9 +20,12 @@ pub struct Gap {
     pub to: Moment,
     /// It was over when the drill ended.
     pub closed: bool,
-    /// The kinds of the faults that may be why. None: it came by itself.
+    /// The kinds of the faults that may have begun it. None: it came by itself.
     pub causes: Vec<Kind>,
-    /// How much of it came after the last fault of NATS or of the role's key: what the protocol must bound.
+    /// The kinds of the faults that came meanwhile and may have made it longer.
+    pub company: Vec<Kind>,
+    /// How much of it came after the last fault of NATS or of the role's key, and after NATS took writes again: what the
+    /// protocol must bound.
     pub quiet: Duration,
 }
 
@@ -36,12 +43,7 @@ pub fn gaps(evidence: &Evidence, role: &Role) -> Vec<Gap> {
     let mut before: Option<&Tenure> = None;
     for (tenure, (first, last)) in evidence.terms_of(role) {
         if first > led_until && first < notes.ended {
-            gaps.push(gap(
-                evidence,
-                role,
-                (led_until, first),
-                [before, Some(tenure)],
-            ));
+            gaps.push(gap(evidence, role, (led_until, first), before));
         }
         if last >= led_until {
             led_until = last;
@@ -50,7 +52,7 @@ pub fn gaps(evidence: &Evidence, role: &Role) -> Vec<Gap> {
     }
     // Who leads until the end was heard a few milliseconds before it; a busy machine makes that more.
     if notes.ended.since(led_until) > Duration::from_secs(1) {
-        let open = gap(evidence, role, (led_until, notes.ended), [before, None]);
+        let open = gap(evidence, role, (led_until, notes.ended), before);
         gaps.push(Gap {
             closed: false,
             ..open
@@ -63,32 +65,39 @@ fn gap(
     evidence: &Evidence,
     role: &Role,
     (from, to): (Moment, Moment),
-    leaders: [Option<&Tenure>; 2],
+    before: Option<&Tenure>,
 ) -> Gap {
-    let leaders = leaders.into_iter().flatten();
-    let names: Vec<_> = leaders.map(|tenure| tenure.instance.as_str()).collect();
-    let faults = &evidence.notes.faults;
-    let concerned = faults
-        .iter()
-        .filter(|fault| fault.concerns(&role.name, role.ttl, (from, to), &names));
-    let mut causes: Vec<_> = concerned.map(|fault| fault.kind).collect();
-    causes.sort_unstable();
-    causes.dedup();
-    let of_nats = faults.iter().filter(|fault| match fault.kind.subject() {
-        Subject::Server | Subject::Stream => true,
-        Subject::Role => fault.target == role.name,
-        Subject::Process | Subject::Network => false,
-    });
-    let blows = of_nats
-        .flat_map(|fault| [fault.from, fault.until])
-        .filter(|at| (from..=to).contains(at));
+    let notes = &evidence.notes;
+    let leader = before.map(|tenure| tenure.instance.as_str());
+    let concerned = || {
+        let faults = notes.faults.iter();
+        faults.filter(|fault| fault.concerns(&role.name, leader))
+    };
+    let after = role.ttl.min(AFTER);
+    let causes = concerned().filter(|fault| fault.from <= from && from.since(fault.until) <= after);
+    let company = concerned().filter(|fault| fault.from > from && fault.from <= to);
+    // What happens to instances is no excuse: there is always one that nothing happens to.
+    let blows = concerned()
+        .filter(|fault| !matches!(fault.kind.subject(), Subject::Process | Subject::Network))
+        .flat_map(|fault| [fault.from, fault.until]);
+    let outages = notes.outages.iter().filter(|(begin, _)| *begin < to);
+    let writable = outages.map(|(_, until)| *until.min(&to));
+    let blows = blows.chain(writable).filter(|at| (from..=to).contains(at));
     let last_blow = blows.max().unwrap_or(from);
     Gap {
         role: role.name.clone(),
         from,
         to,
         closed: true,
-        causes,
+        causes: kinds(causes),
+        company: kinds(company),
         quiet: to.since(last_blow),
     }
+}
+
+fn kinds<'a>(faults: impl Iterator<Item = &'a Fault>) -> Vec<Kind> {
+    let mut kinds: Vec<_> = faults.map(|fault| fault.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
 }

@@ -18,6 +18,7 @@ pub mod ledger;
 mod made_up;
 pub mod nemesis;
 pub mod plan;
+pub mod probe;
 pub mod run;
 pub mod schedule;
 pub mod summary;

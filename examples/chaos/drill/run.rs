@@ -12,6 +12,7 @@ use super::fault::Kind;
 use super::fleet::Fleet;
 use super::nemesis::Nemesis;
 use super::plan::{NODES, Plan, Role, Sabotage};
+use super::probe::Probe;
 use super::schedule::schedule;
 use super::{Problem, say, seconds};
 use super::{summary, timeline};
@@ -72,6 +73,7 @@ fn rehearse(
         seconds(begun.since(started)),
         seconds(plan.length)
     ));
+    let probe = Probe::start(cluster)?;
     let nemesis = Nemesis::new(plan, cluster, &mut fleet, begun)?;
     let faults = nemesis.run(schedule(plan), enough)?;
     if plan.sabotage == Some(Sabotage::Stuck) {
@@ -100,6 +102,7 @@ fn rehearse(
         thread::sleep(Duration::from_millis(20));
     }
     let ended = Moment::now();
+    let outages = probe.outages();
     for index in 0..plan.instances {
         if fleet.runs(index) {
             fleet.terminate(index)?;
@@ -114,6 +117,7 @@ fn rehearse(
         healed,
         ended,
         faults,
+        outages,
         bad_ends: std::mem::take(&mut fleet.bad_ends),
     })
 }

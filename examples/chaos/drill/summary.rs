@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::checker::{Evidence, Verdict};
 use super::fault::Kind;
 use super::gaps::Gap;
-use super::plan::Role;
 use super::seconds;
 
 /// More violations of a kind than that tell nothing new.
@@ -47,8 +46,9 @@ fn faults(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
     kinds.dedup();
     let _ = writeln!(
         text,
-        "\n{:<20} {:>8} {:>7}   longest time without a leader: {:>10} {:>14}",
-        "fault", "injected", "missed", "alone", "with others"
+        "\nLongest time without a leader, where the fault was the only one, where it came first, and where it came later:\n\
+         {:<20} {:>8} {:>7} {:>20} {:>20} {:>20}",
+        "fault", "injected", "missed", "alone", "first", "later"
     );
     let longest = |gaps: &mut dyn Iterator<Item = &Gap>| {
         gaps.max_by_key(|gap| gap.length()).map_or_else(
@@ -56,68 +56,83 @@ fn faults(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
             |gap| format!("{} ({})", seconds(gap.length()), gap.role),
         )
     };
-    let mut row = |name: &str, counts: (usize, usize), alone: String, others: String| {
+    let mut row = |name: &str, counts: (usize, usize), [alone, first, later]: [String; 3]| {
         let (done, missed) = counts;
         let _ = writeln!(
             text,
-            "{name:<20} {done:>8} {missed:>7}   {alone:>40} {others:>24}"
+            "{name:<20} {done:>8} {missed:>7} {alone:>20} {first:>20} {later:>20}"
         );
     };
+    let gaps = || verdict.gaps.iter();
     for kind in &kinds {
         let of_kind = || faults.iter().filter(|fault| fault.kind == *kind);
         let done = of_kind().filter(|fault| fault.is_done()).count();
         let only: &[Kind] = &[*kind];
-        let mut alone = verdict.gaps.iter().filter(|gap| gap.causes == only);
-        let mut others = verdict
-            .gaps
-            .iter()
-            .filter(|gap| gap.causes.len() > 1 && gap.causes.contains(kind));
-        row(
-            &kind.name(),
-            (done, of_kind().count() - done),
-            longest(&mut alone),
-            longest(&mut others),
-        );
+        let is_alone = |gap: &&Gap| gap.causes == only && gap.company.is_empty();
+        let columns = [
+            longest(&mut gaps().filter(is_alone)),
+            longest(&mut gaps().filter(|gap| gap.causes.contains(kind))),
+            longest(&mut gaps().filter(|gap| gap.company.contains(kind))),
+        ];
+        row(&kind.name(), (done, of_kind().count() - done), columns);
     }
     let done = faults.iter().filter(|fault| fault.is_done()).count();
-    let mut unexplained = verdict.gaps.iter().filter(|gap| gap.causes.is_empty());
-    row("none", (0, 0), longest(&mut unexplained), "–".to_owned());
+    let is_unexplained = |gap: &&Gap| gap.causes.is_empty();
+    let unexplained = longest(&mut gaps().filter(is_unexplained));
+    row(
+        "none that is known",
+        (0, 0),
+        [String::new(), unexplained, String::new()],
+    );
+    let all = longest(&mut gaps());
     row(
         "all",
         (done, faults.len() - done),
-        longest(&mut verdict.gaps.iter()),
-        String::new(),
+        [String::new(), all, String::new()],
     );
 }
 
 /// What became of each role.
 fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
     let notes = &evidence.notes;
-    let all = notes.ended.since(notes.begun);
+    let all = notes.ended.since(notes.begun).as_secs_f64();
+    let outages = || {
+        let spans = notes.outages.iter();
+        spans.map(|(from, until)| until.since(*from))
+    };
+    let away: Duration = outages().sum();
     let _ = writeln!(
         text,
-        "\n{:<20} {:>8} {:>7} {:>10} {:>12} {:>14}",
-        "role", "ttl", "terms", "led", "longest gap", "median gap"
+        "\nNATS took no writes for {} of {all:.1} s, {} at the longest.",
+        seconds(away),
+        seconds(outages().max().unwrap_or_default())
+    );
+    let _ = writeln!(
+        text,
+        "The last columns count from the last fault of NATS or of the key, and from when NATS took writes again.\n\
+         {:<20} {:>8} {:>7} {:>7} {:>12} {:>12} {:>14} {:>9}",
+        "role", "ttl", "terms", "led", "median gap", "longest gap", "longest alone", "allowed"
     );
     for role in &notes.roles {
-        let mut gaps: Vec<_> = gaps_of(verdict, role).map(Gap::length).collect();
-        gaps.sort_unstable();
-        let without: Duration = gaps.iter().sum();
-        let led = 100.0 * (1.0 - without.as_secs_f64() / all.as_secs_f64());
+        let of_role = || {
+            let gaps = verdict.gaps.iter();
+            gaps.filter(|gap| gap.role == role.name)
+        };
+        let mut lengths: Vec<_> = of_role().map(Gap::length).collect();
+        lengths.sort_unstable();
+        let without: Duration = lengths.iter().sum();
+        let quiet = of_role().map(|gap| gap.quiet).max();
         let _ = writeln!(
             text,
-            "{:<20} {:>8} {:>7} {:>9.1}% {:>12} {:>14}",
+            "{:<20} {:>8} {:>7} {:>6.1}% {:>12} {:>12} {:>14} {:>9}",
             role.name,
             seconds(role.ttl),
             evidence.terms_of(role).len(),
-            led,
-            seconds(gaps.last().copied().unwrap_or_default()),
-            seconds(gaps.get(gaps.len() / 2).copied().unwrap_or_default()),
+            100.0 * (1.0 - without.as_secs_f64() / all),
+            seconds(lengths.get(lengths.len() / 2).copied().unwrap_or_default()),
+            seconds(lengths.last().copied().unwrap_or_default()),
+            seconds(quiet.unwrap_or_default()),
+            seconds(role.patience()),
         );
     }
-}
-
-fn gaps_of<'a>(verdict: &'a Verdict, role: &Role) -> impl Iterator<Item = &'a Gap> {
-    let name = role.name.clone();
-    verdict.gaps.iter().filter(move |gap| gap.role == name)
 }

@@ -19,7 +19,7 @@ pub fn draw(evidence: &Evidence, verdict: &Verdict) -> String {
     let scale = (1500.0 / length).clamp(7.0, 40.0);
     let instances = notes.instances.len();
     // Headings, and the lanes: servers, roles' keys, instances' faults; per role one for each instance and one for gaps.
-    let lanes = NODES + 1 + notes.roles.len() + instances + notes.roles.len() * (instances + 1);
+    let lanes = NODES + 2 + notes.roles.len() + instances + notes.roles.len() * (instances + 1);
     let blocks = 3 + notes.roles.len();
     let width = LEFT + length * scale + RIGHT;
     #[allow(clippy::cast_precision_loss)] // Some dozens.
@@ -156,6 +156,13 @@ impl Page {
         draw_lane(self, "stream", &|fault: &Fault| {
             fault.kind.subject() == Subject::Stream
         });
+        self.lane("no writes");
+        for (from, until) in &notes.outages {
+            let told = format!("NATS confirmed no write until {}", evidence.time(*until));
+            let place = self.span(*from, *until, 3.0);
+            self.svg.area(place, NO_LEADER, &told);
+        }
+        self.y += LANE;
         self.heading("Faults of roles");
         for role in &notes.roles {
             draw_lane(self, &role.name, &|fault: &Fault| {
@@ -229,7 +236,8 @@ impl Page {
         }
         self.lane("no leader");
         for gap in verdict.gaps.iter().filter(|gap| gap.role == name) {
-            let causes: Vec<_> = gap.causes.iter().map(|kind| kind.name()).collect();
+            let causes = gap.causes.iter().chain(&gap.company);
+            let causes: Vec<_> = causes.map(|kind| kind.name()).collect();
             let told = format!(
                 "{name}: no leader for {:.2} s: {}",
                 gap.length().as_secs_f64(),
@@ -264,7 +272,7 @@ const NO_LEADER: &str = "#d93025";
 const SUFFERS: &str = "#f4b40055";
 const LEGEND: [(&[&str], &str); 10] = [
     (&TERMS, "a term each"),
-    (&[NO_LEADER], "no leader, in seconds"),
+    (&[NO_LEADER], "no leader, in seconds; NATS takes no writes"),
     (&[SUFFERS], "the instance suffers"),
     (
         &[colour_of(Kind::Kill)],
