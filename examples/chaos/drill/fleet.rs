@@ -1,6 +1,6 @@
 //! The instances' processes, and the network between them and NATS.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -86,8 +86,10 @@ impl Fleet {
             ledgers: folders.ledgers,
             sabotage: plan.sabotage,
         };
-        let log = plan.out.join(format!("{name}.log"));
-        let log = File::options().create(true).append(true).open(log)?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(plan.log_of(name))?;
         let child = Command::new(&plan.launch.program)
             .args(&plan.launch.arguments)
             .env(ORDERS, serde_json::to_string(&orders)?)
@@ -179,8 +181,11 @@ impl Fleet {
             };
             node.child = None;
             if !(node.leaving && status.success()) {
+                let log = fs::read_to_string(self.plan.log_of(name)).unwrap_or_default();
+                let words = log.trim_end().lines().last().unwrap_or_default();
                 let process = node.processes;
-                let bad = format!("{name}, process {process}: ended with {status}; see its log");
+                let bad =
+                    format!("{name}, process {process}: ended with {status}, last words: {words}");
                 self.bad_ends.push(bad);
             }
         }

@@ -12,6 +12,9 @@ use super::plan::Role;
 /// can't.
 const AFTER: Duration = Duration::from_secs(3);
 
+/// The last valid act before a kill was some milliseconds before it.
+const BEFORE: Duration = Duration::from_millis(100);
+
 /// A time without a leader of a role.
 #[derive(Clone, Debug)]
 pub struct Gap {
@@ -73,9 +76,11 @@ fn gap(
         let faults = notes.faults.iter();
         faults.filter(|fault| fault.concerns(&role.name, leader))
     };
-    let after = role.ttl.min(AFTER);
-    let causes = concerned().filter(|fault| fault.from <= from && from.since(fault.until) <= after);
-    let company = concerned().filter(|fault| fault.from > from && fault.from <= to);
+    let ends_it = |fault: &&Fault| {
+        fault.from.since(from) <= BEFORE && from.since(fault.until) <= role.ttl.min(AFTER)
+    };
+    let causes = concerned().filter(ends_it);
+    let company = concerned().filter(|fault| !ends_it(fault) && (from..=to).contains(&fault.from));
     // What happens to instances is no excuse: there is always one that nothing happens to.
     let blows = concerned()
         .filter(|fault| !matches!(fault.kind.subject(), Subject::Process | Subject::Network))

@@ -1,5 +1,6 @@
 //! What each process writes down about itself.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -95,26 +96,32 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Vec<T> {
 pub fn tenures(records: &[Record]) -> Vec<Tenure> {
     let mut tenures: Vec<Tenure> = Vec::new();
     let mut who = (String::new(), 0);
+    // By number: two handlers that start at one time may write in either order.
+    let mut places = HashMap::new();
     for record in records {
         match &record.what {
             What::Started { instance, process } => who = (instance.clone(), *process),
-            What::Leading { role, token, .. } => tenures.push(Tenure {
-                instance: who.0.clone(),
-                process: who.1,
-                role: role.clone(),
-                token: *token,
-                valid: None,
-                worked: Vec::new(),
-            }),
+            What::Leading { term, role, token } => {
+                places.insert(*term, tenures.len());
+                tenures.push(Tenure {
+                    instance: who.0.clone(),
+                    process: who.1,
+                    role: role.clone(),
+                    token: *token,
+                    valid: None,
+                    worked: Vec::new(),
+                });
+            }
             What::Valid(term) => {
-                if let Some(tenure) = tenures.get_mut(*term as usize) {
+                if let Some(place) = places.get(term) {
+                    let tenure = &mut tenures[*place];
                     let (first, last) = tenure.valid.unwrap_or((record.at, record.at));
                     tenure.valid = Some((first.min(record.at), last.max(record.at)));
                 }
             }
             What::Worked { term, number } => {
-                if let Some(tenure) = tenures.get_mut(*term as usize) {
-                    tenure.worked.push(*number);
+                if let Some(place) = places.get(term) {
+                    tenures[*place].worked.push(*number);
                 }
             }
             What::Standing | What::Ended(_) | What::Stopped => {}

@@ -51,7 +51,7 @@ pub enum Sabotage {
     Token,
     /// One piece of work in a hundred is claimed and not done.
     Work,
-    /// After the faults every instance stays cut off.
+    /// After the faults every instance stands still.
     Stuck,
 }
 
@@ -62,6 +62,11 @@ impl Plan {
     /// Names of the instances, by index.
     pub fn instance_names(&self) -> Vec<String> {
         (1..=self.instances).map(|n| format!("node-{n}")).collect()
+    }
+
+    /// The log of an instance, of all its processes.
+    pub fn log_of(&self, instance: &str) -> PathBuf {
+        self.out.join(format!("{instance}.log"))
     }
 
     /// Where the instances write.

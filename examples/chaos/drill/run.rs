@@ -8,7 +8,6 @@ use nats_elect::testing::NatsCluster;
 
 use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;
-use super::fault::Kind;
 use super::fleet::Fleet;
 use super::nemesis::Nemesis;
 use super::plan::{NODES, Plan, Role, Sabotage};
@@ -78,7 +77,7 @@ fn rehearse(
     let faults = nemesis.run(schedule(plan), enough)?;
     if plan.sabotage == Some(Sabotage::Stuck) {
         for index in 0..plan.instances {
-            fleet.disturb(index, Kind::BlackHole, Duration::ZERO);
+            fleet.pause(index)?;
         }
     }
     let healed = Moment::now();
@@ -106,6 +105,7 @@ fn rehearse(
     for index in 0..plan.instances {
         if fleet.runs(index) {
             fleet.terminate(index)?;
+            fleet.resume(index)?;
         }
     }
     fleet.wait_for_ends(ended);
