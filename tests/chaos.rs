@@ -64,7 +64,7 @@ fn nothing_that_goes_wrong_makes_two_leaders_or_none() {
     }
     for role in &plan.roles {
         let terms = evidence.terms_of(role).len();
-        assert!(terms > 2, "{}: only {terms} terms", role.name);
+        assert!(terms > 1, "{}: nobody else ever led", role.name);
     }
     assert!(verdict.work > 0);
     out.disable_cleanup(false);

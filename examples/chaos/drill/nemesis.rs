@@ -74,7 +74,8 @@ impl<'a> Nemesis<'a> {
             .into_iter()
             .rev()
             .partition(|planned| planned.kind.subject() == Subject::Server);
-        while self.elapsed() < self.plan.length && !enough() {
+        // What could not be done in time is tried on. Not so for nodes of NATS, which may have queued up.
+        while (self.elapsed() < self.plan.length || !others.is_empty()) && !enough() {
             self.fleet.look();
             self.undo_due(self.elapsed())?;
             let due = |planned: &mut Planned, elapsed| planned.at <= elapsed;
@@ -82,25 +83,19 @@ impl<'a> Nemesis<'a> {
             if let Some(planned) = others.pop_if(|planned| due(planned, elapsed))
                 && !self.inject(&planned)
             {
-                let at = self.elapsed() + TRY_AGAIN;
-                let next = others.partition_point(|other| other.at > at);
-                let tries = planned.tries - 1;
-                others.insert(
-                    next,
-                    Planned {
-                        at,
-                        tries,
-                        ..planned
-                    },
-                );
+                let again = planned.again(self.elapsed() + TRY_AGAIN);
+                let place = others.partition_point(|other| other.at > again.at);
+                others.insert(place, again);
             }
             // Not before the cluster bears it: the schedule waits.
             let calm = || self.has_whole_cluster();
+            if elapsed >= self.plan.length {
+                servers.clear();
+            }
             if let Some(planned) = servers.pop_if(|planned| due(planned, elapsed) && calm())
                 && !self.inject(&planned)
             {
-                let tries = planned.tries - 1;
-                servers.push(Planned { tries, ..planned });
+                servers.push(planned.again(self.elapsed() + TRY_AGAIN));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -23,10 +23,17 @@ const CALM: Duration = Duration::from_secs(2);
 
 /// Runs a drill until its end, or until `enough` says so, and judges it. `Err` means that there was no drill.
 pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict), Problem> {
+    let folders = plan.folders();
     if plan.out.exists() {
+        let is_empty = fs::read_dir(&plan.out)?.next().is_none();
+        if !is_empty && !folders.histories.exists() {
+            let out = plan.out.display();
+            return Err(
+                format!("{out} holds something else than a drill: give another folder").into(),
+            );
+        }
         fs::remove_dir_all(&plan.out)?;
     }
-    let folders = plan.folders();
     fs::create_dir_all(&folders.histories)?;
     fs::create_dir_all(&folders.ledgers)?;
     let mut cluster = NatsCluster::start(NODES)?;

@@ -40,6 +40,14 @@ pub struct Aim {
     pub node: usize,
 }
 
+impl Planned {
+    /// The same at a later time, after it could not be done.
+    pub fn again(self, at: Duration) -> Self {
+        let tries = self.tries - 1;
+        Self { at, tries, ..self }
+    }
+}
+
 /// The faults of a plan, in order.
 pub fn schedule(plan: &Plan) -> Vec<Planned> {
     let (servers, others): (Vec<_>, Vec<_>) = plan
