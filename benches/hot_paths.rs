@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nats_elect::internals::{
-    Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, Fresh, Input, Link, Moment,
-    SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
+    Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, FenceRecord, Fresh, Input,
+    Link, Moment, SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
 };
 use nats_elect::testing::NatsServer;
 use nats_elect::{LeaseToken, RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
@@ -166,10 +166,10 @@ impl Machine {
                     content: Content::parse(&record.to_json()),
                 });
             }
-            WriteKind::Fence { .. } => {
+            WriteKind::Fence { fence, .. } => {
                 self.keys.fence = Some(FenceEntry {
                     revision: self.revision,
-                    nonce: Some(write.nonce),
+                    record: FenceRecord::parse(&fence.to_json()),
                 });
             }
             WriteKind::Renew { .. } | WriteKind::Release { .. } => {}

@@ -72,6 +72,10 @@ pub mod internals {
     pub use crate::clock::{Moment, now};
     pub use crate::election::*;
     pub use crate::model::record::*;
+    pub use crate::store::{
+        BucketInfo, Feed, StoreError, Told, bucket_answer, fence_answer, fence_entry, role_answer,
+        role_entry,
+    };
 }
 
 /// The README's examples are compiled with the tests.

@@ -310,3 +310,66 @@ async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
     })
     .await;
 }
+
+/// Publishes these very header bytes, as no client would.
+fn publish_raw(server: &NatsServer, subject: &str, headers: &[u8]) {
+    use std::io::{BufRead, BufReader, Write};
+    let address = server.url().replace("nats://", "");
+    let mut stream = std::net::TcpStream::connect(address).expect("connect");
+    let mut lines = BufReader::new(stream.try_clone().expect("clone"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("INFO");
+    let bytes = headers.len();
+    let options = r#"{"verbose":false,"headers":true,"protocol":1}"#;
+    write!(
+        stream,
+        "CONNECT {options}\r\nHPUB {subject} {bytes} {bytes}\r\n"
+    )
+    .expect("write");
+    stream.write_all(headers).expect("write");
+    stream.write_all(b"\r\nPING\r\n").expect("write");
+    line.clear();
+    lines.read_line(&mut line).expect("PONG");
+    assert_eq!(line, "PONG\r\n");
+}
+
+/// The client loses its connection over such headers, or ends for good; a watch shows them to it again each time.
+async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
+    let server = NatsServer::start().expect("start");
+    let manager = builder("a", &server)
+        .role(ROLE, leased_for(ms(2000)), obedient())
+        .start()
+        .await
+        .expect("start");
+    leads(&manager, ROLE).await;
+    publish_raw(&server, "$KV.leaders.other", headers);
+    // Until the watch has given in.
+    tokio::time::sleep(ms(4000)).await;
+    leads(&manager, ROLE).await;
+    let role = manager.role(ROLE).expect("role");
+    let mut led = 0;
+    for _ in 0..60 {
+        led += u32::from(role.is_leader());
+        tokio::time::sleep(ms(100)).await;
+    }
+    assert!(led >= 40, "it led only {led} of 60 times");
+
+    // One that starts with them in the bucket gets the role when it is free.
+    let other = builder("b", &server)
+        .role(ROLE, leased_for(ms(2000)), obedient())
+        .start()
+        .await
+        .expect("start");
+    manager.stop(StopOptions::default()).await.expect("stop");
+    leads(&other, ROLE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_that_break_the_connection_cost_no_role_for_long() {
+    unreadable_headers_cost_no_role_for_long(b"NATS/1.0\r\nno colon\r\n\r\n").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_that_end_the_client_cost_no_role_for_long() {
+    unreadable_headers_cost_no_role_for_long(b"NATS/1.0\r\nA: b\rc\r\n\r\n").await;
+}

@@ -94,6 +94,7 @@ impl Actor for MonitorActor {
             setup,
         };
         state.connect(&myself);
+        state.poll_later(&myself);
         Ok(state)
     }
 
@@ -158,7 +159,17 @@ impl MonitorState {
         self.client = Some(client);
         self.failures = 0;
         self.look_at_connection(myself);
-        self.poll_later(myself);
+    }
+
+    /// The client has ended, as it does when it is given headers that it can't read: make another.
+    fn connect_anew(&mut self, myself: &ActorRef<MonitorMsg>) {
+        tracing::error!("the connection to NATS has ended for good: making a new one");
+        self.client = None;
+        self.bucket = None;
+        self.looked_at = None;
+        self.connects = 0;
+        self.tell(Standing::Down, Link::Down);
+        self.connect(myself);
     }
 
     fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
@@ -356,6 +367,10 @@ impl MonitorState {
             (error, _) => error.clone(),
         };
         self.last_problem = error.to_string();
+        if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
+            self.connect_anew(myself);
+            return;
+        }
         // JetStream that was there comes back; till then the leases decide.
         let passes = error.is_transient()
             || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));

@@ -14,6 +14,14 @@ use crate::store::{self, StoreError};
 /// Between attempts to watch: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
+/// A watch that took its connection along sooner than this may have done so by what it showed: headers that the client can't
+/// read cost it the connection, and the watch begins with the last message of each key.
+const BRIEF: Duration = Duration::from_secs(4);
+/// After so many of those in a row the connection is worth more than the watch: it waits, from the first time doubling to
+/// the second. Elections do without it, by their leases and reads.
+const BROKEN: u32 = 3;
+const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -31,6 +39,8 @@ pub(super) struct WatchState {
     bucket: Option<store::Bucket>,
     number: u64,
     failures: u32,
+    /// Brief watches in a row that ended with their connection.
+    broken: u32,
     started: Moment,
     task: Option<JoinHandle<()>>,
 }
@@ -51,6 +61,7 @@ impl Actor for WatchActor {
             bucket: None,
             number: 0,
             failures: 0,
+            broken: 0,
             started: clock::now(),
             task: None,
         };
@@ -79,12 +90,40 @@ impl Actor for WatchActor {
 impl WatchState {
     /// After each reconnect the watch is begun anew: it then shows what was missed, also in a recreated bucket.
     fn link_changed(&mut self, myself: &ActorRef<WatchMsg>, link: Link) {
+        if self.task.is_some() {
+            self.note_broken();
+        }
         self.stop();
         self.failures = 0;
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
-            self.start(myself);
+            match self.rest() {
+                None => self.start(myself),
+                Some(wait) => {
+                    tracing::warn!(
+                        ?wait,
+                        "the connection broke with each of the last watches: something in the bucket may be unreadable; \
+                         doing without a watch for a while"
+                    );
+                    self.retry_after(myself, wait);
+                }
+            }
         }
+    }
+
+    fn note_broken(&mut self) {
+        let brief = clock::now().since(self.started) < BRIEF;
+        self.broken = if brief { self.broken + 1 } else { 0 };
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        let doublings = self.broken.checked_sub(BROKEN)?.min(10);
+        Some(REST.0.saturating_mul(1 << doublings).min(REST.1))
+    }
+
+    fn retry_after(&self, myself: &ActorRef<WatchMsg>, wait: Duration) {
+        let number = self.number;
+        myself.send_after(wait, move || WatchMsg::Retry { number });
     }
 
     fn start(&mut self, myself: &ActorRef<WatchMsg>) {
@@ -110,6 +149,10 @@ impl WatchState {
     fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
         // A watch ends with its bucket, and nothing else need tell that another one took its name.
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        self.task = None;
+        if matches!(error, Some(StoreError::Unavailable(_))) {
+            self.note_broken();
+        }
         if clock::now().since(self.started) > RETRY.1 * 2 {
             // It went well for a while: this is a new trouble.
             self.failures = 0;
@@ -117,15 +160,15 @@ impl WatchState {
         let wait = RETRY
             .0
             .saturating_mul(1 << self.failures.min(10))
-            .min(RETRY.1);
+            .min(RETRY.1)
+            .max(self.rest().unwrap_or_default());
         tracing::debug!(
             error = error.map(|error| error.to_string()),
             ?wait,
             "the watch ended: watching anew"
         );
         self.failures += 1;
-        let number = self.number;
-        myself.send_after(wait, move || WatchMsg::Retry { number });
+        self.retry_after(myself, wait);
     }
 }
 

@@ -10,7 +10,7 @@ use super::ledger::{Attempt, Purpose};
 use super::standing::Standing;
 use crate::clock::Moment;
 use crate::model::event::{Event, FailureKind, Outcome};
-use crate::model::record::FenceEntry;
+use crate::model::record::{FenceEntry, SeenFence};
 use crate::model::status::RoleState;
 use crate::model::token::FencingToken;
 
@@ -154,7 +154,10 @@ impl Election {
             WriteOutcome::Acked { revision } => {
                 self.fenced(FenceEntry {
                     revision: *revision,
-                    nonce: Some(self.own_nonce(beat)),
+                    record: Some(SeenFence {
+                        nonce: self.own_nonce(beat),
+                        ttl: Some(self.settings.ttl),
+                    }),
                 });
             }
             WriteOutcome::Conflict { .. } => {
@@ -214,7 +217,7 @@ impl Election {
         };
         let fence = snapshot
             .fence
-            .and_then(|fence| Some((fence, self.ledger.find(fence.nonce)?)));
+            .and_then(|fence| Some((fence, self.ledger.find(fence.nonce())?)));
         self.phase = Phase::Acquiring(Acquisition {
             hold,
             step,

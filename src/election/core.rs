@@ -391,6 +391,7 @@ impl Election {
     pub(super) fn fence_record(&self, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
+            ttl: self.settings.ttl,
             nonce,
         }
     }

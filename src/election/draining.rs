@@ -344,11 +344,16 @@ impl Election {
             .as_ref()
             .map(|entry| (entry.revision, self.ledger.find(entry.content.nonce())));
         match found {
+            Some((revision, _)) if revision < drain.keeper.hold.revision => {
+                // Older than what was confirmed: the read is stale, or NATS lost writes. Perhaps a release of an earlier term.
+                drain.look = true;
+                self.retry.wait_until(self.now + self.settings.heartbeat);
+            }
             Some((revision, Some(attempt))) if attempt.purpose == Purpose::Release => {
                 self.ledger.settle(attempt.beat, revision);
                 drain.released = true;
             }
-            Some((revision, Some(attempt))) if attempt.term == drain.keeper.hold.term => {
+            Some((revision, Some(_))) => {
                 drain.keeper.hold.revision = drain.keeper.hold.revision.max(revision);
             }
             Some((revision, None)) if drain.free == Some(Free::OverMarker(revision)) => {}

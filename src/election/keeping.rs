@@ -28,6 +28,8 @@ enum Doubt {
     Unanswered,
     /// It was refused: somebody else wrote, or an earlier write of ours came late.
     Refused,
+    /// Something else was shown at our own revision: NATS lost writes, and gave their sequences again.
+    Impostor,
 }
 
 /// What the keys say of a hold.
@@ -38,6 +40,8 @@ enum Verdict {
     Landed(Attempt, u64),
     /// Something else stands there; a delete marker's revision, if that is it.
     Gone(EndCause, Option<u64>),
+    /// Something else stands at our very revision: a compare-and-set over it would prove nothing.
+    Replaced,
 }
 
 impl Keeper {
@@ -53,13 +57,17 @@ impl Keeper {
     pub fn due(&self, retry_at: Moment) -> (Moment, Task) {
         match self.doubt {
             Doubt::None => (self.renew_at.max(retry_at), Task::Renew),
-            Doubt::Unanswered | Doubt::Refused => (retry_at, Task::Read),
+            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => (retry_at, Task::Read),
         }
     }
 
     /// Whether a read is owed to a doubtful heartbeat.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt != Doubt::None
+    }
+
+    pub fn look_for_impostor(&mut self) {
+        self.doubt = Doubt::Impostor;
     }
 
     fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
@@ -73,7 +81,7 @@ impl Keeper {
 }
 
 impl Election {
-    fn keeper(&mut self) -> Option<&mut Keeper> {
+    pub(super) fn keeper(&mut self) -> Option<&mut Keeper> {
         match &mut self.phase {
             Phase::Leading(tenure) => Some(&mut tenure.keeper),
             Phase::Draining(drain) => Some(&mut drain.keeper),
@@ -201,7 +209,7 @@ impl Election {
         }
     }
 
-    /// The keys were read because of a doubtful heartbeat.
+    /// The keys were read, mostly because of a doubtful heartbeat.
     pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
         let now = self.now;
         let Some(hold) = self.hold().copied() else {
@@ -216,6 +224,8 @@ impl Election {
                 self.ledger.settle(attempt.beat, revision);
                 self.confirmed(attempt, revision);
             }
+            Verdict::Replaced => self.lost(EndCause::Regressed, None),
+            Verdict::Stands if doubt == Doubt::None => {}
             Verdict::Gone(cause, marker) if doubt == Doubt::Refused => self.lost(cause, marker),
             // Twice refused although the key seems ours: the read is stale.
             Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
@@ -229,7 +239,10 @@ impl Election {
     /// The read failed: let the next compare-and-set decide.
     pub(super) fn keeper_could_not_read(&mut self) {
         let now = self.now;
-        if let Some(keeper) = self.keeper() {
+        if let Some(keeper) = self
+            .keeper()
+            .filter(|keeper| keeper.doubt != Doubt::Impostor)
+        {
             keeper.doubt = Doubt::None;
             keeper.renew_at = now;
         }
@@ -251,6 +264,9 @@ impl Election {
             if is_record && attempt.settled.is_none() && entry.revision > hold.revision {
                 return Verdict::Landed(attempt, entry.revision);
             }
+        }
+        if entry.revision == hold.revision {
+            return Verdict::Replaced;
         }
         if entry.revision < hold.revision {
             return Verdict::Gone(EndCause::Regressed, None);

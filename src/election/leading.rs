@@ -101,13 +101,15 @@ impl Election {
         }
     }
 
-    /// The watch showed something that is not ours, at this revision: ask for proof at once.
+    /// The watch showed something that is not ours, at this revision: ask for proof at once. At our own revision a
+    /// heartbeat would prove nothing: it would write over what stands there now.
     pub(super) fn suspect(&mut self, revision: u64) {
         let now = self.now;
-        if let Phase::Leading(tenure) = &mut self.phase
-            && revision > tenure.keeper.hold.revision
-        {
-            tenure.keeper.renew_at = now;
+        let Some(keeper) = self.keeper() else { return };
+        if revision == keeper.hold.revision {
+            keeper.look_for_impostor();
+        } else if revision > keeper.hold.revision {
+            keeper.renew_at = now;
         }
     }
 
@@ -225,12 +227,12 @@ impl Election {
         };
         let outranked = snapshot.fence.is_some_and(|fence| {
             fence.revision > tenure.fencing_token.sequence
-                && fence.nonce.is_some_and(|nonce| nonce.incarnation != own)
+                && fence.nonce().is_some_and(|nonce| nonce.incarnation != own)
         });
         if outranked {
             self.tell(Event::ValidationFailed);
             self.wind_down(EndCause::Superseded);
-        } else if tenure.keeper.is_in_doubt() {
+        } else {
             self.keeper_has_read(snapshot);
         }
     }

@@ -28,8 +28,6 @@ mod standing;
 mod view;
 
 #[cfg(test)]
-mod harness;
-#[cfg(test)]
 mod tests;
 
 pub use self::core::{Candidate, CoreStatus, Election};

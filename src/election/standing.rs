@@ -104,7 +104,7 @@ impl Election {
             if standing.in_doubt {
                 standing.read_at = now;
             } else {
-                standing.unread = false;
+                standing.unread &= !self.view.was_read();
             }
         }
     }

@@ -6,12 +6,14 @@ use uuid::Uuid;
 
 use super::input::Snapshot;
 use crate::clock::Moment;
-use crate::model::record::{Content, Entry, FenceEntry};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce};
 
 /// A bucket takes no more messages at once than this,
 const BURST: u64 = 100;
-/// and in the long run no more than one in so many microseconds.
+/// and then no more than one in so many microseconds.
 const MICROS_A_MESSAGE: u64 = 10;
+/// What comes after a longer silence is not judged by that.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// What was last seen under the role's key, and since when.
 #[derive(Clone, Debug)]
@@ -19,6 +21,26 @@ struct Sight {
     entry: Option<Entry>,
     received: Moment,
     free_at: Moment,
+}
+
+impl Sight {
+    fn content(&self) -> Option<&Content> {
+        self.entry.as_ref().map(|entry| &entry.content)
+    }
+
+    /// Whether this is a release by whoever holds what was seen, as far as either tells.
+    fn is_released_by(&self, entry: &Entry) -> bool {
+        let Content::Release(nonce) = &entry.content else {
+            return false;
+        };
+        match (self.content(), nonce) {
+            (Some(Content::Record(record)), Some(nonce)) => {
+                record.incarnation == Some(nonce.incarnation)
+            }
+            (Some(Content::Opaque), Some(_)) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What a read showed.
@@ -48,9 +70,11 @@ pub struct View {
     role_highest: u64,
     /// The same over both keys: fencing tokens lie above it.
     highest: u64,
+    /// The keys of this bucket were read.
+    was_read: bool,
     /// The fence record of ours that was found to lie above all others.
-    own_fence: Option<u64>,
-    /// A sequence that a read showed in this bucket, and when.
+    own_fence: Option<(u64, Option<Nonce>)>,
+    /// A sequence that is known to be of this bucket, by a read or in line with what came before, and since when.
     charted: Option<(u64, Moment)>,
     /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
     not_before: Moment,
@@ -66,6 +90,7 @@ impl View {
             fence: None,
             role_highest: 0,
             highest: 0,
+            was_read: false,
             own_fence: None,
             charted: None,
             not_before: Moment::from_nanos(0),
@@ -78,6 +103,7 @@ impl View {
         self.fence = None;
         self.role_highest = 0;
         self.highest = 0;
+        self.was_read = false;
         self.own_fence = None;
         self.charted = None;
         self.wait_longest(now);
@@ -90,24 +116,32 @@ impl View {
 
     /// The watch showed an entry. Returns whether it was news.
     pub fn watched(&mut self, entry: Entry, now: Moment) -> bool {
-        if self.revision().is_some_and(|seen| entry.revision <= seen) {
-            return false;
+        let old = self
+            .seen()
+            .is_some_and(|seen| entry.revision < seen.revision || entry.is(seen));
+        if !old {
+            self.chart(entry.revision, now);
+            self.look(Some(entry), now);
         }
-        self.look(Some(entry), now);
-        true
+        !old
     }
 
     /// The stream leader showed both keys, asked at `sent`.
     pub fn read(&mut self, snapshot: &Snapshot, sent: Moment, now: Moment) -> Reading {
         // A fence record of our own counts when it is adopted, not before: it must lie above the others.
-        if let Some(fence) = snapshot.fence.filter(|f| {
-            f.nonce
-                .is_none_or(|n| n.incarnation != self.own_incarnation)
-        }) {
+        let own = self.own_incarnation;
+        if let Some(fence) = snapshot
+            .fence
+            .filter(|fence| fence.nonce().is_none_or(|nonce| nonce.incarnation != own))
+        {
             self.highest = self.highest.max(fence.revision);
+            let lease = fence.record.and_then(|record| record.ttl);
+            self.longest_lease = self.longest_lease.max(lease.unwrap_or_default());
         }
+        self.was_read = true;
         let fence_moved = self.fence != snapshot.fence;
         self.fence = snapshot.fence;
+        self.fence_told();
         let is = snapshot.role.as_ref().map(|entry| entry.revision);
         let shown = is.max(snapshot.fence.map(|fence| fence.revision));
         self.charted = shown.map(|shown| (shown, now)).or(self.charted);
@@ -141,6 +175,7 @@ impl View {
     /// A write of ours stands at this revision of the role's key.
     pub fn wrote(&mut self, revision: u64, content: Content, now: Moment) {
         self.rose(revision);
+        self.chart(revision, now);
         if self.revision().is_none_or(|seen| seen < revision) {
             self.look(Some(Entry { revision, content }), now);
         }
@@ -160,10 +195,12 @@ impl View {
     }
 
     /// Whether this sequence can only be of the bucket that was read, where a recreated bucket begins with the time of
-    /// its creation in microseconds: so far no messages can have been written since.
+    /// its creation in microseconds. Then it lies above those of the old bucket by as many as that was microseconds old, less its
+    /// messages; what is written within a second lies above by a tenth of a second's microseconds at most.
     pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
         self.charted.is_some_and(|(shown, at)| {
-            let micros = u64::try_from(now.since(at).as_micros()).unwrap_or(u64::MAX);
+            let silence = now.since(at).min(LONGEST_SILENCE);
+            let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
             revision
                 <= shown
                     .saturating_add(BURST)
@@ -171,15 +208,29 @@ impl View {
         })
     }
 
+    /// A later sequence in line with those before it is a mark for the next.
+    fn chart(&mut self, revision: u64, now: Moment) {
+        if self.is_charted(revision, now) {
+            self.charted = Some((revision, now));
+        }
+    }
+
     /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
-        let above = entry.revision > self.highest || self.own_fence == Some(entry.revision);
+        let attempt = (entry.revision, entry.nonce());
+        // The same attempt may be found twice; that of another term must lie higher.
+        let above = entry.revision > self.highest || self.own_fence == Some(attempt);
         if above {
-            self.own_fence = Some(entry.revision);
+            self.own_fence = Some(attempt);
         }
         self.highest = self.highest.max(entry.revision);
         self.fence = Some(entry);
         above
+    }
+
+    /// Whether the keys of this bucket were ever read: the watch shows no fence.
+    pub const fn was_read(&self) -> bool {
+        self.was_read
     }
 
     /// The fence key as last read.
@@ -189,11 +240,11 @@ impl View {
 
     /// The revision last seen under the role's key.
     pub fn revision(&self) -> Option<u64> {
-        self.sight
-            .as_ref()?
-            .entry
-            .as_ref()
-            .map(|entry| entry.revision)
+        self.seen().map(|entry| entry.revision)
+    }
+
+    fn seen(&self) -> Option<&Entry> {
+        self.sight.as_ref()?.entry.as_ref()
     }
 
     /// From then on the role may be claimed over [`claim_over`](Self::claim_over); nothing if it was never seen.
@@ -233,21 +284,24 @@ impl View {
     }
 
     fn look(&mut self, entry: Option<Entry>, now: Moment) {
-        let wait = match entry.as_ref().map(|entry| &entry.content) {
-            Some(Content::Release(_)) => Duration::ZERO,
-            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
-                Duration::ZERO
-            }
-            Some(Content::Record(record)) => self.lease_of(record.ttl),
-            Some(Content::Opaque) => self.lease_of(None),
+        let content = entry.as_ref().map(|entry| &entry.content);
+        let wait = match content {
             None if self.fence.is_none() && self.sight.is_none() => Duration::ZERO,
-            Some(Content::ForeignMarker) | None => self.longest_lease,
+            content => self.wait_for(content),
         };
-        // A stranger's write over a living record ends no lease: who held it may not know yet.
+        if let Some(Content::Record(_) | Content::Opaque) = content {
+            self.longest_lease = self.longest_lease.max(wait);
+        }
+        // Whoever writes over a living lease does not end it, for its holder may not know yet: a stranger, or a ghost of ours
+        // that met a sequence given again. Only the holder's own release does.
         let held_until = self
-            .foreign_content()
-            .and(self.sight.as_ref())
-            .filter(|_| !wait.is_zero())
+            .sight
+            .as_ref()
+            .filter(|sight| {
+                !entry
+                    .as_ref()
+                    .is_some_and(|entry| sight.is_released_by(entry))
+            })
             .map_or(now, |sight| sight.free_at);
         self.sight = Some(Sight {
             entry,
@@ -256,9 +310,69 @@ impl View {
         });
     }
 
-    fn lease_of(&mut self, told: Option<Duration>) -> Duration {
-        let lease = told.unwrap_or(self.default_lease);
-        self.longest_lease = self.longest_lease.max(lease);
-        lease
+    /// The lease of the last term, if somebody else than `holder` and than us had it: who writes over its record, or deletes
+    /// it, does not end it.
+    fn fenced_lease(&self, holder: Option<Uuid>) -> Duration {
+        let own = self.own_incarnation;
+        self.fence
+            .and_then(|fence| fence.record)
+            .filter(|record| {
+                let incarnation = record.nonce.incarnation;
+                incarnation != own && Some(incarnation) != holder
+            })
+            .and_then(|record| record.ttl)
+            .unwrap_or_default()
+    }
+
+    /// The fence record was read: behind what was seen, a longer lease than was known of may last.
+    fn fence_told(&mut self) {
+        let Some(sight) = &self.sight else { return };
+        if sight.free_at > sight.received {
+            let until = sight.received + self.wait_for(sight.content());
+            if let Some(sight) = &mut self.sight {
+                sight.free_at = sight.free_at.max(until);
+            }
+        }
+    }
+
+    /// How long this is to be watched unchanged before it is free.
+    fn wait_for(&self, content: Option<&Content>) -> Duration {
+        match content {
+            Some(Content::Release(_)) => Duration::ZERO,
+            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
+                Duration::ZERO
+            }
+            Some(Content::Record(record)) => {
+                let lease = record.ttl.unwrap_or(self.default_lease);
+                lease.max(self.fenced_lease(record.incarnation))
+            }
+            Some(Content::Opaque) => self.default_lease.max(self.fenced_lease(None)),
+            Some(Content::ForeignMarker) | None => self.longest_lease,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::SeenFence;
+
+    #[test]
+    fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
+        let own = Uuid::from_u128(1);
+        let mut view = View::new(own, Duration::from_secs(1));
+        let fence = |beat| FenceEntry {
+            revision: 5,
+            record: Some(SeenFence {
+                nonce: Nonce {
+                    incarnation: own,
+                    beat,
+                },
+                ttl: None,
+            }),
+        };
+        assert!(view.fenced(fence(1)));
+        assert!(view.fenced(fence(1)), "read back");
+        assert!(!view.fenced(fence(2)), "a later term's");
     }
 }

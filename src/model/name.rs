@@ -205,7 +205,7 @@ fn instance_problem(name: &str) -> Option<NameProblem> {
 }
 
 /// Characters that show as nothing or turn the text around: with them one id could pass for another on a dashboard.
-fn is_invisible(c: char) -> bool {
+pub(super) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -222,7 +222,7 @@ fn problem(name: &str, allowed: impl Fn(char) -> bool) -> Option<NameProblem> {
 }
 
 /// Enough of a refused string to recognise it by; it may be anything, and megabytes of it.
-fn beginning(name: &str) -> String {
+pub(super) fn beginning(name: &str) -> String {
     const SHOWN: usize = 64;
     match name.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &name[..end]),

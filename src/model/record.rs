@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::name::is_invisible;
 use super::token::LeaseToken;
 
 /// Version of the record that this crate writes.
@@ -84,20 +85,38 @@ impl Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRecord {
     pub id: String,
+    pub ttl: Duration,
     pub nonce: Nonce,
+}
+
+/// A fence record as read from the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenFence {
+    pub nonce: Nonce,
+    /// The lease of the term's records, within [`FOREIGN_LEASE`].
+    pub ttl: Option<Duration>,
 }
 
 impl FenceRecord {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
-        json!({ "id": self.id, "incarnation": self.nonce.incarnation, "beat": self.nonce.beat })
-            .to_string()
-            .into_bytes()
+        json!({
+            "id": self.id,
+            "ttl_ms": millis(self.ttl),
+            "incarnation": self.nonce.incarnation,
+            "beat": self.nonce.beat,
+        })
+        .to_string()
+        .into_bytes()
     }
 
-    /// The nonce in a fence record; nothing if somebody else's hand wrote it.
-    pub fn parse_nonce(value: &[u8]) -> Option<Nonce> {
-        nonce_of(&parse_object(value)?)
+    /// Reads a fence record; nothing if somebody else's hand wrote it.
+    pub fn parse(value: &[u8]) -> Option<SeenFence> {
+        let object = parse_object(value)?;
+        Some(SeenFence {
+            nonce: nonce_of(&object)?,
+            ttl: lease_of(&object),
+        })
     }
 }
 
@@ -150,10 +169,7 @@ impl Content {
                 .unwrap_or_default(),
             priority: object.get("priority").and_then(Value::as_i64).unwrap_or(0),
             meta: object.remove("meta").map(meta_of).unwrap_or_default(),
-            ttl: object
-                .get("ttl_ms")
-                .and_then(Value::as_u64)
-                .map(|ms| Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)),
+            ttl: lease_of(&object),
             incarnation: nonce
                 .map(|n| n.incarnation)
                 .or_else(|| incarnation_of(&object)),
@@ -179,11 +195,31 @@ pub struct Entry {
     pub content: Content,
 }
 
+impl Entry {
+    /// Whether both are the same message: at one sequence, from one attempt. Sequences alone are used again where a
+    /// stream loses its end, or is made anew.
+    pub fn is(&self, other: &Self) -> bool {
+        self.revision == other.revision
+            && match (&self.content, &other.content) {
+                (Content::Release(_), Content::Release(_)) => true,
+                (one, another) if one.nonce().is_none() => one == another,
+                (one, another) => one.nonce() == another.nonce(),
+            }
+    }
+}
+
 /// The last message under a role's fence key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceEntry {
     pub revision: u64,
-    pub nonce: Option<Nonce>,
+    /// What it says; nothing if that is no fence record of ours.
+    pub record: Option<SeenFence>,
+}
+
+impl FenceEntry {
+    pub fn nonce(&self) -> Option<Nonce> {
+        self.record.map(|record| record.nonce)
+    }
 }
 
 /// A role's two keys at about one moment.
@@ -218,6 +254,11 @@ fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
     })
 }
 
+fn lease_of(object: &Map<String, Value>) -> Option<Duration> {
+    let ms = object.get("ttl_ms")?.as_u64()?;
+    Some(Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1))
+}
+
 fn meta_of(value: Value) -> BTreeMap<String, String> {
     let Value::Object(object) = value else {
         return BTreeMap::new();
@@ -228,10 +269,11 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Text from the bucket ends up in logs and labels: no control characters, no endless names.
+/// Text from the bucket ends up in logs and on dashboards: no line breaks, nothing that hides or turns the text around, no
+/// endless names.
 fn printable(text: &str) -> String {
     text.chars()
-        .filter(|c| !c.is_control())
+        .filter(|&c| !c.is_control() && !is_invisible(c) && !matches!(c, '\u{2028}' | '\u{2029}'))
         .take(MAX_NAME_CHARS)
         .collect()
 }
@@ -333,6 +375,10 @@ mod tests {
         let seen = parsed(br#"{"id":"a\nERROR b","meta":{"k\u0007":"v\r"}}"#);
         assert_eq!(seen.id, "aERROR b");
         assert_eq!(seen.meta["k"], "v");
+        let seen = parsed(
+            "{\"id\":\"no\u{202e}de\u{200b}-1\",\"meta\":{\"k\u{2028}\":\"a b\"}}".as_bytes(),
+        );
+        assert_eq!((seen.id.as_str(), &*seen.meta["k"]), ("node-1", "a b"));
     }
 
     #[test]
@@ -354,7 +400,7 @@ mod tests {
         #[test]
         fn no_bytes_make_the_parser_fail(value in proptest::collection::vec(any::<u8>(), 0..512)) {
             let _ = Content::parse(&value);
-            let _ = FenceRecord::parse_nonce(&value);
+            let _ = FenceRecord::parse(&value);
         }
     }
 }

@@ -23,11 +23,11 @@ pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) ->
 
 /// What a message under a role's fence key means.
 pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> FenceEntry {
-    let nonce = match Marker::of(headers) {
-        None => FenceRecord::parse_nonce(payload),
+    let record = match Marker::of(headers) {
+        None => FenceRecord::parse(payload),
         Some(_) => None,
     };
-    FenceEntry { revision, nonce }
+    FenceEntry { revision, record }
 }
 
 enum Marker {
@@ -114,8 +114,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
         let value = br#"{"id":"a","incarnation":"00000000-0000-0000-0000-000000000001","beat":3}"#;
-        assert!(fence_entry(5, None, value).nonce.is_some());
+        assert!(fence_entry(5, None, value).nonce().is_some());
         let deleted = fence_entry(7, Some(&headers), b"");
-        assert_eq!((deleted.revision, deleted.nonce), (7, None));
+        assert_eq!((deleted.revision, deleted.record), (7, None));
     }
 }

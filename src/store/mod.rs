@@ -4,10 +4,13 @@
 //! returned. Every write carries the sequence that its writer expects; every answer that is no success is a
 //! [`StoreError`], sorted into what can be done about it in one place.
 
+#[cfg(feature = "testing")]
+mod answers;
 mod bucket;
 mod cross_check;
 mod entry;
 mod error;
+mod feed;
 mod info;
 mod read;
 mod request;
@@ -16,7 +19,14 @@ mod tests;
 mod watch;
 mod write;
 
+#[cfg(feature = "testing")]
+pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use bucket::{Bucket, IfMissing};
+#[cfg(feature = "testing")]
+pub use entry::{fence_entry, role_entry};
 pub use error::{StoreError, denied_subject};
+#[cfg(feature = "testing")]
+pub use feed::{Feed, Told};
 pub use info::BucketInfo;
+pub use request::is_closed;
 pub use write::FenceOn;

@@ -11,13 +11,13 @@ use super::bucket::Bucket;
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::Snapshot;
+use crate::model::record::{Content, Entry, FenceEntry, Snapshot};
 
 /// A server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;
 
 #[derive(Deserialize)]
-struct Answer {
+pub(super) struct Answer {
     message: RawMessage,
 }
 
@@ -46,8 +46,8 @@ impl Bucket {
             epoch,
         )?;
         Ok(Snapshot {
-            role: role.map(|m| role_entry(m.sequence, Some(&m.headers), &m.payload)),
-            fence: fence.map(|m| fence_entry(m.sequence, Some(&m.headers), &m.payload)),
+            role: role.map(standing_role),
+            fence: fence.map(standing_fence),
             epoch,
         })
     }
@@ -56,20 +56,47 @@ impl Bucket {
         &self,
         subject: String,
         timeout: Duration,
-    ) -> Result<Option<StreamMessage>, StoreError> {
+    ) -> Result<Option<RawMessage>, StoreError> {
         let action = format!("STREAM.MSG.GET.{}", self.stream());
         let answer = self
-            .ask_api::<Answer>(&action, &json!({ "last_by_subj": subject }), timeout)
+            .ask_api(&action, &json!({ "last_by_subj": subject }), timeout)
             .await;
-        match answer {
-            Ok(answer) => match answer.message.try_into() {
-                Ok(message) => Ok(Some(message)),
-                Err(error) => Err(StoreError::unreadable("message", error)),
-            },
-            Err(StoreError::Rejected {
-                code: NO_MESSAGE, ..
-            }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        last_message(answer)
+    }
+}
+
+/// The last message of a subject, if it has one.
+pub(super) fn last_message(
+    answer: Result<Answer, StoreError>,
+) -> Result<Option<RawMessage>, StoreError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer.message)),
+        Err(StoreError::Rejected {
+            code: NO_MESSAGE, ..
+        }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn standing_role(message: RawMessage) -> Entry {
+    let revision = message.sequence;
+    match StreamMessage::try_from(message) {
+        Ok(message) => role_entry(revision, Some(&message.headers), &message.payload),
+        // Headers that nobody can read are no reason not to see that somebody wrote.
+        Err(_) => Entry {
+            revision,
+            content: Content::Opaque,
+        },
+    }
+}
+
+pub(super) fn standing_fence(message: RawMessage) -> FenceEntry {
+    let revision = message.sequence;
+    match StreamMessage::try_from(message) {
+        Ok(message) => fence_entry(revision, Some(&message.headers), &message.payload),
+        Err(_) => FenceEntry {
+            revision,
+            record: None,
+        },
     }
 }

@@ -10,9 +10,12 @@ use serde::de::DeserializeOwned;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
+use crate::model::name::BucketName;
 
 /// What an error says when nobody is subscribed to what was asked.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
+/// What an error says when the client has ended: it will not connect again.
+const CLOSED: &str = "the connection is closed for good";
 
 impl Bucket {
     /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.
@@ -36,17 +39,9 @@ impl Bucket {
                         detail: error.to_string(),
                     }
                 }
-                RequestErrorKind::Other => {
-                    StoreError::Unavailable(format!("the connection is closed: {error}"))
-                }
+                RequestErrorKind::Other => StoreError::Unavailable(CLOSED.into()),
             })?;
-        match serde_json::from_slice(&answer.payload) {
-            Ok(Response::Ok(answer)) => Ok(answer),
-            Ok(Response::Err { error }) => {
-                Err(StoreError::from_server(&error, self.name().as_str()))
-            }
-            Err(error) => Err(StoreError::unreadable("answer", error)),
-        }
+        understood(&answer.payload, self.name())
     }
 
     /// Asks the `JetStream` API.
@@ -71,5 +66,22 @@ impl Bucket {
                 Err(StoreError::Unavailable("not connected".into()))
             }
         }
+    }
+}
+
+/// Whether the client that was asked has ended.
+pub fn is_closed(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(detail) if detail == CLOSED)
+}
+
+/// Reads an answer.
+pub(super) fn understood<T: DeserializeOwned>(
+    payload: &[u8],
+    bucket: &BucketName,
+) -> Result<T, StoreError> {
+    match serde_json::from_slice(payload) {
+        Ok(Response::Ok(answer)) => Ok(answer),
+        Ok(Response::Err { error }) => Err(StoreError::from_server(&error, bucket.as_str())),
+        Err(error) => Err(StoreError::unreadable("answer", error)),
     }
 }

@@ -7,14 +7,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::header::NATS_LAST_CONSUMER;
-use async_nats::{Message, StatusCode, Subscriber};
+use async_nats::Subscriber;
 use futures::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::bucket::Bucket;
-use super::entry::role_entry;
 use super::error::StoreError;
+use super::feed::{Feed, Told, broken};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
 
@@ -24,14 +23,11 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_millis(2500);
 /// How long the server keeps the consumer of a watch that nobody listens to any more.
 const KEPT: Duration = Duration::from_secs(5);
-/// Names the subject to answer to where the server waits for the watcher.
-const STALLED: &str = "Nats-Consumer-Stalled";
 
 struct Watch {
     bucket: Bucket,
     messages: Subscriber,
-    /// Messages that came, to see whether one is missing.
-    received: u64,
+    feed: Feed,
     /// Connections that the client had made: after another one messages may be missing.
     connects: u64,
 }
@@ -65,7 +61,7 @@ impl Bucket {
         let watch = Watch {
             bucket: self.clone(),
             messages,
-            received: 0,
+            feed: Feed::new(self.prefix().to_owned()),
             connects,
         };
         let entries = stream::unfold(Some(watch), async |watch| {
@@ -118,113 +114,24 @@ impl Watch {
             if self.bucket.connects() != self.connects {
                 return Err(broken("the connection was made anew"));
             }
-            match message.status {
-                None => {
-                    if let Some(entry) = self.take(&message)? {
-                        return Ok(entry);
-                    }
-                }
-                Some(StatusCode::IDLE_HEARTBEAT) => self.heartbeat(&message).await?,
-                Some(status) => return Err(broken(&format!("the server says {status}"))),
+            match self.feed.take(&message)? {
+                Told::Entry(role, entry) => return Ok((role, entry)),
+                Told::Nothing => {}
+                Told::Waiting(subject) => self.go_on(subject).await?,
             }
         }
     }
 
-    fn take(&mut self, message: &Message) -> Result<Option<(RoleName, Entry)>, StoreError> {
-        let position = message.reply.as_deref().and_then(Position::parse);
-        let Some(position) = position else {
-            return Err(broken("a message has no position"));
-        };
-        self.received += 1;
-        if position.in_consumer != self.received {
-            return Err(broken("a message is missing"));
-        }
-        let key = message.subject.strip_prefix(self.bucket.prefix());
-        // What is no role's name is somebody else's key.
-        let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
-            return Ok(None);
-        };
-        let headers = message.headers.as_ref();
-        let entry = role_entry(position.in_stream, headers, &message.payload);
-        Ok(Some((role, entry)))
+    /// The server holds messages back until the watcher says that it has come so far.
+    async fn go_on(&self, subject: String) -> Result<(), StoreError> {
+        self.bucket
+            .client()
+            .publish(subject, Vec::new().into())
+            .await
+            .map_err(|error| broken(&error.to_string()))
     }
-
-    async fn heartbeat(&self, message: &Message) -> Result<(), StoreError> {
-        let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
-        if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
-        {
-            return Err(broken("a message is missing"));
-        }
-        // The server holds messages back until the watcher says that it has come so far.
-        let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        if let Some(subject) = flow {
-            self.bucket
-                .client()
-                .publish(subject.to_owned(), Vec::new().into())
-                .await
-                .map_err(|error| broken(&error.to_string()))?;
-        }
-        Ok(())
-    }
-}
-
-/// Where a message stands, as its reply subject tells.
-#[derive(Debug, PartialEq, Eq)]
-struct Position {
-    in_stream: u64,
-    in_consumer: u64,
-}
-
-impl Position {
-    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, with a domain and an
-    /// account hash before the stream in the longer form.
-    fn parse(reply: &str) -> Option<Self> {
-        let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
-        let before = match tokens.len() {
-            7 => 0,
-            9.. => 2,
-            _ => return None,
-        };
-        Some(Self {
-            in_stream: tokens[before + 3].parse().ok()?,
-            in_consumer: tokens[before + 4].parse().ok()?,
-        })
-    }
-}
-
-fn broken(why: &str) -> StoreError {
-    StoreError::Unavailable(format!("the watch is broken: {why}"))
 }
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_forms_of_a_position_are_read() {
-        let position = Some(Position {
-            in_stream: 1_700_000_000_000_001,
-            in_consumer: 3,
-        });
-        for reply in [
-            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.0.random",
-        ] {
-            assert_eq!(Position::parse(reply), position, "{reply}");
-        }
-        for reply in [
-            "",
-            "$JS.ACK.",
-            "_INBOX.x",
-            "$JS.ACK.KV_b.c.1.x.3.1700000000.0",
-            "$JS.ACK.a.b.c.d.e.f.g.h",
-        ] {
-            assert_eq!(Position::parse(reply), None, "{reply}");
-        }
-    }
 }

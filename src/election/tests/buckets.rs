@@ -1,9 +1,6 @@
 //! Buckets that are recreated, unfit, or lose what they confirmed.
 
-use crate::election::harness::{
-    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, Solo, World, entry, failure, fence_of, ms, own,
-    settings, stranger,
-};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
 use crate::election::{Bucket, Effect, Input, Link, Snapshot};
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::record::Content;
@@ -156,61 +153,6 @@ fn a_sequence_that_jumps_is_looked_into_before_a_term() {
 }
 
 #[test]
-fn a_recreated_bucket_finds_a_leader_again_without_anybody_being_told() {
-    for unique in [true, false] {
-        for seed in 0..10 {
-            let bucket = if unique {
-                ModelBucket::new()
-            } else {
-                ModelBucket::new().plain()
-            };
-            let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
-            world.await_leader(ms(50));
-            world.run(ms(500));
-            world.recreate();
-            world.run(ms(4000));
-            assert!(world.leader().is_some(), "seed {seed}");
-        }
-    }
-}
-
-/// Review item 1: in the old bucket A is at 1 and 2; in the new one C is, too.
-#[test]
-fn a_stale_heartbeat_meets_no_reused_sequence_in_buckets_of_our_making() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 2, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(500));
-        world.nodes[leader]
-            .plans
-            .push((Kind::Renew, Fate::Ghost(ms(300))));
-        world.run(ms(190));
-        world.recreate();
-        world.run(ms(4000));
-        assert!(world.leader().is_some());
-    }
-}
-
-#[test]
-fn a_fresh_instance_in_a_recreated_bucket_is_the_named_exception_and_does_not_last() {
-    for seed in 0..10 {
-        let bucket = ModelBucket::new();
-        let mut world = World::unstarted(seed, bucket, vec![settings(|_| {}); 2]);
-        world.boot(0);
-        world.await_leader(ms(50));
-        world.run(ms(300));
-        world.allowed.two_leaders = true;
-        world.recreate();
-        world.boot(1);
-        // The next heartbeat tells the old leader.
-        world.run(ms(230));
-        world.allowed.two_leaders = false;
-        world.run(ms(3000));
-        assert!(world.leader().is_some());
-    }
-}
-
-#[test]
 fn a_max_age_below_the_ttl_is_unfit() {
     let mut solo = Solo::new(
         settings(|_| {}),
@@ -243,35 +185,6 @@ fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
         ..BUCKET
     })));
     assert!(ends(&solo, EndCause::BucketLost));
-}
-
-#[test]
-fn a_deleted_bucket_ends_the_term_and_is_found_again() {
-    let mut world = World::new(3, 2, &settings(|_| {}));
-    let leader = world.await_leader(ms(50));
-    world.run(ms(500));
-    world.bucket.exists = false;
-    world.run(ms(400));
-    assert!(world.leader().is_none());
-    assert!(world.nodes[leader].reopens > 0);
-    assert_eq!(
-        world.nodes[leader]
-            .events
-            .iter()
-            .filter(|(_, event)| matches!(
-                event,
-                Event::TermEnding {
-                    cause: EndCause::BucketLost,
-                    ..
-                }
-            ))
-            .count(),
-        1
-    );
-    world.recreate();
-    world.connect(0);
-    world.connect(1);
-    world.await_leader(ms(1500));
 }
 
 #[test]
@@ -376,34 +289,4 @@ fn a_leader_that_finds_its_own_older_record_demotes() {
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
     assert!(ends(&solo, EndCause::Regressed));
     assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
-}
-
-/// A watch showed what was lost afterwards: its sequence must not hide what stands there now.
-#[test]
-fn a_lost_tail_that_only_the_watch_saw_does_not_leave_the_role_without_a_leader() {
-    for seed in 0..10 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(700));
-        world.crash(leader);
-        world.allowed.two_leaders = true;
-        world.allowed.token_order = true;
-        world.bucket.lose_tail(2);
-        world.await_leader(ms(3500));
-    }
-}
-
-#[test]
-fn a_leader_whose_last_writes_were_lost_goes_by_its_next_heartbeat() {
-    for seed in 0..10 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(700));
-        world.allowed.two_leaders = true;
-        world.allowed.token_order = true;
-        world.bucket.lose_tail(2);
-        world.run(ms(230));
-        assert!(!world.nodes[leader].is_leader(world.now));
-        world.await_leader(ms(3000));
-    }
 }

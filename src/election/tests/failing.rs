@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::election::harness::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
 use crate::election::{Effect, Failure, Input, Link, WriteOutcome};
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::record::Content;

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::election::harness::{
-    BUCKET, Fate, Kind, ModelBucket, OLD_FENCE, OWN, Solo, World, entry, fence_of, ms, own,
-    record_of, settings, stranger,
+use super::solo::{
+    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
 };
-use crate::election::{Effect, Input, RequestId, WriteKind};
-use crate::model::event::{EndCause, Event};
-use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry};
+use crate::election::{Effect, Input, WriteKind};
+use crate::model::event::FailureKind;
+use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, SeenFence};
 
 /// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
 fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
@@ -137,25 +136,6 @@ fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
 }
 
 #[test]
-fn two_instances_of_one_id_are_two_instances() {
-    for seed in 0..10 {
-        let mut world = World::unstarted(seed, ModelBucket::new(), vec![settings(|_| {}); 2]);
-        for node in 0..2 {
-            world.nodes[node].candidate.instance_id = "twin".to_owned();
-            world.boot(node);
-        }
-        let leader = world.await_leader(ms(50));
-        world.run(ms(3000));
-        assert_eq!(world.leader(), Some(leader));
-        world.crash(leader);
-        let took = world
-            .run_until(ms(3000), |world| world.leader().is_some())
-            .expect("the twin");
-        assert!(took > ms(700), "the other's lease is waited for: {took:?}");
-    }
-}
-
-#[test]
 fn a_count_begins_anew_with_every_new_revision() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(1000))))), None);
@@ -165,6 +145,21 @@ fn a_count_begins_anew_with_every_new_revision() {
         solo.feed(Input::Observed(entry(100 + beat, stranger(Some(ms(1000))))));
     }
     solo.wait(ms(1003));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_count_begins_anew_with_another_record_at_the_same_revision() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let one = record_of(uuid::Uuid::from_u128(2), 7, Some(ms(1000)));
+    let another = record_of(uuid::Uuid::from_u128(3), 1, Some(ms(1000)));
+    solo.read(Some(entry(100, one.clone())), None);
+    solo.wait(ms(900));
+    solo.feed(Input::Observed(entry(100, one)));
+    solo.feed(Input::Observed(entry(100, another)));
+    solo.wait(ms(999));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(4));
     assert!(solo.find_write().is_some());
 }
 
@@ -201,6 +196,49 @@ fn a_strangers_short_record_does_not_shorten_a_living_lease() {
 }
 
 #[test]
+fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() {
+    let fence = FenceEntry {
+        revision: 99,
+        record: Some(SeenFence {
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 0,
+            },
+            ttl: Some(ms(4000)),
+        }),
+    };
+    let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
+    for content in [
+        None,
+        Some(Content::ForeignMarker),
+        Some(Content::Opaque),
+        Some(short),
+    ] {
+        let waited = waits(content, Some(fence)).unwrap();
+        assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
+    }
+    let its_own = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
+    assert!(waits(Some(its_own), Some(fence)).unwrap() < ms(503));
+    assert_eq!(
+        waits(Some(Content::Release(None)), Some(fence)),
+        Some(ms(0))
+    );
+}
+
+#[test]
+fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_read() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let op = solo.find_read().unwrap();
+    solo.feed(Input::Observed(entry(100, Content::ForeignMarker)));
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(1500));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
 fn a_marker_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
@@ -210,46 +248,6 @@ fn a_marker_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(20));
     assert!(solo.find_write().is_some());
-}
-
-#[test]
-fn an_operator_who_deletes_the_key_gets_another_leader_soon() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(500));
-        world.put(Content::ForeignMarker);
-        let took = world
-            .run_until(ms(3000), |world| {
-                world.leader().is_some_and(|next| next != leader)
-            })
-            .expect("a next leader");
-        assert!(took < ms(20), "{took:?}");
-        assert!(world.told(leader, |event| matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::Deleted,
-                ..
-            }
-        )));
-    }
-}
-
-#[test]
-fn a_deleted_key_of_a_leader_that_can_t_see_it_is_waited_for() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(500));
-        world.nodes[leader].cut = true;
-        world.put(Content::ForeignMarker);
-        let took = world
-            .run_until(ms(3000), |world| {
-                world.leader().is_some_and(|next| next != leader)
-            })
-            .expect("a next leader");
-        assert!(took >= ms(1000), "{took:?}");
-    }
 }
 
 /// Another instance may have led and been deleted since: its lease must be waited for, not freed by us.
@@ -276,23 +274,6 @@ fn a_marker_that_is_found_after_the_lease_is_left_alone() {
     });
     solo.wait(ms(200));
     assert!(solo.find_write().is_none());
-}
-
-#[test]
-fn expiries_of_every_kind_make_no_two_leaders() {
-    for markers in [true, false] {
-        for seed in 0..10 {
-            let mut bucket = ModelBucket::new().max_age(ms(1000));
-            bucket.expiry_markers = markers;
-            let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
-            let leader = world.await_leader(ms(50));
-            world.run(ms(3000));
-            assert_eq!(world.leader(), Some(leader));
-            world.crash(leader);
-            // The record's lease, then the marker's, and where that has expired too, the wait on a missing key.
-            world.await_leader(ms(3300));
-        }
-    }
 }
 
 /// A wait on nothing can be spent long after: what came and went meanwhile is seen in the fence record.
@@ -365,33 +346,4 @@ fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     let next = solo.write();
     assert_ne!(next.nonce, claim.nonce);
     assert!(matches!(next.kind, WriteKind::Claim { over: 101, .. }));
-}
-
-#[test]
-fn claims_with_lost_acks_lead_to_a_leader_all_the_same() {
-    for seed in 0..10 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        for node in 0..3 {
-            world.nodes[node].plans.push((Kind::Claim, Fate::AckLost));
-        }
-        world.await_leader(ms(300));
-        world.run(ms(2000));
-        assert!(world.leader().is_some());
-    }
-}
-
-#[test]
-fn a_leader_that_stepped_down_stands_again_after_the_cool_down_alone() {
-    let settings = settings(|config| config.cooldown = Some(ms(700)));
-    let mut world = World::new(1, 1, &settings);
-    world.await_leader(ms(50));
-    world.input(
-        0,
-        Input::StepDown {
-            request: RequestId(1),
-        },
-    );
-    world.run(ms(690));
-    assert!(world.leader().is_none());
-    world.await_leader(ms(20));
 }

@@ -6,12 +6,11 @@
 )]
 
 mod buckets;
-mod electing;
 mod ending;
 mod failing;
-mod faults;
 mod fencing;
 mod freeing;
 mod keeping;
 mod proving;
+mod solo;
 mod stopping;

@@ -1,6 +1,6 @@
 //! Proofs on demand.
 
-use crate::election::harness::{BUCKET, Solo, failure, ms, settings};
+use super::solo::{BUCKET, Solo, failure, ms, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
 use crate::model::event::FailureKind;
 
@@ -45,7 +45,7 @@ fn a_heartbeat_that_was_sent_before_is_no_proof() {
 #[test]
 fn not_even_one_that_was_sent_at_the_same_instant() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Observed(crate::election::harness::entry(
+    solo.feed(Input::Observed(super::solo::entry(
         150,
         crate::model::record::Content::Opaque,
     )));
@@ -133,10 +133,7 @@ fn a_refused_proof_demotes() {
     let renewal = solo.write();
     solo.refuse(&renewal, 130);
     solo.read(
-        Some(crate::election::harness::entry(
-            130,
-            crate::election::harness::stranger(None),
-        )),
+        Some(super::solo::entry(130, super::solo::stranger(None))),
         None,
     );
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));

@@ -1,10 +1,6 @@
 //! Leaving the election.
 
-use std::time::Duration;
-
-use crate::election::harness::{
-    BUCKET, OLD_FENCE, Solo, World, entry, fence_of, ms, own, settings,
-};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, TermId, WriteKind};
 use crate::model::event::{EndCause, Event};
 use crate::model::record::Content;
@@ -116,21 +112,4 @@ fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
         solo.write().kind,
         WriteKind::Release { over: 101 }
     ));
-}
-
-#[test]
-fn a_stop_at_any_time_ends_stopped_within_a_lease() {
-    for wait in 0..300 {
-        let mut world = World::new(wait, 1, &settings(|_| {}));
-        world.run(Duration::from_micros(wait * 37));
-        world.input(0, Input::Stop { release: true });
-        world
-            .run_until(ms(1000), |world| world.state(0) == RoleState::Stopped)
-            .expect("it stops");
-        let entry = world.bucket.role().map(|entry| &entry.content);
-        assert!(
-            matches!(entry, None | Some(Content::Release(_))),
-            "nothing of ours is left: {entry:?}"
-        );
-    }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ConfigError;
 use super::rules::{DAY, ensure, range};
-use crate::model::name::{BucketName, InstanceId};
+use crate::model::name::{BucketName, InstanceId, beginning};
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
 ///
@@ -95,7 +95,7 @@ impl ManagerConfig {
             };
             return Err(ConfigError::new(
                 format!("servers[{i}]"),
-                format!("{:?}", without_credentials(server)),
+                format!("{:?}", beginning(&without_credentials(server))),
                 format!("must be an address like nats://host:4222 ({problem})"),
             ));
         }
@@ -158,7 +158,13 @@ fn without_credentials(server: &str) -> String {
     let Some((before, host)) = server.rsplit_once('@') else {
         return server.to_owned();
     };
+    let is_scheme = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+')
+    };
     let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+    // A password may have slashes too.
+    let scheme = if is_scheme(scheme) { scheme } else { "" };
     let separator = if scheme.is_empty() { "" } else { "://" };
     format!("{scheme}{separator}***@{host}")
 }
@@ -242,6 +248,7 @@ mod tests {
             "nats://me:se@secret@host",
             "me:secret@host:port",
             "nats://secret@ho st",
+            "me:secret://x@ho st",
         ] {
             let config = ManagerConfig {
                 servers: vec![address.into()],
@@ -255,6 +262,15 @@ mod tests {
             let debug = format!("{config:?}");
             assert!(!debug.contains("secret"), "{debug}");
         }
+    }
+
+    #[test]
+    fn an_error_quotes_no_endless_address() {
+        let config = ManagerConfig {
+            servers: vec![format!("http://{}", "s".repeat(1 << 20))],
+            ..ManagerConfig::default()
+        };
+        assert!(config.validate().unwrap_err().to_string().len() < 500);
     }
 
     #[test]

@@ -5,8 +5,6 @@
 //! holds values that fit together.
 
 mod manager;
-#[cfg(test)]
-mod properties;
 mod role;
 mod rules;
 mod settings;

@@ -1,7 +1,7 @@
 use async_nats::jetstream;
 
 use super::*;
-use crate::model::record::FenceEntry;
+use crate::model::record::{FenceEntry, SeenFence};
 use crate::store::FenceOn;
 use crate::store::cross_check::CrossCheck;
 
@@ -57,7 +57,10 @@ async fn a_fence_on_the_roles_key_holds_until_the_role_moves() {
     let keys = lab.read(&r).await;
     let untouched = FenceEntry {
         revision: fenced,
-        nonce: Some(nonce(2)),
+        record: Some(SeenFence {
+            nonce: nonce(2),
+            ttl: Some(Duration::from_secs(15)),
+        }),
     };
     assert_eq!(keys.fence, Some(untouched));
     let fresh = fence(&lab, &r, FenceOn::RoleKeyAt(moved), 5).await;

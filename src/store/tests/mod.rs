@@ -2,6 +2,7 @@
 
 mod bucket;
 mod fence;
+mod poison;
 mod watch;
 mod write;
 
@@ -124,6 +125,7 @@ fn record(beat: u64) -> Record {
 fn fence_record(beat: u64) -> FenceRecord {
     FenceRecord {
         id: "node-1".into(),
+        ttl: Duration::from_secs(15),
         nonce: nonce(beat),
     }
 }

@@ -85,7 +85,7 @@ async fn markers_of_other_hands_are_foreign() {
     lab.bucket.fence(&r, on, &fence, TIMEOUT).await.unwrap();
     kv.delete("_fence.deleted").await.unwrap();
     let keys = lab.read(&r).await;
-    assert_eq!(keys.fence.unwrap().nonce, None);
+    assert_eq!(keys.fence.unwrap().record, None);
 }
 
 #[tokio::test]

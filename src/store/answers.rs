@@ -1,0 +1,23 @@
+//! The server's answers as the store reads them, for tests that make them up.
+
+use super::error::StoreError;
+use super::info::{BucketInfo, StreamInfo};
+use super::read::{last_message, standing_fence, standing_role};
+use super::request::understood;
+use crate::model::name::BucketName;
+use crate::model::record::{Entry, FenceEntry};
+
+/// What an answer to a read of a role's key shows.
+pub fn role_answer(answer: &[u8], bucket: &BucketName) -> Result<Option<Entry>, StoreError> {
+    Ok(last_message(understood(answer, bucket))?.map(standing_role))
+}
+
+/// What an answer to a read of a role's fence key shows.
+pub fn fence_answer(answer: &[u8], bucket: &BucketName) -> Result<Option<FenceEntry>, StoreError> {
+    Ok(last_message(understood(answer, bucket))?.map(standing_fence))
+}
+
+/// What an answer to a question about the bucket shows.
+pub fn bucket_answer(answer: &[u8], bucket: &BucketName) -> Result<BucketInfo, StoreError> {
+    understood::<StreamInfo>(answer, bucket)?.assess(bucket)
+}

@@ -1,0 +1,163 @@
+//! What the messages of a watch tell, one after the other.
+
+use async_nats::header::NATS_LAST_CONSUMER;
+use async_nats::{Message, StatusCode};
+
+use super::entry::role_entry;
+use super::error::StoreError;
+use crate::model::name::RoleName;
+use crate::model::record::Entry;
+
+/// Names the subject to answer to where the server waits for the watcher.
+const STALLED: &str = "Nats-Consumer-Stalled";
+
+/// One watch's messages, counted.
+#[derive(Debug)]
+pub struct Feed {
+    /// What the subjects of keys begin with.
+    prefix: String,
+    /// Messages that came, to see whether one is missing.
+    received: u64,
+}
+
+/// What one message tells.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The last message of a role's key.
+    Entry(RoleName, Entry),
+    /// Nothing of a role.
+    Nothing,
+    /// The server waits for an empty message on this subject.
+    Waiting(String),
+}
+
+impl Feed {
+    /// A watch on the keys under this prefix, of which nothing has come yet.
+    pub const fn new(prefix: String) -> Self {
+        Self {
+            prefix,
+            received: 0,
+        }
+    }
+
+    /// Takes the next message.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is odd ends the watch: a message is missing, or the server says something else than that it is alive.
+    pub fn take(&mut self, message: &Message) -> Result<Told, StoreError> {
+        // Only what the bucket holds has a position. Its headers, a status among them, are its writer's.
+        if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
+            return self.stored(message, &position);
+        }
+        match message.status {
+            None => Err(broken("a message has no position")),
+            Some(StatusCode::IDLE_HEARTBEAT) => self.heartbeat(message),
+            Some(status) => Err(broken(&format!("the server says {status}"))),
+        }
+    }
+
+    fn stored(&mut self, message: &Message, position: &Position) -> Result<Told, StoreError> {
+        self.received += 1;
+        if position.in_consumer != self.received {
+            return Err(broken("a message is missing"));
+        }
+        let key = message.subject.strip_prefix(&*self.prefix);
+        // What is no role's name is somebody else's key.
+        let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
+            return Ok(Told::Nothing);
+        };
+        let headers = message.headers.as_ref();
+        let entry = role_entry(position.in_stream, headers, &message.payload);
+        Ok(Told::Entry(role, entry))
+    }
+
+    fn heartbeat(&self, message: &Message) -> Result<Told, StoreError> {
+        let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
+        if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
+        {
+            return Err(broken("a message is missing"));
+        }
+        let flow = message.reply.as_deref().or_else(|| header(STALLED));
+        Ok(flow.map_or(Told::Nothing, |subject| Told::Waiting(subject.to_owned())))
+    }
+}
+
+/// Where a message stands, as its reply subject tells.
+#[derive(Debug, PartialEq, Eq)]
+struct Position {
+    in_stream: u64,
+    in_consumer: u64,
+}
+
+impl Position {
+    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, with a domain and an
+    /// account hash before the stream in the longer form.
+    fn parse(reply: &str) -> Option<Self> {
+        let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
+        let before = match tokens.len() {
+            7 => 0,
+            9.. => 2,
+            _ => return None,
+        };
+        Some(Self {
+            in_stream: tokens[before + 3].parse().ok()?,
+            in_consumer: tokens[before + 4].parse().ok()?,
+        })
+    }
+}
+
+/// A watch that is over.
+pub(super) fn broken(why: &str) -> StoreError {
+    StoreError::Unavailable(format!("the watch is broken: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_message_is_no_word_of_the_server_whatever_status_its_writer_gave_it() {
+        let mut feed = Feed::new("$KV.b.".to_owned());
+        for (n, status) in [StatusCode::IDLE_HEARTBEAT, StatusCode::NO_RESPONDERS]
+            .into_iter()
+            .enumerate()
+        {
+            let message = Message {
+                subject: "$KV.b.r".into(),
+                reply: Some(format!("$JS.ACK.KV_b.c.1.7.{}.1700000000.0", n + 1).into()),
+                payload: "x".into(),
+                headers: None,
+                status: Some(status),
+                description: None,
+                length: 1,
+            };
+            let told = feed.take(&message);
+            assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn both_forms_of_a_position_are_read() {
+        let position = Some(Position {
+            in_stream: 1_700_000_000_000_001,
+            in_consumer: 3,
+        });
+        for reply in [
+            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.0",
+            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.0",
+            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.0.random",
+        ] {
+            assert_eq!(Position::parse(reply), position, "{reply}");
+        }
+        for reply in [
+            "",
+            "$JS.ACK.",
+            "_INBOX.x",
+            "$JS.ACK.KV_b.c.1.x.3.1700000000.0",
+            "$JS.ACK.a.b.c.d.e.f.g.h",
+        ] {
+            assert_eq!(Position::parse(reply), None, "{reply}");
+        }
+    }
+}

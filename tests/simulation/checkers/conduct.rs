@@ -1,0 +1,174 @@
+//! The rules of the protocol and of the core's interface: one request at a time, no write without having seen what it
+//! replaces, no nonce twice, nothing freed or claimed under a running handler, no lease that comes back, no busy loop.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use nats_elect::internals::{
+    Effect, FenceCondition, Input, Link, Moment, Nonce, OpId, Write, WriteKind, WriteOutcome,
+};
+
+use super::{Note, demand};
+use crate::network::Kind;
+use crate::world::World;
+
+/// More steps of one instance than this in a hundredth of a virtual second are a busy loop: a round trip takes most of a
+/// millisecond.
+const MOST_STEPS: usize = 150;
+
+#[derive(Debug)]
+pub struct Conduct {
+    nonces: HashSet<Nonce>,
+    nodes: Vec<Seen>,
+}
+
+/// What one process was shown.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    linked: bool,
+    pending: Option<OpId>,
+    role: HashSet<u64>,
+    fence: HashSet<u64>,
+    steps: VecDeque<Duration>,
+}
+
+impl Conduct {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            nonces: HashSet::new(),
+            nodes: vec![Seen::default(); nodes],
+        }
+    }
+
+    pub fn hear(&mut self, world: &World, note: &Note) -> Result<(), String> {
+        match note {
+            Note::Booted { node } | Note::Died { node } => self.nodes[*node] = Seen::default(),
+            Note::Takes { node, input } => self.nodes[*node].takes(input),
+            Note::Wants { node, effect } => {
+                self.wants(world, *node, effect)
+                    .map_err(|problem| format!("node-{node}: {problem}: {effect:?}"))?;
+            }
+            Note::Stepped { node, now, due, .. } => {
+                self.nodes[*node]
+                    .stepped(world.now, *now, *due)
+                    .map_err(|problem| format!("node-{node} {problem}"))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wants(&mut self, world: &World, node: usize, effect: &Effect) -> Result<(), String> {
+        let seen = &mut self.nodes[node];
+        match effect {
+            Effect::Write(write) => {
+                seen.begins(write.op)?;
+                seen.may_write(world, node, write)?;
+                demand(self.nonces.insert(write.nonce), || {
+                    "a nonce is used twice".to_owned()
+                })
+            }
+            Effect::Read { op, .. } => seen.begins(*op),
+            Effect::Extend { term, lease, .. } => {
+                let shared = &world.nodes[node].terms[term];
+                demand(shared.revoked.is_none(), || {
+                    "a revoked lease is extended".to_owned()
+                })?;
+                demand(*lease >= shared.lease, || {
+                    "a heartbeat shortens a lease".to_owned()
+                })?;
+                let now = world.nodes[node].clock.at(world.now);
+                demand(now < shared.lease, || {
+                    "a lease is extended after its end".to_owned()
+                })
+            }
+            Effect::Cancel { term } => {
+                demand(world.nodes[node].terms[term].acting.is_none(), || {
+                    "cancelled before it resigned".to_owned()
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Seen {
+    fn takes(&mut self, input: &Input) {
+        match input {
+            Input::Link(link) => self.linked = matches!(link, Link::Up(_)),
+            Input::Observed(entry) => {
+                self.role.insert(entry.revision);
+            }
+            Input::ReadEnded { op, outcome } => {
+                self.ends(*op);
+                if let Ok(snapshot) = outcome {
+                    self.role
+                        .insert(snapshot.role.as_ref().map_or(0, |entry| entry.revision));
+                    self.fence
+                        .insert(snapshot.fence.map_or(0, |fence| fence.revision));
+                }
+            }
+            Input::WriteEnded { op, outcome } => {
+                self.ends(*op);
+                if let WriteOutcome::Acked { revision } = outcome {
+                    self.role.insert(*revision);
+                    self.fence.insert(*revision);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ends(&mut self, op: OpId) {
+        self.pending.take_if(|pending| *pending == op);
+    }
+
+    fn begins(&mut self, op: OpId) -> Result<(), String> {
+        demand(self.linked, || "sent without a link".to_owned())?;
+        demand(self.pending.is_none(), || {
+            "a second request is sent".to_owned()
+        })?;
+        self.pending = Some(op);
+        Ok(())
+    }
+
+    fn may_write(&self, world: &World, node: usize, write: &Write) -> Result<(), String> {
+        let known = match &write.kind {
+            WriteKind::Claim { over, .. }
+            | WriteKind::Renew { over, .. }
+            | WriteKind::Release { over } => self.role.contains(over),
+            WriteKind::Fence { condition, .. } => match condition {
+                FenceCondition::RoleKeyAt(at) => self.role.contains(at),
+                FenceCondition::FenceKeyAt(at) => *at == 0 || self.fence.contains(at),
+            },
+        };
+        demand(known, || "it was never shown what it replaces".to_owned())?;
+        if Kind::of(&write.kind) == Kind::Renew {
+            return Ok(());
+        }
+        let sender = &world.nodes[node];
+        demand(!sender.runs_handler(), || {
+            "written while a handler runs".to_owned()
+        })?;
+        demand(sender.valid_terms(world.now).next().is_none(), || {
+            "written before the lease was revoked".to_owned()
+        })
+    }
+
+    fn stepped(&mut self, at: Duration, now: Moment, due: Option<Moment>) -> Result<(), String> {
+        demand(due.is_none_or(|due| due > now), || {
+            format!("wants to be woken in the past: {due:?} at {now:?}")
+        })?;
+        self.steps.push_back(at);
+        while self
+            .steps
+            .front()
+            .is_some_and(|first| at - *first > Duration::from_millis(10))
+        {
+            self.steps.pop_front();
+        }
+        demand(self.steps.len() < MOST_STEPS, || {
+            "is in a busy loop".to_owned()
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! One request of a kind meets a fate: lost, its answer lost, delivered twice, or long after its sender gave it up.
+
+use std::time::Duration;
+
+use super::Scale;
+use crate::chance::Chance;
+use crate::network::{Fate, Kind};
+use crate::world::World;
+
+/// How late a ghost may come, in leases.
+#[derive(Clone, Debug)]
+pub struct GhostOptions {
+    pub latest: u32,
+}
+
+impl Default for GhostOptions {
+    fn default() -> Self {
+        Self { latest: 3 }
+    }
+}
+
+/// The next requests of these kinds meet this.
+#[derive(Clone, Debug)]
+pub struct GhostFault {
+    plans: Vec<(Kind, Fate)>,
+}
+
+impl GhostOptions {
+    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> GhostFault {
+        let count = 1 + chance.below(2);
+        let plans = (0..count).map(|_| {
+            let delay = [scale.timeout, scale.ttl, scale.ttl * self.latest];
+            let longest = chance.pick(&delay);
+            let delay: Duration = chance.upto(longest);
+            let fates = [
+                Fate::Ghost(delay),
+                Fate::Ghost(delay),
+                Fate::AckLost,
+                Fate::Lost,
+                Fate::Twice(delay),
+                Fate::Contended,
+            ];
+            (chance.pick(&Kind::WRITES), chance.pick(&fates))
+        });
+        GhostFault {
+            plans: plans.collect(),
+        }
+    }
+}
+
+impl GhostFault {
+    pub fn strike(&self, world: &mut World, node: usize) {
+        world.nodes[node].plans.extend(&self.plans);
+    }
+}

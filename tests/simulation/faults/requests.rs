@@ -1,0 +1,59 @@
+//! What applications and operators ask for, at any moment.
+
+use nats_elect::internals::{Input, RequestId};
+
+use crate::chance::Chance;
+use crate::world::World;
+
+/// What may be asked for.
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    pub stops: bool,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self { stops: true }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub enum RequestFault {
+    StepDown,
+    Validate,
+    Stop { release: bool },
+    Abandon,
+}
+
+impl RequestOptions {
+    pub fn draw(&self, chance: &mut Chance) -> RequestFault {
+        match chance.below(10) {
+            0 if self.stops => RequestFault::Stop { release: true },
+            1 if self.stops => RequestFault::Stop { release: false },
+            2 if self.stops => RequestFault::Abandon,
+            3..=5 => RequestFault::Validate,
+            _ => RequestFault::StepDown,
+        }
+    }
+}
+
+impl RequestFault {
+    pub fn strike(self, world: &mut World, node: usize) {
+        world.requests += 1;
+        let request = RequestId(world.requests);
+        world.nodes[node].leaving |= matches!(self, Self::Stop { .. } | Self::Abandon);
+        world.input(
+            node,
+            match self {
+                Self::StepDown => Input::StepDown { request },
+                Self::Validate => Input::Validate {
+                    request,
+                    term: None,
+                },
+                Self::Stop { release } => Input::Stop { release },
+                Self::Abandon => Input::Abandon,
+            },
+        );
+    }
+}

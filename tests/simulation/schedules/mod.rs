@@ -1,0 +1,9 @@
+//! Named schedules: each once broke a draft of the protocol, or would break it without a rule.
+
+mod buckets;
+mod electing;
+mod ending;
+mod fencing;
+mod freeing;
+mod keeping;
+mod stopping;
