@@ -77,7 +77,8 @@ fn gap(
         faults.filter(|fault| fault.concerns(&role.name, leader))
     };
     let ends_it = |fault: &&Fault| {
-        fault.from.since(from) <= BEFORE && from.since(fault.until) <= role.ttl.min(AFTER)
+        let over = felt_until(fault, &notes.outages);
+        fault.from.since(from) <= BEFORE && from.since(over) <= role.ttl.min(AFTER)
     };
     let causes = concerned().filter(ends_it);
     let company = concerned().filter(|fault| !ends_it(fault) && (from..=to).contains(&fault.from));
@@ -98,6 +99,16 @@ fn gap(
         company: kinds(company),
         quiet: to.since(last_blow),
     }
+}
+
+/// A fault of NATS is over when NATS takes writes again.
+fn felt_until(fault: &Fault, outages: &[(Moment, Moment)]) -> Moment {
+    let of_nats = matches!(fault.kind.subject(), Subject::Server | Subject::Stream);
+    let outages = outages
+        .iter()
+        .filter(|(from, until)| of_nats && *from <= fault.until && fault.from <= *until);
+    let ends = outages.map(|(_, until)| *until);
+    ends.fold(fault.until, Moment::max)
 }
 
 fn kinds<'a>(faults: impl Iterator<Item = &'a Fault>) -> Vec<Kind> {

@@ -288,6 +288,14 @@ fn a_gap_is_put_down_to_what_can_be_its_cause() {
     // The lease ran on for a while after it was cut off.
     assert_eq!(causes(Kind::Mute, "a", (38_000, 39_000)), [Kind::Mute]);
     assert_eq!(causes(Kind::Mute, "a", (30_000, 37_999)), []);
+    // NATS took no writes for a while after it.
+    let mut story = Story::new()
+        .led("a", 1, (0, 40_000), &[])
+        .led("b", 2, (42_000, END), &[])
+        .suffered(Kind::RestartAll, "all", (30_000, 31_000));
+    assert_eq!(story.is_clean().gaps[0].causes, []);
+    story.0.notes.outages.push((at(30_000), at(38_000)));
+    assert_eq!(story.is_clean().gaps[0].causes, [Kind::RestartAll]);
     // It did not lead.
     assert_eq!(causes(Kind::Kill, "b", (40_000, 41_000)), []);
     assert_eq!(causes(Kind::DeleteKey, "network", (40_000, 40_000)), []);

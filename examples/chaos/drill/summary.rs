@@ -109,9 +109,9 @@ fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
     );
     let _ = writeln!(
         text,
-        "The last columns count from the last fault of NATS or of the key, and from when NATS took writes again.\n\
+        "The last columns: the longest time without a leader, and the longest allowed, counted from the last fault of NATS or of the key, and from when NATS took writes again.\n\
          {:<20} {:>8} {:>7} {:>7} {:>12} {:>12} {:>14} {:>9}",
-        "role", "ttl", "terms", "led", "median gap", "longest gap", "longest alone", "allowed"
+        "role", "ttl", "terms", "led", "median gap", "longest gap", "undisturbed", "allowed"
     );
     for role in &notes.roles {
         let of_role = || {

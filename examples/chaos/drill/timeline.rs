@@ -7,7 +7,7 @@ use super::plan::NODES;
 use super::svg::{Anchor, Place, Svg};
 
 const LEFT: f64 = 110.0;
-const RIGHT: f64 = 30.0;
+const RIGHT: f64 = 80.0;
 const TOP: f64 = 84.0;
 const LANE: f64 = 17.0;
 const BLOCK: f64 = 26.0;
@@ -129,6 +129,8 @@ impl Page {
         self.svg.area(place, "#00000009", "");
         self.svg
             .text((LEFT - 6.0, self.y + 12.0), 11, Anchor::End, name);
+        let right = (place.x + place.width + 6.0, self.y + 12.0);
+        self.svg.text(right, 11, Anchor::Start, name);
     }
 
     fn faults(&mut self, evidence: &Evidence) {
