@@ -19,6 +19,8 @@ use crate::model::name::{BucketName, RoleName};
 
 /// The server's code for a stream that exists with other settings.
 const NAME_IN_USE: u64 = 10058;
+/// Time between two looks for a bucket that is being created.
+const BEING_CREATED: Duration = Duration::from_millis(20);
 
 /// What to do about a bucket that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +81,7 @@ impl Bucket {
                     IfMissing::Create { replicas, storage },
                 ) => {
                     bucket.create(replicas, storage, timeout).await?;
-                    bucket.stream_info(timeout).await?
+                    bucket.created_stream_info(timeout).await?
                 }
                 (found, _) => found?,
             };
@@ -89,6 +91,7 @@ impl Bucket {
             }
             Ok(info)
         };
+        // Also ends the wait for a bucket that is being created: the next attempt would find it, or create it.
         match tokio::time::timeout(timeout, opening).await {
             Ok(opened) => opened.map(|info| (bucket, info)),
             Err(_) => Err(StoreError::Timeout),
@@ -121,6 +124,16 @@ impl Bucket {
                 ))
             }
             asked => asked,
+        }
+    }
+
+    /// In a cluster a bucket that another process is creating may be in use as a name and not be there yet.
+    async fn created_stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
+        loop {
+            match self.stream_info(timeout).await {
+                Err(StoreError::BucketMissing { .. }) => tokio::time::sleep(BEING_CREATED).await,
+                found => return found,
+            }
         }
     }
 

@@ -197,7 +197,8 @@ impl NatsCluster {
         self.poll("readiness of the cluster", || self.is_ready().then_some(()))
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether every node that runs is healthy and the `JetStream` meta leader sees all of them, at this moment.
+    pub fn is_ready(&self) -> bool {
         let running: Vec<_> = self.nodes.iter().filter(|node| node.answers()).collect();
         let healthy = running
             .iter()

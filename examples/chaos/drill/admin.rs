@@ -1,0 +1,83 @@
+//! Operators with too many rights: they act on the bucket directly.
+
+use std::time::Duration;
+
+use async_nats::jetstream;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::Problem;
+use super::plan::BUCKET;
+
+/// How long an operation may take. The nemesis waits for it.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The stream of the bucket.
+pub fn stream() -> String {
+    format!("KV_{BUCKET}")
+}
+
+/// Blocking operations on the bucket. Each has a connection of its own: one may be to a node that is gone by the next.
+pub struct Admin(Runtime);
+
+/// What a fault does to a key or to the stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Deed<'a> {
+    /// As `nats kv del` does.
+    DeleteKey(&'a str),
+    /// Removes the key's messages, so that nothing is left of it.
+    PurgeKey(&'a str),
+    /// A record of the Go library's form, without a look at what is there.
+    ForeignRecord(&'a str),
+    /// Makes the stream's leader give its place to another node.
+    MoveStream,
+}
+
+impl Admin {
+    pub fn new() -> Result<Self, Problem> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        Ok(Self(runtime))
+    }
+
+    /// Does it at the node with this address. Success means that NATS has confirmed it.
+    pub fn act(&self, url: &str, deed: Deed<'_>) -> Result<(), Problem> {
+        let done = async { tokio::time::timeout(TIMEOUT, carry_out(url, deed)).await };
+        let done = self.0.block_on(done);
+        done.map_err(|_| "no answer from NATS")?
+    }
+}
+
+async fn carry_out(url: &str, deed: Deed<'_>) -> Result<(), Problem> {
+    let client = async_nats::connect(url).await?;
+    let context = jetstream::new(client.clone());
+    match deed {
+        Deed::DeleteKey(key) => context.get_key_value(BUCKET).await?.delete(key).await?,
+        Deed::PurgeKey(key) => {
+            let stream = context.get_stream_no_info(stream()).await?;
+            let purged = stream.purge().filter(subject(key)).await?;
+            if purged.purged == 0 {
+                return Err("there was nothing under the key".into());
+            }
+        }
+        Deed::ForeignRecord(key) => {
+            let record = r#"{"id":"stranger","token":"00000000-0000-4000-8000-000000000000"}"#;
+            context.publish(subject(key), record.into()).await?.await?;
+        }
+        Deed::MoveStream => {
+            let order = format!("$JS.API.STREAM.LEADER.STEPDOWN.{}", stream());
+            let answer = client.request(order, "".into()).await?;
+            let answer: Value = serde_json::from_slice(&answer.payload)?;
+            if answer["success"] != true {
+                return Err(answer["error"]["description"].to_string().into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn subject(key: &str) -> String {
+    format!("$KV.{BUCKET}.{key}")
+}

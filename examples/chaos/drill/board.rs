@@ -1,0 +1,126 @@
+//! Who leads what at this moment, as the instances write it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::clock::Moment;
+use super::history::{Record, What, parse};
+use super::plan::Role;
+
+/// Who was not heard for so long does not lead any more, as far as this board is concerned.
+const FRESH: Duration = Duration::from_millis(300);
+
+/// Reads along while the histories are written.
+#[derive(Debug)]
+pub struct Board {
+    roles: Vec<String>,
+    tails: Vec<Tail>,
+    /// By role: who last showed that it leads, and when that was.
+    claims: Vec<Option<(usize, Moment)>>,
+}
+
+#[derive(Debug)]
+struct Tail {
+    instance: usize,
+    path: PathBuf,
+    file: Option<File>,
+    /// What is no whole line yet.
+    rest: Vec<u8>,
+    /// The roles of its terms.
+    terms: HashMap<u32, usize>,
+}
+
+impl Board {
+    pub fn new(roles: &[Role]) -> Self {
+        Self {
+            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            tails: Vec::new(),
+            claims: vec![None; roles.len()],
+        }
+    }
+
+    /// Reads the history of an instance's new process, and no longer that of its last one.
+    pub fn follow(&mut self, instance: usize, path: PathBuf) {
+        self.read();
+        self.tails.retain(|tail| tail.instance != instance);
+        self.tails.push(Tail {
+            instance,
+            path,
+            file: None,
+            rest: Vec::new(),
+            terms: HashMap::new(),
+        });
+    }
+
+    /// Takes note of what was written since the last time.
+    pub fn read(&mut self) {
+        for tail in &mut self.tails {
+            for record in tail.read() {
+                match record.what {
+                    What::Leading { term, role, .. } => {
+                        if let Some(role) = self.roles.iter().position(|name| *name == role) {
+                            tail.terms.insert(term, role);
+                        }
+                    }
+                    What::Valid(term) => {
+                        let Some(role) = tail.terms.get(&term) else {
+                            continue;
+                        };
+                        let claim = &mut self.claims[*role];
+                        if claim.is_none_or(|(_, at)| at < record.at) {
+                            *claim = Some((tail.instance, record.at));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Who led the role last, be it now or not.
+    pub fn last_leader(&self, role: usize) -> Option<usize> {
+        self.claims[role].map(|(instance, _)| instance)
+    }
+
+    /// Who leads the role.
+    pub fn leader(&self, role: usize) -> Option<usize> {
+        let now = Moment::now();
+        let fresh = self.claims[role].filter(|(_, at)| now.since(*at) < FRESH);
+        fresh.map(|(instance, _)| instance)
+    }
+
+    /// Whether each role was led after `moment`.
+    pub fn all_led_after(&self, moment: Moment) -> bool {
+        let mut claims = self.claims.iter();
+        claims.all(|claim| claim.is_some_and(|(_, at)| at > moment))
+    }
+
+    /// The leaders, on one line.
+    pub fn describe(&self, instances: &[String]) -> String {
+        let roles = self.roles.iter().enumerate();
+        let told = roles.map(|(index, role)| {
+            let leader = self.leader(index).map_or("—", |leader| &instances[leader]);
+            format!("{role} {leader}")
+        });
+        told.collect::<Vec<_>>().join("  ")
+    }
+}
+
+impl Tail {
+    fn read(&mut self) -> Vec<Record> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(file) = &mut self.file else {
+            return Vec::new();
+        };
+        // What could not be read now is read the next time.
+        let _ = file.read_to_end(&mut self.rest);
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n');
+        let rest = self.rest.split_off(whole.map_or(0, |last| last + 1));
+        parse(&std::mem::replace(&mut self.rest, rest))
+    }
+}

@@ -1,0 +1,46 @@
+//! A drill: real instances, a real cluster, faults at random, and a verdict on what the instances wrote down.
+//!
+//! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them, `checker.rs` what must
+//! be true of the histories afterwards.
+
+pub mod admin;
+pub mod board;
+pub mod checker;
+#[path = "../../control_plane/clock.rs"]
+pub mod clock;
+pub mod fault;
+pub mod fleet;
+pub mod gaps;
+pub mod history;
+pub mod instance;
+pub mod ledger;
+#[cfg(test)]
+mod made_up;
+pub mod nemesis;
+pub mod plan;
+pub mod probe;
+pub mod run;
+pub mod schedule;
+pub mod summary;
+pub mod svg;
+pub mod timeline;
+
+/// Any error, for people to read.
+pub type Problem = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writes a line for people. A reader that went away is no reason to fail.
+pub fn say(line: &str) {
+    use std::io::Write as _;
+    if cfg!(test) {
+        // Shown only if the test fails.
+        println!("{line}");
+        return;
+    }
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Seconds with one digit.
+pub fn seconds(duration: std::time::Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

@@ -1,0 +1,144 @@
+//! A drill from its begin to its verdict.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use nats_elect::testing::NatsCluster;
+
+use super::checker::{Evidence, Notes, Verdict};
+use super::clock::Moment;
+use super::fleet::Fleet;
+use super::nemesis::Nemesis;
+use super::plan::{NODES, Plan, Role, Sabotage};
+use super::probe::Probe;
+use super::schedule::schedule;
+use super::{Problem, say, seconds};
+use super::{summary, timeline};
+
+/// The first election, of a cluster that was just started on a busy machine.
+const FIRST_ELECTION: Duration = Duration::from_secs(60);
+/// How long everything goes on undisturbed at the end.
+const CALM: Duration = Duration::from_secs(2);
+
+/// Runs a drill until its end, or until `enough` says so, and judges it. `Err` means that there was no drill.
+pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict), Problem> {
+    let folders = plan.folders();
+    if plan.out.exists() {
+        let is_empty = fs::read_dir(&plan.out)?.next().is_none();
+        if !is_empty && !folders.histories.exists() {
+            let out = plan.out.display();
+            return Err(
+                format!("{out} holds something else than a drill: give another folder").into(),
+            );
+        }
+        fs::remove_dir_all(&plan.out)?;
+    }
+    fs::create_dir_all(&folders.histories)?;
+    fs::create_dir_all(&folders.ledgers)?;
+    let mut cluster = NatsCluster::start(NODES)?;
+    let (major, minor, patch) = cluster.node(0).version();
+    say(&format!(
+        "{NODES} × nats-server {major}.{minor}.{patch}, {} instances; histories in {}",
+        plan.instances,
+        plan.out.display()
+    ));
+    let notes = rehearse(plan, &mut cluster, &enough)?;
+    notes.write(&plan.out)?;
+    judge(&plan.out)
+}
+
+/// Judges what a drill has left in that folder, prints a summary and draws a timeline.
+pub fn judge(out: &std::path::Path) -> Result<(Evidence, Verdict), Problem> {
+    let evidence = Evidence::read(out)?;
+    let verdict = Verdict::on(&evidence);
+    let picture = out.join("timeline.svg");
+    fs::write(&picture, timeline::draw(&evidence, &verdict))?;
+    let text = summary::summary(&evidence, &verdict);
+    fs::write(out.join("summary.txt"), &text)?;
+    say(&text);
+    Ok((evidence, verdict))
+}
+
+fn rehearse(
+    plan: &Plan,
+    cluster: &mut NatsCluster,
+    enough: &impl Fn() -> bool,
+) -> Result<Notes, Problem> {
+    let started = Moment::now();
+    let mut fleet = Fleet::prepare(plan, cluster)?;
+    for index in 0..plan.instances {
+        fleet.start(index)?;
+    }
+    if !all_led(&mut fleet, started, FIRST_ELECTION) {
+        return Err("the roles found no leaders: see the instances' logs".into());
+    }
+    let begun = Moment::now();
+    say(&format!(
+        "every role has a leader after {}; faults for {} from now on",
+        seconds(begun.since(started)),
+        seconds(plan.length)
+    ));
+    let probe = Probe::start(cluster)?;
+    let nemesis = Nemesis::new(plan, cluster, &mut fleet, begun)?;
+    let faults = nemesis.run(schedule(plan), enough)?;
+    if plan.sabotage == Some(Sabotage::Stuck) {
+        for index in 0..plan.instances {
+            fleet.pause(index)?;
+        }
+    }
+    let healed = Moment::now();
+    say(&format!(
+        "{:>8}  all faults are over and undone",
+        seconds(healed.since(begun))
+    ));
+    let patience = plan.roles.iter().map(Role::patience).max();
+    let patience = patience.unwrap_or_default();
+    let led = all_led(&mut fleet, healed, patience);
+    let leaders = fleet.board.describe(&fleet.names);
+    let after = seconds(Moment::now().since(healed));
+    say(&if led {
+        format!("every role is led {after} later: {leaders}")
+    } else {
+        format!("some role has no leader {after} later: {leaders}")
+    });
+    let calm = Moment::now();
+    while Moment::now().since(calm) < CALM {
+        fleet.look();
+        thread::sleep(Duration::from_millis(20));
+    }
+    let ended = Moment::now();
+    let outages = probe.outages();
+    for index in 0..plan.instances {
+        if fleet.runs(index) {
+            fleet.terminate(index)?;
+            fleet.resume(index)?;
+        }
+    }
+    fleet.wait_for_ends(ended);
+    Ok(Notes {
+        seed: plan.seed,
+        instances: fleet.names.clone(),
+        roles: plan.roles.clone(),
+        begun,
+        healed,
+        ended,
+        faults,
+        outages,
+        bad_ends: std::mem::take(&mut fleet.bad_ends),
+    })
+}
+
+/// Waits until each role was led after `since`.
+fn all_led(fleet: &mut Fleet, since: Moment, patience: Duration) -> bool {
+    loop {
+        fleet.look();
+        if fleet.board.all_led_after(since) {
+            return true;
+        }
+        if Moment::now().since(since) > patience {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,138 @@
+//! What people read at the end.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::checker::{Evidence, Verdict};
+use super::fault::Kind;
+use super::gaps::Gap;
+use super::seconds;
+
+/// More violations of a kind than that tell nothing new.
+const SHOWN: usize = 10;
+
+/// The whole text. Its last line is the verdict.
+pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
+    let mut text = String::new();
+    faults(&mut text, evidence, verdict);
+    roles(&mut text, evidence, verdict);
+    let Verdict {
+        terms,
+        work,
+        refused,
+        ..
+    } = verdict;
+    let _ = writeln!(
+        text,
+        "\n{terms} terms did {work} pieces of work; fencing tokens kept {refused} out that came too late."
+    );
+    for (what, found) in verdict.findings() {
+        for violation in found.iter().take(SHOWN) {
+            let _ = writeln!(text, "  {what}: {violation}");
+        }
+        if found.len() > SHOWN {
+            let _ = writeln!(text, "  {what}: … and {} more", found.len() - SHOWN);
+        }
+    }
+    let _ = write!(text, "{verdict}");
+    text
+}
+
+/// How often each kind happened, and how long a role was without a leader then.
+fn faults(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
+    let faults = &evidence.notes.faults;
+    let mut kinds: Vec<_> = faults.iter().map(|fault| fault.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let _ = writeln!(
+        text,
+        "\nLongest time without a leader, where the fault was the only one, where it came first, and where it came later:\n\
+         {:<20} {:>8} {:>7} {:>20} {:>20} {:>20}",
+        "fault", "injected", "missed", "alone", "first", "later"
+    );
+    let longest = |gaps: &mut dyn Iterator<Item = &Gap>| {
+        gaps.max_by_key(|gap| gap.length()).map_or_else(
+            || "–".to_owned(),
+            |gap| format!("{} ({})", seconds(gap.length()), gap.role),
+        )
+    };
+    let mut row = |name: &str, counts: (usize, usize), [alone, first, later]: [String; 3]| {
+        let (done, missed) = counts;
+        let _ = writeln!(
+            text,
+            "{name:<20} {done:>8} {missed:>7} {alone:>20} {first:>20} {later:>20}"
+        );
+    };
+    let gaps = || verdict.gaps.iter();
+    for kind in &kinds {
+        let of_kind = || faults.iter().filter(|fault| fault.kind == *kind);
+        let done = of_kind().filter(|fault| fault.is_done()).count();
+        let only: &[Kind] = &[*kind];
+        let is_alone = |gap: &&Gap| gap.causes == only && gap.company.is_empty();
+        let columns = [
+            longest(&mut gaps().filter(is_alone)),
+            longest(&mut gaps().filter(|gap| gap.causes.contains(kind))),
+            longest(&mut gaps().filter(|gap| gap.company.contains(kind))),
+        ];
+        row(&kind.name(), (done, of_kind().count() - done), columns);
+    }
+    let done = faults.iter().filter(|fault| fault.is_done()).count();
+    let is_unexplained = |gap: &&Gap| gap.causes.is_empty();
+    let unexplained = longest(&mut gaps().filter(is_unexplained));
+    row(
+        "none that is known",
+        (0, 0),
+        [String::new(), unexplained, String::new()],
+    );
+    let all = longest(&mut gaps());
+    row(
+        "all",
+        (done, faults.len() - done),
+        [String::new(), all, String::new()],
+    );
+}
+
+/// What became of each role.
+fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
+    let notes = &evidence.notes;
+    let all = notes.ended.since(notes.begun).as_secs_f64();
+    let outages = || {
+        let spans = notes.outages.iter();
+        spans.map(|(from, until)| until.since(*from))
+    };
+    let away: Duration = outages().sum();
+    let _ = writeln!(
+        text,
+        "\nNATS took no writes for {} of {all:.1} s, {} at the longest.",
+        seconds(away),
+        seconds(outages().max().unwrap_or_default())
+    );
+    let _ = writeln!(
+        text,
+        "The last columns: the longest time without a leader, and the longest allowed, counted from the last fault of NATS or of the key, and from when NATS took writes again.\n\
+         {:<20} {:>8} {:>7} {:>7} {:>12} {:>12} {:>14} {:>9}",
+        "role", "ttl", "terms", "led", "median gap", "longest gap", "undisturbed", "allowed"
+    );
+    for role in &notes.roles {
+        let of_role = || {
+            let gaps = verdict.gaps.iter();
+            gaps.filter(|gap| gap.role == role.name)
+        };
+        let mut lengths: Vec<_> = of_role().map(Gap::length).collect();
+        lengths.sort_unstable();
+        let without: Duration = lengths.iter().sum();
+        let quiet = of_role().map(|gap| gap.quiet).max();
+        let _ = writeln!(
+            text,
+            "{:<20} {:>8} {:>7} {:>6.1}% {:>12} {:>12} {:>14} {:>9}",
+            role.name,
+            seconds(role.ttl),
+            evidence.terms_of(role).len(),
+            100.0 * (1.0 - without.as_secs_f64() / all),
+            seconds(lengths.get(lengths.len() / 2).copied().unwrap_or_default()),
+            seconds(lengths.last().copied().unwrap_or_default()),
+            seconds(quiet.unwrap_or_default()),
+            seconds(role.patience()),
+        );
+    }
+}

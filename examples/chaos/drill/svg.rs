@@ -1,0 +1,103 @@
+//! A picture, piece by piece.
+
+use std::fmt::{self, Write as _};
+
+/// An SVG document that grows.
+#[derive(Debug)]
+pub struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// Where something is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// How a text stands at its point.
+#[derive(Clone, Copy, Debug)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    pub fn new(width: f64, height: f64) -> Self {
+        Self {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    pub const fn width(&self) -> f64 {
+        self.width
+    }
+
+    /// A filled area. `told` is shown to a pointer that rests on it.
+    pub fn area(&mut self, place: Place, fill: &str, told: &str) {
+        let Place {
+            x,
+            y,
+            width,
+            height,
+        } = place;
+        self.add(format_args!(
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}">"#
+        ));
+        if !told.is_empty() {
+            self.add(format_args!("<title>{}</title>", escape(told)));
+        }
+        self.add(format_args!("</rect>\n"));
+    }
+
+    /// A line from point to point.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
+        self.add(format_args!(
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>\n",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    /// A text of that size on its base line.
+    pub fn text(&mut self, at: (f64, f64), size: u32, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        self.add(format_args!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{}</text>\n",
+            at.0,
+            at.1,
+            escape(text)
+        ));
+    }
+
+    /// The whole document.
+    pub fn finish(self) -> String {
+        let (width, height) = (self.width, self.height);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" fill=\"#222\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
+            self.body
+        )
+    }
+
+    fn add(&mut self, piece: fmt::Arguments<'_>) {
+        let _ = self.body.write_fmt(piece);
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
