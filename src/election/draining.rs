@@ -350,7 +350,9 @@ impl Election {
             .as_ref()
             .map(|entry| (entry.revision, self.ledger.find(entry.content.nonce())));
         match found {
-            Some((revision, _)) if revision < drain.keeper.hold.revision => {
+            Some((revision, _))
+                if revision < drain.keeper.hold.revision && !mutated!(BelieveOldRelease) =>
+            {
                 // Older than what was confirmed: the read is stale, or NATS lost writes. Perhaps a release of an earlier term.
                 drain.look = true;
                 self.retry.wait_until(self.now + self.settings.heartbeat);

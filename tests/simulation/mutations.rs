@@ -28,7 +28,7 @@ fn each_broken_rule_is_noticed() {
                 let (plan, violation) = shrink(&plan, violation);
                 let _ = write!(
                     line,
-                    "{:?} broken after {} seeds, by {} faults among {} instances",
+                    "{:?} broken after {} seeds (by {seed}), with {} faults among {} instances",
                     violation.promise,
                     survey.seeds,
                     plan.blows.len(),

@@ -75,6 +75,12 @@ mutations! {
     AdoptOverLivingLease,
     /// A stranger's short record ends the lease that it was written over.
     StrangerEndsLease,
+    /// Whatever sequence comes next is taken for one of the bucket that was read.
+    TrustAnyJump,
+    /// The lease that the fence record tells of is not waited for.
+    IgnoreFenceLease,
+    /// A read that shows an old release of ours is taken for the one just sent.
+    BelieveOldRelease,
     /// The end of each term is told as a release.
     TellReleased,
 }
