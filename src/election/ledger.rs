@@ -13,7 +13,7 @@ use crate::model::token::LeaseToken;
 const KEPT: usize = 128;
 
 /// What an attempt was to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
     Fence,
@@ -35,7 +35,7 @@ pub struct Attempt {
 }
 
 /// The attempts of one incarnation on one role. No beat is ever given twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     incarnation: Uuid,
     next_beat: u64,
@@ -108,6 +108,32 @@ impl Ledger {
     pub fn find(&self, nonce: Option<Nonce>) -> Option<Attempt> {
         let nonce = nonce.filter(|n| n.incarnation == self.incarnation)?;
         self.attempts.iter().find(|a| a.beat == nonce.beat).copied()
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            incarnation,
+            // Only to be greater than those in use.
+            next_beat: _,
+            attempts,
+        } = self;
+        (incarnation, attempts.len()).hash(hasher);
+        for attempt in attempts {
+            let Attempt {
+                beat,
+                purpose,
+                term,
+                token,
+                sent,
+                settled,
+            } = attempt;
+            // No lease is counted twice from the same write.
+            let sent = settled.is_none().then_some(sent);
+            (beat, purpose, term, token, sent, settled).hash(hasher);
+        }
     }
 
     /// Whether a write that was never answered might still turn up.

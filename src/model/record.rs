@@ -52,7 +52,7 @@ impl Nonce {
 }
 
 /// The record that a leader writes to its role's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     pub id: String,
     pub token: LeaseToken,
@@ -81,7 +81,7 @@ impl Record {
 }
 
 /// The value of a role's fence key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceRecord {
     pub id: String,
     pub nonce: Nonce,
@@ -102,7 +102,7 @@ impl FenceRecord {
 }
 
 /// A leader's record as read from the bucket. Its lease token is not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenRecord {
     pub id: String,
     pub priority: i64,
@@ -123,7 +123,7 @@ impl SeenRecord {
 }
 
 /// What the last message under a role's key is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A leader's record.
     Record(Box<SeenRecord>),
@@ -173,21 +173,21 @@ impl Content {
 }
 
 /// The last message under a role's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     pub revision: u64,
     pub content: Content,
 }
 
 /// The last message under a role's fence key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FenceEntry {
     pub revision: u64,
     pub nonce: Option<Nonce>,
 }
 
 /// A role's two keys at about one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Snapshot {
     /// The last message under the role's key; nothing if there never was one, or if none is left.
     pub role: Option<Entry>,
