@@ -16,7 +16,7 @@ use crate::model::status::RoleState;
 use crate::model::token::FencingToken;
 
 /// A claim is confirmed, its fence is not.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
     pub hold: Hold,
     step: Step,
@@ -25,7 +25,7 @@ pub(super) struct Acquisition {
 }
 
 /// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     /// Write the fence record.
     Fence(FenceCondition),

@@ -44,7 +44,7 @@ pub struct CoreStatus {
 }
 
 /// What is held on the role's key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Hold {
     pub term: TermId,
     pub token: LeaseToken,
@@ -56,7 +56,7 @@ pub(super) struct Hold {
 }
 
 /// Where the machine is in its cycle. A handler exists in `Leading` and `Draining` alone.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) enum Phase {
     Standing(Standing),
     Acquiring(Acquisition),
@@ -72,7 +72,7 @@ pub(super) struct Pending {
     pub what: Doing,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Doing {
     Read {
         sent: Moment,
@@ -88,7 +88,7 @@ pub(super) enum Doing {
 }
 
 /// One instance's side of one role's election. See its module for how to drive it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Election {
     pub(super) candidate: Candidate,
     pub(super) settings: RoleSettings,
@@ -188,6 +188,56 @@ impl Election {
     /// Whether it has left the election: nothing will come of another step.
     pub const fn is_stopped(&self) -> bool {
         matches!(self.phase, Phase::Stopped)
+    }
+
+    /// Feeds a hasher all that decides what this machine will do from `now` on; two machines that feed the same, up to
+    /// a shift of time, will do the same. For model checkers, which must tell new situations from known ones.
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            link,
+            bucket,
+            phase,
+            view,
+            ledger,
+            retry,
+            pending,
+            cross_check,
+            stopping,
+            failures_in_a_row,
+            state,
+            candidate: _,
+            settings,
+            // Set anew at the beginning of each step, or empty at its end.
+            now: _,
+            fresh: _,
+            out: _,
+            // Told, but nothing is decided by it.
+            last_transition: _,
+            link_lost_at: _,
+            leader: _,
+            told_connection: _,
+            // Only to be greater than those in use.
+            next_op: _,
+            last_term: _,
+        } = self;
+        let doing = pending.map(|pending| pending.what);
+        let read_sent = match doing {
+            Some(Doing::Read { sent }) => sent,
+            _ => now,
+        };
+        (link, bucket, doing).hash(hasher);
+        (cross_check, stopping, failures_in_a_row, state).hash(hasher);
+        match phase {
+            Phase::Standing(standing) => standing.hash_situation(now, settings, hasher),
+            Phase::Leading(tenure) => tenure.hash_situation(now, settings, hasher),
+            Phase::Acquiring(_) | Phase::Draining(_) | Phase::Stopped => phase.hash(hasher),
+        }
+        view.hash_situation(now, read_sent, settings, hasher);
+        ledger.hash_situation(hasher);
+        retry.hash_situation(now, hasher);
     }
 
     /// What is known now.

@@ -15,7 +15,7 @@ use crate::model::status::RoleState;
 use crate::model::token::FencingToken;
 
 /// A term that ends, once and irrevocably.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and most come in any order"
@@ -43,7 +43,7 @@ pub(super) struct Drain {
 }
 
 /// What a release replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Free {
     /// Our own record.
     OverHold,

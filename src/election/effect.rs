@@ -44,7 +44,7 @@ pub enum Effect {
 }
 
 /// A message to publish.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     pub op: OpId,
     pub nonce: Nonce,
@@ -52,7 +52,7 @@ pub struct Write {
 }
 
 /// Every write is a compare-and-set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
     /// The record over the role key's sequence.
     Claim { over: u64, record: Record },
@@ -68,7 +68,7 @@ pub enum WriteKind {
 }
 
 /// When a fence record may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FenceCondition {
     /// The role's key is still at the sequence of our claim.
     RoleKeyAt(u64),

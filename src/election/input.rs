@@ -66,7 +66,7 @@ pub enum Input {
 }
 
 /// The way to the bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
     /// No connection: nothing may be published, for it would be queued and sent later.
     Down,
@@ -77,7 +77,7 @@ pub enum Link {
 }
 
 /// What matters of a bucket, read from the stream configuration that the server returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     /// Creation time in nanoseconds since the Unix epoch: the bucket's identity.
     pub epoch: u64,
@@ -88,7 +88,7 @@ pub struct Bucket {
 }
 
 /// How a write ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
     /// Written; the sequence of its last message.
     Acked { revision: u64 },
@@ -101,7 +101,7 @@ pub enum WriteOutcome {
 }
 
 /// A request that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
     pub kind: FailureKind,
     pub detail: String,

@@ -12,7 +12,7 @@ use crate::model::event::{EndCause, Event, Outcome};
 use crate::model::record::Content;
 
 /// What is held, and how sure that is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Keeper {
     pub hold: Hold,
     pub renew_at: Moment,
@@ -22,7 +22,7 @@ pub(super) struct Keeper {
 }
 
 /// What a heartbeat left open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doubt {
     None,
     /// It was not answered: it may have been written.

@@ -14,7 +14,7 @@ use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::token::FencingToken;
 
 /// A term in office.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Tenure {
     pub keeper: Keeper,
     pub fencing_token: FencingToken,
@@ -54,6 +54,34 @@ impl Tenure {
         let until = self.keeper.hold.until;
         self.grace_until(grace)
             .map_or(until, |grace_until| until.min(grace_until))
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(
+        &self,
+        now: Moment,
+        settings: &RoleSettings,
+        hasher: &mut impl std::hash::Hasher,
+    ) {
+        use std::hash::Hash;
+
+        let Self {
+            keeper,
+            fencing_token,
+            started,
+            suspended_since,
+            proofs,
+            verify_at,
+            check_at,
+            checking,
+            failed_checks,
+        } = self;
+        // It has lasted long enough for its end not to count among failures in a row.
+        let lasted = now.since(*started).min(settings.max_cooldown);
+        // Without a grace period it does not matter since when.
+        let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
+        (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
+        (verify_at, check_at, checking, failed_checks).hash(hasher);
     }
 
     fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {

@@ -14,7 +14,7 @@ use crate::model::token::LeaseToken;
 const KEPT: usize = 128;
 
 /// What an attempt was to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
     Fence,
@@ -36,7 +36,7 @@ pub struct Attempt {
 }
 
 /// The attempts of one incarnation on one role. No beat is ever given twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     incarnation: Uuid,
     next_beat: u64,
@@ -117,6 +117,32 @@ impl Ledger {
             });
         }
         found
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            incarnation,
+            // Only to be greater than those in use.
+            next_beat: _,
+            attempts,
+        } = self;
+        (incarnation, attempts.len()).hash(hasher);
+        for attempt in attempts {
+            let Attempt {
+                beat,
+                purpose,
+                term,
+                token,
+                sent,
+                settled,
+            } = attempt;
+            // No lease is counted twice from the same write.
+            let sent = settled.is_none().then_some(sent);
+            (beat, purpose, term, token, sent, settled).hash(hasher);
+        }
     }
 
     /// Whether a write that was never answered might still turn up.

@@ -6,7 +6,7 @@ use crate::clock::Moment;
 use crate::model::config::RetryConfig;
 
 /// Failures in a row, and what follows from them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Retry {
     config: RetryConfig,
     failures: u32,
@@ -85,6 +85,18 @@ impl Retry {
     /// Tries at once whatever happened before: the situation changed.
     pub const fn hurry(&mut self) {
         self.at = Moment::from_nanos(0);
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            failures,
+            at,
+            config: _,
+        } = self;
+        (failures, (*at).max(now)).hash(hasher);
     }
 
     fn backoff(&self) -> Duration {

@@ -7,10 +7,12 @@ use super::core::{Election, Phase};
 use super::effect::WriteKind;
 use super::ledger::Purpose;
 use crate::clock::Moment;
+#[cfg(feature = "testing")]
+use crate::model::config::RoleSettings;
 use crate::model::status::RoleState;
 
 /// An instance that does not lead.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Standing {
     /// The keys must be read before anything is claimed.
     unread: bool,
@@ -47,6 +49,31 @@ impl Standing {
 
     pub const fn cooling_until(&self) -> Option<Moment> {
         self.cooling_until
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(
+        &self,
+        now: Moment,
+        settings: &RoleSettings,
+        hasher: &mut impl std::hash::Hasher,
+    ) {
+        use std::hash::Hash;
+
+        let Self {
+            unread,
+            read_at,
+            in_doubt,
+            claim_wait,
+            checked_at,
+            cooling_until,
+        } = self;
+        // Of things that are due it does not matter since when.
+        let read_at = unread.then(|| (*read_at).max(now));
+        let cooling_until = cooling_until.map(|until| until.max(now));
+        // An older check is none.
+        let checked_at = checked_at.filter(|at| *at >= now - settings.heartbeat);
+        (read_at, in_doubt, claim_wait, checked_at, cooling_until).hash(hasher);
     }
 }
 

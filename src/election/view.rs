@@ -7,6 +7,8 @@ use uuid::Uuid;
 use super::input::Snapshot;
 use super::mutation::mutated;
 use crate::clock::Moment;
+#[cfg(feature = "testing")]
+use crate::model::config::RoleSettings;
 use crate::model::record::{Content, Entry, FenceEntry, Nonce};
 
 /// A bucket takes no more messages at once than this,
@@ -45,7 +47,7 @@ pub enum Reading {
 ///
 /// The rule for "free" is this: our release marker frees a role at once; anything else only after a full lease has been
 /// watched unchanged, counted from the moment at which the thing itself was received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     own_incarnation: Uuid,
     /// The lease of a record that does not tell its own.
@@ -266,6 +268,48 @@ impl View {
             Content::Record(_) | Content::Opaque => Some(content),
             Content::Release(_) | Content::ForeignMarker => None,
         }
+    }
+
+    /// `read_sent` is when the read under way was sent, or else now. Sequences must not outrun
+    /// [`is_charted`](Self::is_charted).
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(
+        &self,
+        now: Moment,
+        read_sent: Moment,
+        settings: &RoleSettings,
+        hasher: &mut impl std::hash::Hasher,
+    ) {
+        use std::hash::Hash;
+
+        let Self {
+            own_incarnation,
+            default_lease,
+            longest_lease,
+            sight,
+            fence,
+            role_highest,
+            highest,
+            was_read,
+            own_fence,
+            charted,
+            not_before,
+        } = self;
+        (own_incarnation, default_lease, longest_lease, fence).hash(hasher);
+        (role_highest, highest, was_read).hash(hasher);
+        (own_fence, charted.is_some()).hash(hasher);
+        // What has been free for longer is free, and any check that still counts came after.
+        let long_free = now - settings.heartbeat - settings.claim_delay;
+        (*not_before).max(long_free).hash(hasher);
+        let sight = sight.as_ref().map(|sight| {
+            let Sight {
+                entry,
+                received,
+                free_at,
+            } = sight;
+            (entry, *received >= read_sent, (*free_at).max(long_free))
+        });
+        sight.hash(hasher);
     }
 
     fn rose(&mut self, revision: u64) {

@@ -53,7 +53,7 @@ impl Nonce {
 }
 
 /// The record that a leader writes to its role's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     pub id: String,
     pub token: LeaseToken,
@@ -82,7 +82,7 @@ impl Record {
 }
 
 /// The value of a role's fence key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceRecord {
     pub id: String,
     pub ttl: Duration,
@@ -90,7 +90,7 @@ pub struct FenceRecord {
 }
 
 /// A fence record as read from the bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeenFence {
     pub nonce: Nonce,
     /// The lease of the term's records, within [`FOREIGN_LEASE`].
@@ -121,7 +121,7 @@ impl FenceRecord {
 }
 
 /// A leader's record as read from the bucket. Its lease token is not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenRecord {
     pub id: String,
     pub priority: i64,
@@ -142,7 +142,7 @@ impl SeenRecord {
 }
 
 /// What the last message under a role's key is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A leader's record.
     Record(Box<SeenRecord>),
@@ -189,7 +189,7 @@ impl Content {
 }
 
 /// The last message under a role's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     pub revision: u64,
     pub content: Content,
@@ -209,7 +209,7 @@ impl Entry {
 }
 
 /// The last message under a role's fence key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FenceEntry {
     pub revision: u64,
     /// What it says; nothing if that is no fence record of ours.
@@ -223,7 +223,7 @@ impl FenceEntry {
 }
 
 /// A role's two keys at about one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Snapshot {
     /// The last message under the role's key; nothing if there never was one, or if none is left.
     pub role: Option<Entry>,

@@ -1,0 +1,220 @@
+//! The configurations, by name.
+
+use crate::configuration::{Configuration, Server};
+use crate::fault::Fault::{
+    Blocked, Crash, Cut, Deaf, Delete, Late, Pause, Purge, Returned, Slip, Stale, StepDown, Stop,
+    Stranger, Unanswered, Unseen,
+};
+use crate::properties::Witness::{
+    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, Overrun, Promoted,
+    PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
+    ValidButNotLeading,
+};
+
+fn two(name: &'static str) -> Configuration {
+    Configuration::new(name, 2)
+}
+
+fn three(name: &'static str) -> Configuration {
+    Configuration::new(name, 3)
+}
+
+/// Those that a debug build exhausts within seconds.
+pub fn small() -> Vec<Configuration> {
+    vec![
+        two("two-start-no-watch")
+            .without_watch()
+            .witnesses(&[Promoted, ClaimRefused]),
+        two("two-crash-no-watch-short")
+            .led()
+            .without_watch()
+            .faults(&[(Crash, 1)])
+            .until(13)
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+        two("two-stop")
+            .led()
+            .faults(&[(Stop, 1)])
+            .witnesses(&[PromotedAgain, Released]),
+        two("two-purge")
+            .led()
+            .faults(&[(Purge, 1)])
+            .witnesses(&[PromotedAgain, RenewalRefused]),
+        three("three-stop-no-watch-short")
+            .led()
+            .without_watch()
+            .until(7)
+            .faults(&[(Stop, 1)])
+            .witnesses(&[Released]),
+    ]
+}
+
+/// Those that want a release build and minutes.
+pub fn large() -> Vec<Configuration> {
+    [two_from_the_start(), two_under_faults(), three_instances()].concat()
+}
+
+fn two_from_the_start() -> Vec<Configuration> {
+    vec![
+        two("two-start")
+            .with_echo()
+            .witnesses(&[Promoted, ClaimRefused]),
+        two("two-start-old-server")
+            .on(Server::Before211)
+            .without_watch()
+            .live_within(OLD_SERVER)
+            .witnesses(&[Promoted, ClaimRefused, FencedByOwnKey, Released]),
+        two("two-join-no-watch")
+            .without_watch()
+            .started(1)
+            .faults(&[(Stop, 1)])
+            .witnesses(&[PromotedAgain, Released, ClaimRefused]),
+        two("two-start-late")
+            .without_watch()
+            .faults(&[(Late, 1)])
+            .witnesses(&[ClaimAdopted, FenceAdopted, GhostCommitted]),
+        two("two-start-unanswered")
+            .without_watch()
+            .faults(&[(Unanswered, 1)])
+            .witnesses(&[ClaimAdopted, FenceAdopted]),
+        two("two-start-late-pause-no-watch")
+            .without_watch()
+            .faults(&[(Late, 1), (Pause, 1)])
+            .witnesses(&[PromotedAgain, ClaimAdopted, FenceAdopted, GhostCommitted]),
+    ]
+}
+
+fn two_under_faults() -> Vec<Configuration> {
+    vec![
+        two("two-late")
+            .led()
+            .faults(&[(Late, 1)])
+            .witnesses(&[PromotedAgain, GhostCommitted]),
+        two("two-late-longer-lease")
+            .led()
+            .with_longer_lease()
+            .faults(&[(Late, 1)])
+            .witnesses(&[RenewalAdopted, GhostCommitted]),
+        two("two-unanswered-longer-lease")
+            .led()
+            .with_longer_lease()
+            .faults(&[(Unanswered, 1)])
+            .witnesses(&[RenewalAdopted]),
+        two("two-crash")
+            .led()
+            .faults(&[(Crash, 1)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+        two("two-crash-twice-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Crash, 2)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+        two("two-late-crash-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Late, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, ClaimAdopted, FenceAdopted, GhostCommitted]),
+        two("two-pause-slow-clock-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Pause, 1), (Slip, 1)])
+            .witnesses(&[PromotedAgain, Overrun, RenewalRefused]),
+        two("two-pause").led().faults(&[(Pause, 1)]).witnesses(&[
+            PromotedAgain,
+            Overrun,
+            RenewalRefused,
+        ]),
+        two("two-purge-pause-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Purge, 1), (Pause, 1)])
+            .witnesses(&[PromotedAgain, RenewalRefused]),
+        two("two-pause-readers-no-watch")
+            .led()
+            .without_watch()
+            .with_readers()
+            .faults(&[(Pause, 1)])
+            .witnesses(&[PromotedAgain, RenewalRefused]),
+        two("two-cut").led().faults(&[(Cut, 1)]).witnesses(&[
+            PromotedAgain,
+            ValidButNotLeading,
+            GhostCommitted,
+        ]),
+        two("two-delete")
+            .led()
+            .faults(&[(Delete, 1)])
+            .witnesses(&[PromotedAgain, ReleasedOverMarker]),
+        two("two-stranger")
+            .led()
+            .faults(&[(Stranger, 1)])
+            .witnesses(&[PromotedAgain, RenewalRefused]),
+        two("two-delete-stranger-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Delete, 1), (Stranger, 1)])
+            .witnesses(&[PromotedAgain, ReleasedOverMarker]),
+        two("two-stubborn-handler")
+            .led()
+            .faults(&[(StepDown, 1), (Deaf, 1), (Blocked, 1)])
+            .witnesses(&[PromotedAgain, Released, Overrun, ValidButNotLeading]),
+        two("two-returned-late-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Returned, 1), (Late, 1)])
+            .witnesses(&[PromotedAgain, Released, GhostCommitted]),
+        two("two-stale-unseen-crash")
+            .led()
+            .faults(&[(Stale, 1), (Unseen, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+    ]
+}
+
+fn three_instances() -> Vec<Configuration> {
+    vec![
+        three("three-start-no-watch")
+            .without_watch()
+            .witnesses(&[Promoted, ClaimRefused]),
+        three("three-stop-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Stop, 1)])
+            .witnesses(&[PromotedAgain, Released]),
+        three("three-crash")
+            .led()
+            .faults(&[(Crash, 1)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+        three("three-late-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Late, 1)])
+            .witnesses(&[PromotedAgain, GhostCommitted]),
+        three("three-pause-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Pause, 1)])
+            .witnesses(&[PromotedAgain, Overrun]),
+        three("three-delete-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Delete, 1)])
+            .witnesses(&[PromotedAgain, ReleasedOverMarker]),
+        three("three-start").witnesses(&[Promoted, ClaimRefused]),
+    ]
+}
+
+/// Faults that are beyond what is promised: what they must lead to, or the checks see nothing.
+pub fn beyond() -> Configuration {
+    two("a-clock-slower-than-the-margin")
+        .led()
+        .without_watch()
+        .faults(&[(Pause, 1), (Slip, 2)])
+}
+
+/// The configuration of this name.
+pub fn find(name: &str) -> Option<Configuration> {
+    let mut all = small().into_iter().chain(large());
+    all.find(|configuration| configuration.name == name)
+}
+
+/// An old server takes two round trips more, and one that answers each request in the last moment leaves too little of
+/// a short lease for the first attempt.
+const OLD_SERVER: u8 = 42;

@@ -1,0 +1,99 @@
+//! All that a few instances of the real core can do, with a bounded number of faults and no bound on time.
+//!
+//! `cargo test --test exhaustive` explores the small configurations. The large ones want a release build:
+//! `cargo test --release --test exhaustive -- --ignored --nocapture`; `EXHAUSTIVE=<name>,<name>` chooses among them.
+
+mod action;
+mod catalogue;
+mod configuration;
+mod explore;
+mod fault;
+mod fingerprint;
+mod instance;
+mod properties;
+mod server;
+mod state;
+mod turn;
+
+#[path = "../simulation/bucket.rs"]
+#[allow(dead_code, reason = "the simulation uses more of it")]
+mod bucket;
+
+use configuration::Configuration;
+use explore::{Findings, explore};
+
+/// An exploration that takes this many transitions stops without having seen all.
+const MOST_TRANSITIONS: usize = 12_000_000;
+
+/// Explores all of a configuration, and insists on what it promises and on what it must be able to bring about.
+fn check(configuration: Configuration, limit: Option<usize>) -> Findings {
+    let findings = explore(configuration, limit);
+    println!("{findings}");
+    if let Some(violation) = &findings.violation {
+        panic!(
+            "{}: \"{}\" does not hold after these {} events:\n{}",
+            findings.name, violation.property, violation.events, violation.tale
+        );
+    }
+    let missing = &findings.missing;
+    assert!(
+        missing.is_empty() || !findings.exhausted,
+        "{}: not found possible: {missing:?}",
+        findings.name
+    );
+    findings
+}
+
+fn check_all_of(name: &str) {
+    let configuration = catalogue::find(name).expect("a configuration of this name");
+    assert!(check(configuration, None).exhausted);
+}
+
+#[test]
+fn two_instances_start() {
+    check_all_of("two-start-no-watch");
+}
+
+#[test]
+fn two_instances_of_which_one_dies() {
+    check_all_of("two-crash-no-watch-short");
+}
+
+#[test]
+fn two_instances_of_which_one_leaves() {
+    check_all_of("two-stop");
+}
+
+#[test]
+fn two_instances_and_a_purge() {
+    check_all_of("two-purge");
+}
+
+#[test]
+fn three_instances_of_which_one_leaves() {
+    check_all_of("three-stop-no-watch-short");
+}
+
+#[test]
+fn a_clock_slower_than_the_margin_is_found_out() {
+    let findings = explore(catalogue::beyond(), None);
+    println!("{findings}");
+    let violation = findings.violation.expect("more than the margin covers");
+    assert_eq!(violation.property, "at most one valid lease at any instant");
+}
+
+#[test]
+#[ignore = "takes minutes, in a release build"]
+fn large_configurations() {
+    let only = std::env::var("EXHAUSTIVE").ok();
+    let configurations = match only.as_deref() {
+        None | Some("1") => catalogue::large(),
+        Some(names) => names
+            .split(',')
+            .map(|name| catalogue::find(name).expect("a configuration of this name"))
+            .collect(),
+    };
+    for configuration in configurations {
+        check(configuration, Some(MOST_TRANSITIONS));
+    }
+}

@@ -1,0 +1,141 @@
+//! What must always hold, and what must be possible.
+
+use stateright::Property;
+
+use crate::configuration::Configuration;
+use crate::explore::Space;
+use crate::state::State;
+
+/// A promise that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// Two instances hold a valid lease at one true instant.
+    TwoLeaders,
+    /// A term's fencing token is not above that of every term promoted before it.
+    TokenOrder,
+    /// A handler runs outside of its own lease, and neither an overrun nor the allowance covers it.
+    HandlerOutsideLease,
+    /// What an instance does is against its own rules.
+    Conduct(Misconduct),
+    /// Nothing has gone wrong for long enough, and nobody leads.
+    NoLeader,
+}
+
+/// What an instance must not do, whatever comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Misconduct {
+    UsedANonceTwice,
+    WroteOverWhatItWasNeverShown,
+    WroteWhileItsHandlerRan,
+    WroteWhileItsLeaseWasValid,
+    SentTwoRequestsAtOnce,
+    SentWithoutALink,
+    StartedASecondHandler,
+    PromotedTooLate,
+    ShortenedALease,
+    ExtendedARevokedLease,
+    ResumedAfterItResigned,
+    CancelledBeforeItResigned,
+    WantedToWakeInThePast,
+    /// The core's own assertions failed.
+    Panicked,
+}
+
+/// What a configuration must be able to bring about, or its faults do not bite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    Promoted,
+    /// A second term, of another instance or of the same.
+    PromotedAgain,
+    ClaimRefused,
+    RenewalRefused,
+    ClaimAdopted,
+    FenceAdopted,
+    RenewalAdopted,
+    Released,
+    ReleasedOverMarker,
+    GhostCommitted,
+    Overrun,
+    /// A lease lasts while its holder no longer calls itself leader.
+    ValidButNotLeading,
+    /// A fence was written over the fence key's own sequence.
+    FencedByOwnKey,
+}
+
+/// A set of witnesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Witnessed(u32);
+
+impl Witnessed {
+    pub const fn add(&mut self, witness: Witness) {
+        self.0 |= 1 << witness as u32;
+    }
+
+    const fn has(self, witness: Witness) -> bool {
+        self.0 & 1 << witness as u32 != 0
+    }
+}
+
+/// All properties of a configuration.
+pub fn of(configuration: &Configuration) -> Vec<Property<Space>> {
+    let mut properties = vec![
+        Property::always(
+            "at most one valid lease at any instant",
+            |_, state: &State| state.broken != Some(Broken::TwoLeaders),
+        ),
+        Property::always(
+            "fencing tokens rise from term to term",
+            |_, state: &State| state.broken != Some(Broken::TokenOrder),
+        ),
+        Property::always("handlers run within their own lease", |_, state: &State| {
+            state.broken != Some(Broken::HandlerOutsideLease)
+        }),
+        Property::always("instances keep to their rules", |_, state: &State| {
+            !matches!(state.broken, Some(Broken::Conduct(_)))
+        }),
+        Property::always(
+            "without faults somebody leads in time",
+            |_, state: &State| state.broken != Some(Broken::NoLeader),
+        ),
+    ];
+    properties.extend(
+        configuration
+            .witnesses
+            .iter()
+            .map(|witness| possible(*witness)),
+    );
+    properties
+}
+
+/// The property that this can be brought about. A property's condition can capture nothing, hence one for each.
+fn possible(witness: Witness) -> Property<Space> {
+    macro_rules! possible {
+        ($($witness:ident: $name:literal)*) => {
+            match witness {
+                $(Witness::$witness => Property::sometimes($name, |_, state: &State| {
+                    state.witnessed.has(Witness::$witness)
+                }),)*
+            }
+        };
+    }
+    possible! {
+        Promoted: "a leader emerges"
+        PromotedAgain: "a second term begins"
+        ClaimRefused: "a claim is refused"
+        RenewalRefused: "a renewal is refused"
+        ClaimAdopted: "a claim that was never answered is adopted"
+        FenceAdopted: "a fence that was never answered is adopted"
+        RenewalAdopted: "a renewal that was never answered is adopted"
+        Released: "a role is released"
+        ReleasedOverMarker: "another's delete marker is turned into a release"
+        GhostCommitted: "a write that was given up takes effect"
+        Overrun: "a handler's overrun is named"
+        ValidButNotLeading: "a lease outlives the leadership"
+        FencedByOwnKey: "a fence is written on an old server"
+    }
+}
+
+/// Whether nobody has led for too long although nothing went wrong.
+pub fn is_overdue(configuration: &Configuration, state: &State) -> bool {
+    state.leaderless > configuration.liveness
+}
