@@ -20,6 +20,9 @@ use crate::model::token::FencingToken;
 pub(super) struct Acquisition {
     pub hold: Hold,
     step: Step,
+    /// The claim was made where nothing stood, perhaps because the key was purged under a leader. So the fence must take the
+    /// place of the one that was read before the claim, and the claim be proved after it.
+    bare: Option<u64>,
     /// The claim is known to stand in the bucket whose creation time the fencing token will bear.
     bucket_known: bool,
 }
@@ -125,14 +128,14 @@ impl Election {
             sent: claim.sent,
             until: self.lease_until(claim.sent),
         };
+        let bare = claim.purpose.bare();
         self.phase = Phase::Acquiring(Acquisition {
             hold,
-            step: self.fence_step(&hold),
+            step: self.fence_step(&hold, bare),
+            bare,
             bucket_known,
         });
-        if mutated!(SkipFence) {
-            self.promote(hold, revision);
-        }
+        mutated!(SkipFence => self.promote(hold, revision));
     }
 
     pub(super) fn fence(&mut self) {
@@ -150,9 +153,7 @@ impl Election {
                 fence: election.fence_record(nonce),
             }
         });
-        if mutated!(PromoteBeforeFence) {
-            self.promote(hold, hold.revision + 1);
-        }
+        mutated!(PromoteBeforeFence => self.promote(hold, hold.revision + 1));
     }
 
     /// The fence write was answered.
@@ -178,7 +179,9 @@ impl Election {
             }
             WriteOutcome::Conflict { .. } => {
                 acquisition.step = match acquisition.step {
-                    Step::Fence(FenceCondition::FenceKeyAt(_)) => Step::Look,
+                    Step::Fence(FenceCondition::FenceKeyAt(_)) if acquisition.bare.is_none() => {
+                        Step::Look
+                    }
                     _ => Step::LookOnce,
                 };
             }
@@ -201,6 +204,7 @@ impl Election {
         let Phase::Acquiring(Acquisition {
             mut hold,
             step,
+            bare,
             bucket_known,
         }) = self.phase
         else {
@@ -237,6 +241,7 @@ impl Election {
         self.phase = Phase::Acquiring(Acquisition {
             hold,
             step,
+            bare,
             bucket_known: bucket_known || snapshot.epoch.is_some(),
         });
         match fence.filter(|(_, attempt)| attempt.term == hold.term) {
@@ -247,7 +252,12 @@ impl Election {
                 }
                 self.fenced(fence);
             }
-            None if step == Step::LookOnce => self.abandon_claim(),
+            None if step == Step::LookOnce => {
+                if bare.is_some() {
+                    self.view.overtaken(self.now);
+                }
+                self.abandon_claim();
+            }
             None => self.write_fence(),
         }
     }
@@ -266,13 +276,13 @@ impl Election {
     /// A claim stands that will come to nothing, for this instance leaves or can't write its fence: release it, for
     /// nobody else can before its lease ends.
     pub(super) fn give_back(&mut self) {
-        let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
+        let Phase::Acquiring(Acquisition { hold, bare, .. }) = self.phase else {
             return;
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
         self.retry.hurry();
-        self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
+        self.phase = Phase::Draining(Drain::of_claim(hold, bare, release, give_up));
     }
 
     /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
@@ -282,6 +292,7 @@ impl Election {
         let Phase::Acquiring(Acquisition {
             hold,
             step,
+            bare,
             bucket_known,
         }) = &mut self.phase
         else {
@@ -292,7 +303,7 @@ impl Election {
             self.write_fence();
         } else if !*bucket_known {
             *step = Step::Look;
-        } else if cross_check {
+        } else if cross_check && bare.is_none() {
             self.promote(hold, fence.revision);
         } else {
             *step = Step::Prove(fence.revision);
@@ -364,9 +375,7 @@ impl Election {
 
     /// A handler must have time to wind down before its lease ends: later than this none is started.
     fn promotable_until(&self, hold: &Hold) -> Moment {
-        if mutated!(PromoteLate) {
-            return hold.until;
-        }
+        mutated!(PromoteLate => return hold.until);
         hold.until - self.settings.stop_budget
     }
 
@@ -374,14 +383,16 @@ impl Election {
         let Phase::Acquiring(acquisition) = &self.phase else {
             return;
         };
-        let step = self.fence_step(&acquisition.hold);
+        let step = self.fence_step(&acquisition.hold, acquisition.bare);
         if let Phase::Acquiring(acquisition) = &mut self.phase {
             acquisition.step = step;
         }
     }
 
-    fn fence_step(&self, hold: &Hold) -> Step {
-        Step::Fence(if self.cross_check {
+    fn fence_step(&self, hold: &Hold, bare: Option<u64>) -> Step {
+        Step::Fence(if let Some(before) = bare {
+            FenceCondition::FenceKeyAt(before)
+        } else if self.cross_check {
             FenceCondition::RoleKeyAt(hold.revision)
         } else {
             // Its sequence is taken from a read or an answer, never from an error's text.

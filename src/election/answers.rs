@@ -35,7 +35,7 @@ impl Election {
             WriteOutcome::Failed(_) => {}
         }
         match purpose {
-            Purpose::Claim => self.claim_ended(what, outcome),
+            Purpose::Claim | Purpose::BareClaim { .. } => self.claim_ended(what, outcome),
             Purpose::Fence => self.fence_ended(what, outcome),
             Purpose::Renew => self.renewal_ended(what, outcome),
             Purpose::Release => self.release_ended(outcome),
@@ -92,12 +92,17 @@ impl Election {
         let claim = self
             .ledger
             .find(entry.content.nonce())
-            .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
+            .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
         let Some(claim) = claim else { return };
         self.ledger.settle(claim.beat, entry.revision);
         let Phase::Standing(standing) = &self.phase else {
             return;
         };
+        let fence = snapshot.fence.map_or(0, |fence| fence.revision);
+        if claim.purpose.bare().is_some_and(|before| before != fence) {
+            self.view.overtaken(self.now);
+            return;
+        }
         if standing.cooling_until().is_some() {
             return;
         }

@@ -422,9 +422,7 @@ impl Election {
     }
 
     pub(super) fn lease_until(&self, sent: Moment) -> Moment {
-        if mutated!(NoDriftMargin) {
-            return sent + self.settings.ttl;
-        }
+        mutated!(NoDriftMargin => return sent + self.settings.ttl);
         sent + self.settings.ttl - self.settings.drift_margin()
     }
 

@@ -38,6 +38,9 @@ pub(super) struct Drain {
     released: bool,
     /// A release was not simply confirmed: look at the keys.
     look: bool,
+    /// For a claim where nothing stood, the fence key's sequence before it: if another's fence came since, the role is not ours
+    /// to free.
+    bare: Option<u64>,
     give_up: Option<Moment>,
     requests: Vec<RequestId>,
 }
@@ -53,8 +56,9 @@ enum Free {
 
 impl Drain {
     /// Gives back a claim that never came to a term.
-    pub const fn of_claim(hold: Hold, release: bool, give_up: Moment) -> Self {
+    pub const fn of_claim(hold: Hold, bare: Option<u64>, release: bool, give_up: Moment) -> Self {
         Self {
+            bare,
             free: if release { Some(Free::OverHold) } else { None },
             keeper: Keeper::new(hold, hold.until),
             renewing: false,
@@ -66,7 +70,7 @@ impl Drain {
             overrun: false,
             revoked: true,
             released: false,
-            look: false,
+            look: bare.is_some(),
             give_up: Some(give_up),
             requests: Vec::new(),
         }
@@ -144,9 +148,7 @@ impl Election {
             return;
         };
         drain.renewing = kept_up;
-        if mutated!(ReleaseBeforeHandlerEnds) {
-            drain.running = false;
-        }
+        mutated!(ReleaseBeforeHandlerEnds => drain.running = false);
         let term = drain.keeper.hold.term;
         self.emit(Effect::Cancel { term });
     }
@@ -211,6 +213,7 @@ impl Election {
             free: release.then_some(Free::OverHold),
             released: false,
             look: false,
+            bare: None,
             give_up: None,
             requests: Vec::new(),
         };
@@ -267,9 +270,7 @@ impl Election {
         drain.aborted = true;
         drain.renewing = false;
         let term = drain.keeper.hold.term;
-        if mutated!(NeverAbort) {
-            return;
-        }
+        mutated!(NeverAbort => return);
         self.emit(Effect::Abort { term });
     }
 
@@ -345,6 +346,14 @@ impl Election {
             return;
         }
         drain.look = false;
+        if let (Some(before), Some(fence)) = (drain.bare, snapshot.fence)
+            && fence.revision != before
+            && self.ledger.find(fence.nonce()).is_none()
+        {
+            drain.free = None;
+            self.view.overtaken(self.now);
+            return;
+        }
         let found = snapshot
             .role
             .as_ref()

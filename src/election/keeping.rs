@@ -268,7 +268,7 @@ impl Election {
             .find(entry.content.nonce())
             .filter(|attempt| attempt.term == hold.term)
         {
-            let is_record = matches!(attempt.purpose, Purpose::Claim | Purpose::Renew);
+            let is_record = attempt.purpose.is_claim() || attempt.purpose == Purpose::Renew;
             if attempt.settled == Some(entry.revision) && entry.revision == hold.revision {
                 return Verdict::Stands;
             }

@@ -17,9 +17,28 @@ const KEPT: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
+    /// A claim where nothing stands: its condition does not tell whether somebody came, and was purged. That the fence key still
+    /// is at this sequence does.
+    BareClaim {
+        fence: u64,
+    },
     Fence,
     Renew,
     Release,
+}
+
+impl Purpose {
+    /// For a claim where nothing stood, the fence key's sequence before it.
+    pub const fn bare(self) -> Option<u64> {
+        match self {
+            Self::BareClaim { fence } => Some(fence),
+            _ => None,
+        }
+    }
+
+    pub const fn is_claim(self) -> bool {
+        matches!(self, Self::Claim | Self::BareClaim { .. })
+    }
 }
 
 /// One attempt to write.
@@ -143,6 +162,12 @@ impl Ledger {
             let sent = settled.is_none().then_some(sent);
             (beat, purpose, term, token, sent, settled).hash(hasher);
         }
+    }
+
+    /// The attempt that is known to stand at this revision.
+    pub fn at(&self, revision: u64) -> Option<Attempt> {
+        let settled = |attempt: &&Attempt| attempt.settled == Some(revision);
+        self.attempts.iter().find(settled).copied()
     }
 
     /// Whether a write that was never answered might still turn up.

@@ -171,11 +171,18 @@ impl Election {
         let term = self.next_term();
         let token = self.fresh.lease_token;
         let over = self.view.claim_over();
-        self.send(Purpose::Claim, term, token, |election, nonce| {
-            WriteKind::Claim {
-                over,
-                record: election.record(token, nonce),
-            }
+        // Over a bare claim of ours still nothing tells.
+        let stands = self.ledger.at(over);
+        let bare = over == 0 || stands.is_some_and(|claim| claim.purpose.bare().is_some());
+        let purpose = if bare {
+            let fence = self.view.fence().map_or(0, |fence| fence.revision);
+            Purpose::BareClaim { fence }
+        } else {
+            Purpose::Claim
+        };
+        self.send(purpose, term, token, |election, nonce| WriteKind::Claim {
+            over,
+            record: election.record(token, nonce),
         });
     }
 

@@ -196,9 +196,7 @@ impl View {
     /// its creation in microseconds. Then it lies above those of the old bucket by as many as that was microseconds old, less its
     /// messages; what is written within a second lies above by a tenth of a second's microseconds at most.
     pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
-        if mutated!(TrustAnyJump) {
-            return true;
-        }
+        mutated!(TrustAnyJump => return true);
         self.charted.is_some_and(|(shown, at)| {
             let silence = now.since(at).min(LONGEST_SILENCE);
             let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
@@ -317,10 +315,13 @@ impl View {
         self.highest = self.highest.max(revision);
     }
 
+    /// Somebody led since the keys were last read: its lease may last.
+    pub fn overtaken(&mut self, now: Moment) {
+        self.wait_longest(now);
+    }
+
     fn wait_longest(&mut self, now: Moment) {
-        if mutated!(NoQuarantine) {
-            return;
-        }
+        mutated!(NoQuarantine => return);
         self.not_before = now + self.longest_lease;
     }
 
@@ -355,9 +356,7 @@ impl View {
     /// it, does not end it.
     fn fenced_lease(&self, holder: Option<Uuid>) -> Duration {
         let own = self.own_incarnation;
-        if mutated!(IgnoreFenceLease) {
-            return Duration::ZERO;
-        }
+        mutated!(IgnoreFenceLease => return Duration::ZERO);
         self.fence
             .and_then(|fence| fence.record)
             .filter(|record| {

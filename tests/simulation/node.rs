@@ -36,6 +36,14 @@ impl Default for Handler {
     }
 }
 
+/// What a process's health checks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Well,
+    Ill,
+    Flapping,
+}
+
 /// A term as the driver and the application share it.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
@@ -87,7 +95,7 @@ pub struct Node {
     pub election: Option<Election>,
     pub clock: Clock,
     pub handler: Handler,
-    pub healthy: bool,
+    pub health: Health,
     /// The client knows that it is connected.
     pub linked: bool,
     /// What its messages meet, unknown to the client.
@@ -131,7 +139,7 @@ impl Node {
                 ppm: 0,
             },
             handler: Handler::default(),
-            healthy: true,
+            health: Health::Well,
             linked: false,
             wire: Wire::Whole,
             watching: true,

@@ -6,7 +6,7 @@ use nats_elect::internals::{HandlerEnd, Input, Link};
 
 use crate::checkers::Note;
 use crate::network::Wire;
-use crate::node::{Handler, Trouble};
+use crate::node::{Handler, Health, Trouble};
 use crate::world::{Happening, World};
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
             Trouble::Unwatched => self.watch_again(node),
             Trouble::Dead if self.nodes[node].election.is_none() => self.boot(node),
             Trouble::Paused | Trouble::Dead => {}
-            Trouble::Sick => self.nodes[node].healthy = true,
+            Trouble::Sick => self.nodes[node].health = Health::Well,
         }
     }
 
@@ -118,7 +118,7 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].plans.clear();
-            self.nodes[node].healthy = true;
+            self.nodes[node].health = Health::Well;
             self.nodes[node].handler = Handler::default();
             self.nodes[node].troubles.clear();
             if self.nodes[node].paused {

@@ -13,7 +13,7 @@ use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
 use crate::network::Weather;
-use crate::node::{Node, Trouble};
+use crate::node::{Health, Node, Trouble};
 use crate::tally::Tally;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -340,7 +340,11 @@ impl World {
             Happening::Link { node } => self.link(node),
             Happening::HandlerEnds { node, term, end } => self.handler_ends(node, term, end),
             Happening::Health { node, term } => {
-                let healthy = self.nodes[node].healthy;
+                let healthy = match self.nodes[node].health {
+                    Health::Well => true,
+                    Health::Ill => false,
+                    Health::Flapping => self.chance.permille(500),
+                };
                 self.input(node, Input::Health { term, healthy });
             }
             Happening::Expire => self.expire(),

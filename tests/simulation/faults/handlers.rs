@@ -6,7 +6,7 @@ use nats_elect::internals::HandlerEnd;
 
 use super::Scale;
 use crate::chance::Chance;
-use crate::node::{Handler, Trouble};
+use crate::node::{Handler, Health, Trouble};
 use crate::world::World;
 
 /// How slow a handler may be, in stop budgets.
@@ -33,8 +33,8 @@ pub enum HandlerFault {
     Ends(HandlerEnd),
     /// Those that are started from now on behave so.
     Behaves(Handler),
-    /// Its health checks fail for so long.
-    Sick { length: Duration },
+    /// Its health checks fail for so long: all of them, or now and then.
+    Sick { length: Duration, health: Health },
 }
 
 const ENDS: [HandlerEnd; 3] = [
@@ -50,6 +50,7 @@ impl HandlerOptions {
             0 => HandlerFault::Ends(chance.pick(&ENDS)),
             1 => HandlerFault::Sick {
                 length: chance.upto(scale.ttl * 3),
+                health: chance.pick(&[Health::Ill, Health::Flapping]),
             },
             _ => HandlerFault::Behaves(Handler {
                 winds_down_in: chance.permille(700).then(|| chance.upto(slow)),
@@ -73,8 +74,8 @@ impl HandlerFault {
                 }
             }
             Self::Behaves(handler) => world.nodes[node].handler = handler,
-            Self::Sick { length } => {
-                world.nodes[node].healthy = false;
+            Self::Sick { length, health } => {
+                world.nodes[node].health = health;
                 world.afflict(node, Trouble::Sick, length);
             }
         }

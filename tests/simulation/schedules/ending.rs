@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::node::Health;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect::RoleState;
 use nats_elect::internals::{HandlerEnd, Input, Reply, RequestId};
@@ -86,7 +87,9 @@ fn step_down_stop_and_health_each_free_the_role_for_another() {
         );
         let leader = world.await_leader(ms(50));
         world.run(ms(100));
-        world.nodes[leader].healthy = input.is_some();
+        if input.is_none() {
+            world.nodes[leader].health = Health::Ill;
+        }
         if let Some(input) = input {
             world.input(leader, input);
         }
