@@ -73,7 +73,7 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     if state.faults.may(Fault::Delete) && is_record(state) {
         actions.push(Action::Delete);
     }
-    if state.faults.may(Fault::Purge) && may_be_purged(state) {
+    if state.faults.may(Fault::Purge) && state.bucket.role().is_some() {
         actions.push(Action::Purge);
     }
     if state.faults.may(Fault::Stranger) {
@@ -185,17 +185,6 @@ fn possible_to_running(
     } else if may(Fault::Cut) {
         actions.push(Action::Cut(index));
     }
-}
-
-/// Not while an instance may still claim the role because it was never led: such a claim expects what a purge brings
-/// about, and nothing that is written tells it that somebody led in between.
-fn may_be_purged(state: &State) -> bool {
-    let knows = |process: &Process| process.election.status().revision.is_some();
-    let mut processes = state
-        .instances
-        .iter()
-        .filter_map(|instance| instance.process.as_ref());
-    state.bucket.role().is_some() && processes.all(knows)
 }
 
 fn is_record(state: &State) -> bool {

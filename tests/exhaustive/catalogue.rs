@@ -76,6 +76,10 @@ fn two_from_the_start() -> Vec<Configuration> {
             .without_watch()
             .faults(&[(Unanswered, 1)])
             .witnesses(&[ClaimAdopted, FenceAdopted]),
+        two("two-start-purge-no-watch")
+            .without_watch()
+            .faults(&[(Purge, 1)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
         two("two-start-late-pause-no-watch")
             .without_watch()
             .faults(&[(Late, 1), (Pause, 1)])
