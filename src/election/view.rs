@@ -158,11 +158,6 @@ impl View {
                 }
             }
         }
-        let now = if mutated!(CountFromReadSend) {
-            sent
-        } else {
-            now
-        };
         self.look(snapshot.role.clone(), now);
         Reading::Newer
     }

@@ -74,7 +74,11 @@ pub(in crate::election) fn free_at(
         Some(Content::ForeignMarker) => {
             Mutation::MarkerIsRelease.is_on() || Mutation::TrustServerExpiry.is_on()
         }
-        Some(Content::Record(_)) if Mutation::StrangerEndsLease.is_on() => return Some(now + wait),
+        Some(Content::Record(record))
+            if Mutation::StrangerEndsLease.is_on() && record.incarnation.is_none() =>
+        {
+            return Some(now + record.ttl.unwrap_or(wait));
+        }
         Some(Content::Record(record)) if Mutation::CountFromTimestamp.is_on() => {
             let nanos = record.meta.get("at")?.parse().ok()?;
             return Some(Moment::from_nanos(nanos) + wait);

@@ -47,8 +47,6 @@ mutations! {
     CountFromErrorText,
     /// A lease is counted from a timestamp in the record.
     CountFromTimestamp,
-    /// A lease is counted from the sending of the read that showed it.
-    CountFromReadSend,
     /// A record of the own id is taken for one of the own incarnation.
     OwnIdIsOwn,
     /// A bucket that is made anew numbers its messages from the beginning.
@@ -75,6 +73,8 @@ mutations! {
     AdoptOverLivingLease,
     /// A stranger's short record ends the lease that it was written over.
     StrangerEndsLease,
+    /// A claim where nothing stands is fenced like any other.
+    TrustBareClaims,
     /// Whatever sequence comes next is taken for one of the bucket that was read.
     TrustAnyJump,
     /// The lease that the fence record tells of is not waited for.
