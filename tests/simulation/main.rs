@@ -16,6 +16,7 @@ mod checkers;
 mod clock;
 mod driver;
 mod faults;
+mod found;
 #[cfg(nats_elect_mutations)]
 mod mutations;
 mod network;

@@ -42,6 +42,7 @@ fn each_broken_rule_is_noticed() {
         }
         say(&line);
     }
+    crate::found::come_back();
     mend();
     let noticed = MUTATIONS.len() - unnoticed.len();
     say(&format!(
