@@ -117,7 +117,7 @@ impl Election {
             .is_some_and(|free_at| self.now < free_at);
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
-        if contested && !mutated!(AdoptOverLivingLease) {
+        if contested {
             self.standing_must_read(self.now, false);
             return;
         }

@@ -128,6 +128,9 @@ impl Election {
             outcome: told,
             took: now.since(sent),
         });
+        mutated!(ConflictIsAck => if let WriteOutcome::Conflict { .. } = outcome {
+            return self.extend_unproved();
+        });
         mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
             return self.extend_unproved();
         });
@@ -140,9 +143,6 @@ impl Election {
                 if let Some(attempt) = attempt {
                     self.confirmed(attempt, *revision);
                 }
-            }
-            WriteOutcome::Conflict { .. } if mutated!(IgnoreConflict) => {
-                keeper.doubt = Doubt::Unanswered;
             }
             WriteOutcome::Conflict { .. } => {
                 keeper.doubt = Doubt::Refused;

@@ -6,7 +6,6 @@ use super::agenda::Task;
 use super::core::{Election, Phase};
 use super::effect::WriteKind;
 use super::ledger::Purpose;
-use super::mutation::mutated;
 use crate::clock::Moment;
 #[cfg(feature = "testing")]
 use crate::model::config::RoleSettings;
@@ -175,7 +174,7 @@ impl Election {
         // Over a bare claim of ours still nothing tells.
         let stands = self.ledger.at(over);
         let bare = over == 0 || stands.is_some_and(|claim| claim.purpose.bare().is_some());
-        let purpose = if bare && !mutated!(TrustBareClaims) {
+        let purpose = if bare {
             let fence = self.view.fence().map_or(0, |fence| fence.revision);
             Purpose::BareClaim { fence }
         } else {

@@ -9,6 +9,10 @@
     clippy::unchecked_time_subtraction,
     reason = "a duration below zero is a bug of the simulation"
 )]
+#![cfg_attr(
+    nats_elect_mutations,
+    allow(dead_code, unused_imports, reason = "only the broken rules are run")
+)]
 
 mod bucket;
 mod chance;

@@ -67,14 +67,10 @@ mutations! {
     PromoteLate,
     /// A handler that does not end is not aborted.
     NeverAbort,
-    /// A refused heartbeat is taken for one without an answer.
-    IgnoreConflict,
-    /// A claim that turns up late is adopted although another's lease was seen since.
-    AdoptOverLivingLease,
+    /// A refused heartbeat counts as confirmed.
+    ConflictIsAck,
     /// A stranger's short record ends the lease that it was written over.
     StrangerEndsLease,
-    /// A claim where nothing stands is fenced like any other.
-    TrustBareClaims,
     /// Whatever sequence comes next is taken for one of the bucket that was read.
     TrustAnyJump,
     /// The lease that the fence record tells of is not waited for.
