@@ -311,3 +311,31 @@ fn a_deadline_that_was_seen_over_is_never_moved() {
     assert!(solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
     assert!(ends(&solo, EndCause::LeaseExpired));
 }
+
+/// What neither an answer nor a read can tell, a write can.
+#[test]
+fn after_a_lost_heartbeat_and_a_failed_read_the_next_heartbeat_decides() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::TimedOut,
+            ..
+        }
+    )));
+    solo.wait(ms(60));
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(150));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Renew { over: 101, .. }
+    ));
+}

@@ -6,6 +6,7 @@
 )]
 
 mod buckets;
+mod claiming;
 mod ending;
 mod failing;
 mod fencing;
