@@ -433,10 +433,11 @@ fn a_fence_in_place_of_which_another_stands_makes_way_for_a_lease() {
     solo.wait(freed.since(solo.now) - ms(1));
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 101, .. }
-    ));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+    // Over such a claim nothing tells either.
+    solo.ack(&claim, 102);
+    assert_eq!(condition(&solo.write()), FenceCondition::FenceKeyAt(99));
 }
 
 #[test]

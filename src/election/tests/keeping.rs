@@ -30,6 +30,13 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
         effect,
         Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
     )));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            ..
+        }
+    )));
 }
 
 #[test]
