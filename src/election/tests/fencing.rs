@@ -428,6 +428,11 @@ fn a_fence_in_place_of_which_another_stands_makes_way_for_a_lease() {
     let role = entry(101, own(&claim, TTL));
     solo.read(Some(role.clone()), Some(fence_of(99, foreign)));
     let freed = solo.now + TTL;
+    assert_eq!(
+        solo.election.status().leader,
+        None,
+        "who it is, is not seen"
+    );
     solo.wait(ms(60));
     solo.read(Some(role), Some(fence_of(99, foreign)));
     solo.wait(freed.since(solo.now) - ms(1));
