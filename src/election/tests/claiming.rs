@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, settings, stranger};
-use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::model::event::{Event, FailureKind, Outcome};
 use crate::model::record::Content;
 
