@@ -136,6 +136,19 @@ mod tests {
     }
 
     #[test]
+    fn the_jitter_spreads_the_delay_to_both_sides() {
+        for (chance, delay) in [(0.0, 40), (0.25, 45), (0.5, 50), (1.0, 60)] {
+            let mut retry = Retry::new(RetryConfig {
+                jitter: 0.2,
+                ..RetryConfig::default()
+            });
+            let now = Moment::from_nanos(1_000_000_000);
+            retry.failed(now, chance, None);
+            assert_eq!(retry.at().since(now), Duration::from_millis(delay));
+        }
+    }
+
+    #[test]
     fn the_breaker_opens_once_and_closes_once() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);

@@ -400,6 +400,110 @@ mod tests {
     use super::*;
     use crate::model::record::SeenFence;
 
+    const OWN: Uuid = Uuid::from_u128(1);
+    const NOW: Moment = Moment::from_nanos(5_000_000_000_000);
+
+    fn view() -> View {
+        View::new(OWN, Duration::from_secs(1))
+    }
+
+    fn opaque(revision: u64) -> Entry {
+        Entry {
+            revision,
+            content: Content::Opaque,
+        }
+    }
+
+    fn shows(role: Option<Entry>) -> Snapshot {
+        Snapshot {
+            role,
+            fence: None,
+            epoch: None,
+        }
+    }
+
+    #[test]
+    fn a_refusal_tells_from_where_to_where_the_key_went_back() {
+        let mut view = view();
+        view.read(&shows(Some(opaque(100))), NOW, NOW);
+        assert_eq!(view.refused_at(0, NOW), None, "a missing key");
+        assert_eq!(view.refused_at(100, NOW), None);
+        assert_eq!(view.refused_at(120, NOW), None);
+        assert_eq!(view.refused_at(98, NOW), Some((120, 98)));
+        assert_eq!(view.refused_at(98, NOW), None, "told once");
+    }
+
+    #[test]
+    fn what_the_watch_shows_is_news_unless_it_is_older_or_the_same() {
+        let mut view = view();
+        view.read(&shows(Some(opaque(100))), NOW, NOW);
+        assert!(!view.watched(opaque(90), NOW));
+        assert!(!view.watched(opaque(100), NOW));
+        assert_eq!(view.claim_over(), 100);
+        assert!(view.watched(opaque(110), NOW));
+        assert_eq!(view.claim_over(), 110);
+    }
+
+    #[test]
+    fn a_write_of_ours_is_what_stands_unless_something_newer_was_seen() {
+        let mut view = view();
+        view.read(&shows(Some(opaque(100))), NOW, NOW);
+        view.wrote(101, Content::Release(None), NOW);
+        assert_eq!(view.free_at(), Some(NOW), "a release");
+        assert_eq!(view.revision(), Some(101));
+        view.watched(opaque(105), NOW);
+        view.wrote(103, Content::Release(None), NOW);
+        assert_eq!(view.revision(), Some(105));
+        assert!(view.free_at() > Some(NOW));
+    }
+
+    #[test]
+    fn sequences_are_of_one_bucket_while_they_rise_no_faster_than_it_is_written() {
+        let mut view = view();
+        assert!(!view.is_charted(1, NOW), "nothing was read");
+        view.read(&shows(Some(opaque(1000))), NOW, NOW);
+        assert!(view.is_charted(1000 + BURST, NOW));
+        assert!(!view.is_charted(1001 + BURST, NOW));
+        let later = NOW + Duration::from_millis(5);
+        assert!(view.is_charted(1000 + BURST + 500, later));
+        assert!(!view.is_charted(1001 + BURST + 500, later));
+        let much_later = NOW + Duration::from_secs(3600);
+        assert!(!view.is_charted(1001 + BURST + 100_000, much_later));
+        // A mark for the next is what is in line alone.
+        view.watched(opaque(1000 + BURST), NOW);
+        assert!(view.is_charted(1000 + 2 * BURST, NOW));
+        view.watched(opaque(50_000), NOW);
+        assert!(!view.is_charted(50_000, NOW));
+    }
+
+    #[test]
+    fn a_fence_that_is_read_after_a_marker_was_seen_tells_of_a_longer_lease() {
+        let mut view = view();
+        let marker = Entry {
+            revision: 100,
+            content: Content::ForeignMarker,
+        };
+        view.watched(marker.clone(), NOW);
+        assert_eq!(view.free_at(), Some(NOW + Duration::from_secs(1)));
+        let nonce = Nonce {
+            incarnation: Uuid::from_u128(2),
+            beat: 1,
+        };
+        let shown = Snapshot {
+            fence: Some(FenceEntry {
+                revision: 99,
+                record: Some(SeenFence {
+                    nonce,
+                    ttl: Some(Duration::from_secs(4)),
+                }),
+            }),
+            ..shows(Some(marker))
+        };
+        let later = NOW + Duration::from_millis(10);
+        view.read(&shown, NOW, later);
+        assert_eq!(view.free_at(), Some(NOW + Duration::from_secs(4)));
+    }
+
     #[test]
     fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
         let own = Uuid::from_u128(1);

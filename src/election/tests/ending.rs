@@ -48,6 +48,8 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
             .any(|effect| matches!(effect, Effect::Revoke { .. }))
     );
     assert_eq!(state(&solo), RoleState::Draining);
+    let status = solo.election.status();
+    assert!(status.lease_until.is_some_and(|until| until > solo.now));
 
     solo.wait(ms(50));
     solo.take();

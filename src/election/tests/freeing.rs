@@ -334,11 +334,14 @@ fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
     solo.wait(ms(3));
     let claim = solo.write();
+    let sent = solo.sent;
     solo.wait(ms(80));
     solo.time_out(&claim);
     solo.wait(ms(60));
     let read = solo.find_read().expect("a read");
-    solo.sleep(ms(900));
+    // No term would have the time to be wound down.
+    let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;
+    solo.sleep(late.since(solo.now));
     solo.feed(Input::ReadEnded {
         op: read,
         outcome: Ok(crate::election::Snapshot {

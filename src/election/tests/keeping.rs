@@ -30,6 +30,13 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
         effect,
         Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
     )));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            ..
+        }
+    )));
 }
 
 #[test]
@@ -310,4 +317,32 @@ fn a_deadline_that_was_seen_over_is_never_moved() {
     assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
     assert!(solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
     assert!(ends(&solo, EndCause::LeaseExpired));
+}
+
+/// What neither an answer nor a read can tell, a write can.
+#[test]
+fn after_a_lost_heartbeat_and_a_failed_read_the_next_heartbeat_decides() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::TimedOut,
+            ..
+        }
+    )));
+    solo.wait(ms(60));
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(150));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Renew { over: 101, .. }
+    ));
 }

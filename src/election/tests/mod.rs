@@ -6,11 +6,15 @@
 )]
 
 mod buckets;
+mod claiming;
 mod ending;
 mod failing;
 mod fencing;
 mod freeing;
 mod keeping;
+mod office;
 mod proving;
 mod solo;
 mod stopping;
+mod telling;
+mod winding;

@@ -41,6 +41,8 @@ pub struct Solo {
     pub sent: Moment,
     /// Effects since they were last taken.
     pub effects: Vec<Effect>,
+    /// Drawn at every step.
+    pub chance: f64,
     steps: u128,
 }
 
@@ -80,6 +82,7 @@ impl Solo {
             now,
             sent: now,
             effects: Vec::new(),
+            chance: 0.5,
             steps: 0,
         };
         solo.feed(Input::Link(Link::Up(bucket)));
@@ -107,7 +110,7 @@ impl Solo {
         self.steps += 1;
         let fresh = Fresh {
             lease_token: LeaseToken::new(Uuid::from_u128(self.steps)),
-            chance: 0.5,
+            chance: self.chance,
         };
         let effects = self.election.step(self.now, fresh, input);
         assert!(

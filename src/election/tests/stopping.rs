@@ -1,8 +1,8 @@
 //! Leaving the election.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, TermId, WriteKind};
-use crate::model::event::{EndCause, Event};
+use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::record::Content;
 use crate::model::status::RoleState;
 
@@ -30,6 +30,7 @@ fn a_stopped_instance_stays_stopped() {
     let (mut solo, term) = leading();
     solo.feed(Input::Stop { release: true });
     assert_eq!(ending(&solo), Some(EndCause::Stopped));
+    assert!(!solo.election.is_stopped());
     solo.feed(Input::HandlerEnded {
         term,
         end: HandlerEnd::Returned,
@@ -37,6 +38,7 @@ fn a_stopped_instance_stays_stopped() {
     let release = solo.write();
     solo.ack(&release, 103);
     assert_eq!(state(&solo), RoleState::Stopped);
+    assert!(solo.election.is_stopped());
     assert_eq!(solo.election.next_wakeup(), None);
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
@@ -112,4 +114,38 @@ fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
         solo.write().kind,
         WriteKind::Release { over: 101 }
     ));
+}
+
+#[test]
+fn a_stop_that_can_not_look_for_a_lost_claim_leaves_it_to_run_out() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.time_out(&claim);
+    let op = solo.find_read().expect("a look for the claim");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    assert!(solo.election.is_stopped());
+}
+
+#[test]
+fn a_stop_waits_two_request_timeouts_for_a_claim_to_be_given_back() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.wait(ms(20));
+    solo.ack(&fence, 102);
+    assert!(solo.find_write().is_some(), "a release");
+    solo.wait(solo.settings.request_timeout * 2 - ms(1));
+    assert!(!solo.election.is_stopped());
+    solo.wait(ms(1));
+    assert!(solo.election.is_stopped());
 }
