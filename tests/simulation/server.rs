@@ -119,13 +119,19 @@ impl World {
     pub fn make_anew(&mut self) {
         self.bucket.recreate(self.now);
         let reused = !self.bucket.made.unique_sequences;
-        self.tell(&Note::HistoryLost { reused });
+        self.tell(&Note::HistoryLost {
+            reused,
+            noticed: true,
+        });
     }
 
     /// The last confirmed writes are gone.
     pub fn lose_tail(&mut self, writes: usize) {
         self.bucket.lose_tail(writes);
-        self.tell(&Note::HistoryLost { reused: true });
+        self.tell(&Note::HistoryLost {
+            reused: true,
+            noticed: false,
+        });
     }
 
     pub fn expire(&mut self) {

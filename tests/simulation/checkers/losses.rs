@@ -57,9 +57,11 @@ impl Losses {
                 self.linked[*node] = false;
                 self.knew[*node] = false;
             }
-            Note::HistoryLost { reused } => {
+            Note::HistoryLost { reused, noticed } => {
                 self.lost_at = Some(world.now);
-                self.knew.clone_from(&self.linked);
+                for (knew, linked) in self.knew.iter_mut().zip(&self.linked) {
+                    *knew = *noticed && *linked;
+                }
                 if *reused {
                     self.reused = world.bucket.highest();
                 }

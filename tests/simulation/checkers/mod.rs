@@ -49,6 +49,8 @@ pub enum Note<'a> {
     HistoryLost {
         /// What is written next may get the sequences of what was lost.
         reused: bool,
+        /// Whoever knew what was lost notices by what comes next: a bucket that was made anew is another one.
+        noticed: bool,
     },
     /// Something has happened, and time went on to it.
     Moved {

@@ -23,7 +23,7 @@ pub struct Tokens {
 impl Tokens {
     pub fn hear(&mut self, world: &World, note: &Note, losses: &Losses) -> Result<(), String> {
         match note {
-            Note::HistoryLost { reused: true } => self.last = None,
+            Note::HistoryLost { reused: true, .. } => self.last = None,
             Note::Wants {
                 node,
                 effect: Effect::StartTerm(start),

@@ -26,10 +26,13 @@ impl EarlyExpiry {
         };
         let revision = role.revision;
         world.wipe(revision);
-        // Without a marker, and once the fence record has expired, nothing tells a newcomer that anybody led. That is why the
+        // Without a marker, and once the fence record has expired, nothing tells a newcomer, or whoever was cut off, that anybody led. That is why the
         // docs say that the server's clock matters in such buckets.
         if !world.bucket.expiry_markers {
-            world.tell(&Note::HistoryLost { reused: false });
+            world.tell(&Note::HistoryLost {
+                reused: false,
+                noticed: false,
+            });
         }
     }
 }

@@ -57,7 +57,10 @@ impl HistoryFault {
                 // The fence record stays, and tells a newcomer of the lease. Where it expires or was lost nothing does.
                 let ages = world.bucket.made.max_age.is_some();
                 if ages || world.bucket.fence().is_none() {
-                    world.tell(&Note::HistoryLost { reused: false });
+                    world.tell(&Note::HistoryLost {
+                        reused: false,
+                        noticed: false,
+                    });
                 }
             }
             Self::Recreated => world.recreate(),
