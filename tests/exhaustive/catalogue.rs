@@ -80,10 +80,6 @@ fn two_from_the_start() -> Vec<Configuration> {
             .without_watch()
             .faults(&[(Purge, 1)])
             .witnesses(&[PromotedAgain, ClaimRefused]),
-        two("two-start-late-pause-no-watch")
-            .without_watch()
-            .faults(&[(Late, 1), (Pause, 1)])
-            .witnesses(&[PromotedAgain, ClaimAdopted, FenceAdopted, GhostCommitted]),
     ]
 }
 
@@ -112,11 +108,6 @@ fn two_under_faults() -> Vec<Configuration> {
             .without_watch()
             .faults(&[(Crash, 2)])
             .witnesses(&[PromotedAgain, ClaimRefused]),
-        two("two-late-crash-no-watch")
-            .led()
-            .without_watch()
-            .faults(&[(Late, 1), (Crash, 1)])
-            .witnesses(&[PromotedAgain, ClaimAdopted, FenceAdopted, GhostCommitted]),
         two("two-pause-slow-clock-no-watch")
             .led()
             .without_watch()
@@ -151,11 +142,6 @@ fn two_under_faults() -> Vec<Configuration> {
             .led()
             .faults(&[(Stranger, 1)])
             .witnesses(&[PromotedAgain, RenewalRefused]),
-        two("two-delete-stranger-no-watch")
-            .led()
-            .without_watch()
-            .faults(&[(Delete, 1), (Stranger, 1)])
-            .witnesses(&[PromotedAgain, ReleasedOverMarker]),
         two("two-stubborn-handler")
             .led()
             .faults(&[(StepDown, 1), (Deaf, 1), (Blocked, 1)])
@@ -165,10 +151,6 @@ fn two_under_faults() -> Vec<Configuration> {
             .without_watch()
             .faults(&[(Returned, 1), (Late, 1)])
             .witnesses(&[PromotedAgain, Released, GhostCommitted]),
-        two("two-stale-unseen-crash")
-            .led()
-            .faults(&[(Stale, 1), (Unseen, 1), (Crash, 1)])
-            .witnesses(&[PromotedAgain, ClaimRefused]),
     ]
 }
 
@@ -182,20 +164,11 @@ fn three_instances() -> Vec<Configuration> {
             .without_watch()
             .faults(&[(Stop, 1)])
             .witnesses(&[PromotedAgain, Released]),
-        three("three-crash")
-            .led()
-            .faults(&[(Crash, 1)])
-            .witnesses(&[PromotedAgain, ClaimRefused]),
         three("three-late-no-watch")
             .led()
             .without_watch()
             .faults(&[(Late, 1)])
             .witnesses(&[PromotedAgain, GhostCommitted]),
-        three("three-pause-no-watch")
-            .led()
-            .without_watch()
-            .faults(&[(Pause, 1)])
-            .witnesses(&[PromotedAgain, Overrun]),
         three("three-delete-no-watch")
             .led()
             .without_watch()
