@@ -52,17 +52,31 @@ async fn a_claim_is_fenced_as_well_as_the_server_can() {
     let journal = Journal::default();
     let stranger = Stranger::connect(&server.url()).await;
     // A lease so long that no heartbeat hides the claim.
-    let joining = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(60_000)).heartbeat_interval(ms(20_000)));
-    let _a = joining.start().await;
+    let lease = leased_for(ms(60_000)).heartbeat_interval(ms(20_000));
+    let join = |id| instance(id, server.url(), &journal).standing(lease.clone());
+    let a = join("a").start().await;
     let first = journal.started(ROLE, 0).await;
     let config = stranger.stream().await.cached_info().config.clone();
+    assert_eq!(config.allow_atomic_publish, server.version() >= (2, 12, 0));
     let (claim, fence) = (
         stranger.message().await.sequence,
         stranger.fence_sequence(ROLE).await,
     );
     assert_eq!(first.fencing_token.sequence, fence);
-    assert_eq!(config.allow_atomic_publish, server.version() >= (2, 12, 0));
+    assert!(
+        claim > fence,
+        "where nothing stood the claim is proved after it"
+    );
+
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    a.stop().await;
+    let second = journal.started(ROLE, 1).await;
+    let (claim, fence) = (
+        stranger.message().await.sequence,
+        stranger.fence_sequence(ROLE).await,
+    );
+    assert_eq!(second.fencing_token.sequence, fence);
     if server.version() >= (2, 11, 0) {
         assert_eq!(fence, claim + 1, "the fence record follows the claim");
     } else {
