@@ -85,6 +85,14 @@ fn two_from_the_start() -> Vec<Configuration> {
 
 fn two_under_faults() -> Vec<Configuration> {
     vec![
+        two("two-unseen-stop")
+            .led()
+            .faults(&[(Unseen, 1), (Stop, 1)])
+            .witnesses(&[PromotedAgain, Released]),
+        two("two-stale-crash")
+            .led()
+            .faults(&[(Stale, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain]),
         two("two-late")
             .led()
             .faults(&[(Late, 1)])
