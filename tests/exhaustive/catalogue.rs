@@ -92,6 +92,7 @@ fn two_under_faults() -> Vec<Configuration> {
         two("two-stale-crash")
             .led()
             .faults(&[(Stale, 1), (Crash, 1)])
+            .live_within(STALE)
             .witnesses(&[PromotedAgain]),
         two("two-late")
             .led()
@@ -199,6 +200,9 @@ pub fn find(name: &str) -> Option<Configuration> {
     let mut all = small().into_iter().chain(large());
     all.find(|configuration| configuration.name == name)
 }
+
+/// A stale read may look like a loss, which is waited for as long as a record.
+const STALE: u8 = 24;
 
 /// An old server takes two round trips more, and one that answers each request in the last moment leaves too little of
 /// a short lease for the first attempt.
