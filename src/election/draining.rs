@@ -189,10 +189,7 @@ impl Election {
     fn begin_drain(&mut self, cause: EndCause) -> Option<&mut Drain> {
         let now = self.now;
         let stop_by = now + self.settings.stop_budget;
-        let release = match self.stopping {
-            Some(release) => release,
-            None => cause != EndCause::Abandoned,
-        };
+        let release = self.stopping.unwrap_or(true);
         let Phase::Leading(tenure) = &mut self.phase else {
             return None;
         };

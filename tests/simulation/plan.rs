@@ -8,7 +8,7 @@ use nats_elect::{RoleConfig, RoleSettings};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::faults::{Fault, KINDS, Options, Scale};
+use crate::faults::{Fault, Options, Scale};
 use crate::world::{World, ms};
 
 /// The bucket of a run.
@@ -229,9 +229,4 @@ impl fmt::Display for Plan {
         }
         Ok(())
     }
-}
-
-/// Whether this is the name of a kind of fault.
-pub fn is_kind(name: &str) -> bool {
-    KINDS.contains(&name)
 }

@@ -18,7 +18,7 @@ pub struct Ending {
     pub simulated: Duration,
 }
 
-/// Runs a plan. Its blows are those of its list that are kept.
+/// Runs a plan, to the end or to the first broken promise.
 pub fn run(plan: &Plan) -> Ending {
     attempt(plan, false)
 }

@@ -106,6 +106,17 @@ impl Solo {
         solo
     }
 
+    /// Its claim was confirmed so late, at revision 101, that no term can come of it: it gives the role back.
+    pub fn claimed_too_late(settings: RoleSettings) -> Self {
+        let mut solo = Self::new(settings, BUCKET);
+        solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+        solo.wait(ms(3));
+        let claim = solo.write();
+        solo.sleep(ms(900));
+        solo.ack(&claim, 101);
+        solo
+    }
+
     pub fn feed(&mut self, input: Input) {
         self.steps += 1;
         let fresh = Fresh {

@@ -99,12 +99,7 @@ fn a_leader_knows_itself_and_its_tokens_sequence() {
 /// No term, no demotion: who could not begin one sees who does.
 #[test]
 fn in_the_cool_down_after_a_claim_that_was_given_back_another_is_followed() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.sleep(ms(900));
-    solo.ack(&claim, 101);
+    let mut solo = Solo::claimed_too_late(settings(|_| {}));
     let release = solo.write();
     solo.ack(&release, 102);
     assert_eq!(state(&solo), RoleState::Candidate);

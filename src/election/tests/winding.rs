@@ -305,12 +305,7 @@ fn a_claim_of_a_missing_key_is_freed_only_if_nobody_led_since() {
 
 #[test]
 fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.sleep(ms(900));
-    solo.ack(&claim, 101);
+    let mut solo = Solo::claimed_too_late(settings(|_| {}));
     solo.feed(Input::StepDown { request: ASK });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }

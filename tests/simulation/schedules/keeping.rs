@@ -1,11 +1,13 @@
 //! Heartbeats and what becomes of them.
 
+use std::time::Duration;
+
 use crate::network::Wire;
 use crate::{Fate, Kind, World, ms, settings};
 use nats_elect::RoleState;
 use nats_elect::{EndCause, Event};
 
-const TTL: std::time::Duration = ms(1000);
+const TTL: Duration = ms(1000);
 
 #[test]
 fn lost_acks_do_not_end_a_term() {
@@ -77,16 +79,21 @@ fn a_heartbeat_never_waits_for_a_look_at_the_fence() {
     assert_eq!(world.nodes[leader].terms.len(), 1);
 }
 
+/// How long the leader of this world goes on without a connection.
+fn gives_up_after(world: &mut World, leader: usize) -> Duration {
+    world.run(ms(700));
+    world.disconnect(leader);
+    world
+        .run_until(ms(3000), |world| !world.nodes[leader].is_leader(world.now))
+        .expect("it gives up")
+}
+
 #[test]
 fn a_grace_period_shorter_than_the_lease_ends_a_term_earlier() {
     let settings = settings(|config| config.disconnect_grace_period = Some(ms(400)));
     let mut world = World::new(7, 2, &settings);
     let leader = world.await_leader(ms(50));
-    world.run(ms(700));
-    world.disconnect(leader);
-    let took = world
-        .run_until(ms(3000), |world| !world.nodes[leader].is_leader(world.now))
-        .expect("it gives up");
+    let took = gives_up_after(&mut world, leader);
     assert_eq!(took, ms(400));
     world.run(ms(5));
     assert!(world.told(leader, |event| matches!(
@@ -103,11 +110,7 @@ fn a_grace_period_longer_than_the_lease_changes_nothing() {
     let settings = settings(|config| config.disconnect_grace_period = Some(ms(5000)));
     let mut world = World::new(7, 2, &settings);
     let leader = world.await_leader(ms(50));
-    world.run(ms(700));
-    world.disconnect(leader);
-    let took = world
-        .run_until(ms(3000), |world| !world.nodes[leader].is_leader(world.now))
-        .expect("it gives up");
+    let took = gives_up_after(&mut world, leader);
     assert!(took <= TTL - settings.drift_margin() - settings.stop_budget);
     assert!(world.told(leader, |event| matches!(
         event,
