@@ -62,7 +62,7 @@ pub use crate::model::config::{
 pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
-pub use crate::model::token::{FencingToken, LeaseToken};
+pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
 
 /// What only this crate's own benches and simulations need: no part of its interface.
