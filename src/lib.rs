@@ -51,15 +51,17 @@ mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
 
+pub use crate::election::Handoff;
 pub use crate::manager::{
     Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
     ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
-    RoleConfig, RoleSettings, Storage,
+    RoleConfig, RoleSettings, Storage, Takeover,
 };
 pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
+pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
@@ -71,6 +73,7 @@ pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
 pub mod internals {
     pub use crate::clock::{Moment, now};
     pub use crate::election::*;
+    pub use crate::model::letter::*;
     pub use crate::model::record::*;
     pub use crate::store::{
         BucketInfo, Feed, StoreError, Told, bucket_answer, fence_answer, fence_entry, role_answer,

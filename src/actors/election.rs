@@ -1,9 +1,11 @@
 //! The actor of one role's election: messages in, steps of the state machine, effects out.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Subject;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -13,10 +15,11 @@ use super::announce::announce;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use crate::clock;
 use crate::election::{
-    Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, Link as CoreLink, OpId,
-    Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
+    Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, LetterId, Link as CoreLink,
+    OpId, QuestionId, Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
+use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
@@ -42,6 +45,9 @@ pub(super) struct ElectionState {
     writing: Option<OpId>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
+    /// The question of another instance that came last: it is answered at once, or not at all.
+    letter: Option<(LetterId, Subject)>,
+    letters: u64,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
 }
@@ -73,6 +79,8 @@ impl Actor for ElectionActor {
             writing: None,
             requests: HashMap::new(),
             next_request: 0,
+            letter: None,
+            letters: 0,
             timer: None,
             timer_number: 0,
         })
@@ -151,10 +159,25 @@ impl ElectionState {
                 let request = self.remember(reply);
                 Input::Validate { request, term }
             }
-            ElectionMsg::Ask(Request::StepDown { reply }) => {
+            ElectionMsg::Ask(Request::StepDown {
+                to,
+                hold_off,
+                reply,
+            }) => {
                 let request = self.remember(reply);
-                Input::StepDown { request }
+                Input::StepDown {
+                    request,
+                    to,
+                    hold_off,
+                }
             }
+            ElectionMsg::Asked { question, reply } => {
+                self.letters += 1;
+                let letter = LetterId(self.letters);
+                self.letter = Some((letter, reply));
+                Input::Asked { letter, question }
+            }
+            ElectionMsg::Answered { question, answer } => Input::Answered { question, answer },
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
             #[cfg(feature = "testing")]
@@ -240,6 +263,12 @@ impl ElectionState {
             Effect::Cancel { term } => self.with_term(term, RunningTerm::cancel),
             Effect::Abort { term } => self.with_term(term, RunningTerm::abort),
             Effect::CheckHealth { term } => self.check_health(myself, term),
+            Effect::Ask {
+                id,
+                question,
+                within,
+            } => self.inquire(myself, id, question, within),
+            Effect::Answer { letter, answer } => self.answer(letter, answer),
             Effect::Reopen => self.look_at_bucket(),
             Effect::Reply { request, reply } => {
                 if let Some(waiting) = self.requests.remove(&request) {
@@ -285,7 +314,9 @@ impl ElectionState {
                 WriteKind::Renew { over, record } => {
                     bucket.renew(&role, over, &record, timeout).await
                 }
-                WriteKind::Release { over } => bucket.release(&role, over, &nonce, timeout).await,
+                WriteKind::Release { over, heir } => {
+                    bucket.release(&role, over, &nonce, heir, timeout).await
+                }
             };
             let _ = myself.send_message(ElectionMsg::WriteEnded {
                 op,
@@ -307,19 +338,84 @@ impl ElectionState {
         });
     }
 
-    /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
     fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
+        let asked = self.is_well();
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let healthy = asked.await;
+            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+        });
+    }
+
+    /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
+    fn is_well(&self) -> impl Future<Output = bool> + use<> {
         let asked = self
             .scope
             .runtime
             .spawn(Arc::clone(&self.scope.handler).healthy());
         let timeout = self.scope.settings.health.timeout;
-        let myself = myself.clone();
-        tokio::spawn(async move {
+        async move {
             let abort = asked.abort_handle();
             let healthy = matches!(tokio::time::timeout(timeout, asked).await, Ok(Ok(true)));
             abort.abort();
-            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+            healthy
+        }
+    }
+
+    /// Asks other instances. Who wants to lead in another's place must be well.
+    fn inquire(
+        &self,
+        myself: &ActorRef<ElectionMsg>,
+        id: QuestionId,
+        question: Question,
+        within: Duration,
+    ) {
+        let bucket = self.bucket.clone();
+        let role = self.scope.role.clone();
+        let well = matches!(question, Question::Yield { .. }).then(|| self.is_well());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let tell = |answer| {
+                let _ = myself.send_message(ElectionMsg::Answered {
+                    question: id,
+                    answer,
+                });
+            };
+            if let Some(well) = well
+                && !well.await
+            {
+                let why = Refusal::Unhealthy;
+                tell(Some(Answer::Refused { why }));
+            } else if let Some(bucket) = bucket {
+                bucket
+                    .inquire(&role, &question, within, |answer| tell(Some(answer)))
+                    .await;
+            }
+            tell(None);
+        });
+    }
+
+    /// Answers another instance. Who says that it could lead must be well.
+    fn answer(&mut self, letter: LetterId, answer: Answer) {
+        let Some((_, reply)) = self.letter.take_if(|(last, _)| *last == letter) else {
+            return;
+        };
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well());
+        tokio::spawn(async move {
+            let ill = match well {
+                Some(well) => !well.await,
+                None => false,
+            };
+            let answer = if ill {
+                let why = Refusal::Unhealthy;
+                Answer::Refused { why }
+            } else {
+                answer
+            };
+            bucket.answer(reply, &answer).await;
         });
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::Client;
+use async_nats::{Client, Subject};
 use tokio::sync::oneshot;
 
-use crate::election::{self as core, Failure, OpId, Snapshot, TermId, WriteOutcome};
+use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
+use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
 use crate::role::{HandlerReport, Request, RoleScope};
@@ -80,6 +81,18 @@ pub(crate) enum WatchMsg {
     },
 }
 
+/// What the courier is told.
+pub(crate) enum CourierMsg {
+    LinkChanged(Link),
+    /// The subscription with this number ended.
+    Ended {
+        number: u64,
+    },
+    Retry {
+        number: u64,
+    },
+}
+
 /// What an election is told.
 pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
@@ -97,6 +110,16 @@ pub(crate) enum ElectionMsg {
     /// The server refused a publish to one of the role's keys.
     Denied {
         subject: String,
+    },
+    /// Another instance asks, and waits for an answer there.
+    Asked {
+        question: Question,
+        reply: Subject,
+    },
+    /// A question of ours was answered; nothing if time is up.
+    Answered {
+        question: QuestionId,
+        answer: Option<Answer>,
     },
     Handler(HandlerReport),
     HealthChecked {

@@ -3,6 +3,7 @@
 //! ```text
 //! supervisor ─┬─ connection monitor   the connection, the bucket, what becomes of them
 //!             ├─ bucket watch         one watch over all role keys
+//!             ├─ courier              questions of other instances
 //!             └─ election × role      one state machine each
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 mod announce;
 mod connection;
+mod courier;
 mod election;
 mod messages;
 mod monitor;

@@ -212,7 +212,7 @@ impl MonitorState {
                     },
                 );
             }
-        } else if !subject.starts_with("$JS.API.CONSUMER.") {
+        } else if !subject.starts_with("$JS.API.CONSUMER.") && !subject.starts_with("nats-elect.") {
             // A look at the bucket, or every answer.
             self.denied = Some(subject.to_owned());
         }

@@ -54,10 +54,9 @@ impl Routes {
     }
 
     /// Sends a message to a role's election. If there is none, the message is dropped: whoever waits for an answer to
-    /// it learns that from the broken channel.
-    pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) {
-        if let Some(actor) = self.to(role) {
-            let _ = actor.send_message(message);
-        }
+    /// it learns that from the broken channel. Returns whether there was one.
+    pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) -> bool {
+        self.to(role)
+            .is_some_and(|actor| actor.send_message(message).is_ok())
     }
 }

@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::announce::announce;
 use super::connection::{Connection, StartFailure};
+use super::courier::{CourierActor, CourierSetup};
 use super::election::{ElectionActor, ElectionSetup};
-use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::messages::{CourierMsg, ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
 use super::monitor::{MonitorActor, MonitorSetup};
 use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
@@ -53,6 +54,7 @@ pub(super) struct SupervisorState {
     roster: Roster,
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<WatchMsg>,
+    courier: ActorRef<CourierMsg>,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
@@ -105,6 +107,13 @@ impl Actor for SupervisorActor {
         let (monitor, _) =
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let watch = start_watch(&myself, &routes, Link::Down).await?;
+        let courier = CourierSetup {
+            instance_id: instance_id.clone(),
+            incarnation,
+            routes: routes.clone(),
+            link: Link::Down,
+        };
+        let courier = start_courier(&myself, courier).await?;
         Ok(SupervisorState {
             instance_id,
             incarnation,
@@ -115,6 +124,7 @@ impl Actor for SupervisorActor {
             roster,
             monitor,
             watch,
+            courier,
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
@@ -212,10 +222,20 @@ async fn start_watch(
     Ok(watch)
 }
 
+async fn start_courier(
+    myself: &ActorRef<SupervisorMsg>,
+    setup: CourierSetup,
+) -> Result<ActorRef<CourierMsg>, ActorProcessingErr> {
+    let (courier, _) = Actor::spawn_linked(None, CourierActor, setup, myself.get_cell()).await?;
+    Ok(courier)
+}
+
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
         let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
+        let courier = CourierMsg::LinkChanged(link.clone());
+        let _ = self.courier.send_message(courier);
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
@@ -319,6 +339,7 @@ impl SupervisorState {
             let _ = waiting.send(());
         }
         self.watch.stop(None);
+        self.courier.stop(None);
         self.monitor.stop(None);
         myself.stop(None);
     }
@@ -334,6 +355,14 @@ impl SupervisorState {
             self.election_crashed(myself, &role, error);
         } else if who.get_id() == self.watch.get_id() {
             self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
+        } else if who.get_id() == self.courier.get_id() {
+            let setup = CourierSetup {
+                instance_id: self.instance_id.clone(),
+                incarnation: self.incarnation,
+                routes: self.routes.clone(),
+                link: self.link.clone(),
+            };
+            self.courier = start_courier(myself, setup).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
                 supervisor: myself.clone(),

@@ -111,10 +111,13 @@ impl Election {
     /// A claim of ours stands in the bucket, by its answer or by a read.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
-        let contested = self
-            .view
-            .free_at()
-            .is_some_and(|free_at| self.now < free_at);
+        let seen = self.view.claim_over();
+        let forced = matches!(claim.purpose, Purpose::ForcedClaim { over } if seen == over || seen == revision);
+        let contested = !forced
+            && self
+                .view
+                .free_at()
+                .is_some_and(|free_at| self.now < free_at);
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
         if contested {

@@ -35,10 +35,12 @@ impl Election {
             WriteOutcome::Failed(_) => {}
         }
         match purpose {
-            Purpose::Claim | Purpose::BareClaim { .. } => self.claim_ended(what, outcome),
+            Purpose::Claim | Purpose::BareClaim { .. } | Purpose::ForcedClaim { .. } => {
+                self.claim_ended(what, outcome);
+            }
             Purpose::Fence => self.fence_ended(what, outcome),
             Purpose::Renew => self.renewal_ended(what, outcome),
-            Purpose::Release => self.release_ended(outcome),
+            Purpose::Release => self.release_ended(beat, outcome),
         }
     }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::acquiring::Acquisition;
 use super::draining::Drain;
 use super::effect::{Effect, Reply, Write, WriteKind};
-use super::input::{Bucket, Failure, Fresh, Input, Link, OpId, RequestId, TermId};
+use super::input::{Bucket, Failure, Fresh, Input, Link, OpId, QuestionId, RequestId, TermId};
 use super::leading::Tenure;
 use super::ledger::{Ledger, Purpose};
 use super::mutation::mutated;
@@ -113,6 +113,7 @@ pub struct Election {
     pub(super) leader: Option<LeaderInfo>,
     pub(super) told_connection: ConnectionStatus,
     next_op: u64,
+    last_question: u64,
     last_term: u64,
     out: Vec<Effect>,
 }
@@ -141,7 +142,7 @@ impl Election {
             link: Link::Down,
             bucket: None,
             phase: Phase::Standing(Standing::new()),
-            view: View::new(candidate.incarnation, settings.ttl),
+            view: View::new(candidate.incarnation, settings.ttl, settings.handoff_hold()),
             ledger: Ledger::new(candidate.incarnation, candidate.first_beat),
             retry: Retry::new(settings.retry.clone()),
             pending: None,
@@ -159,6 +160,7 @@ impl Election {
             leader: None,
             told_connection: ConnectionStatus::Suspended,
             next_op: 0,
+            last_question: 0,
             last_term: 0,
             out: Vec::new(),
             candidate,
@@ -175,7 +177,9 @@ impl Election {
         #[cfg(nats_elect_mutations)]
         let input = self.disguise(input);
         self.take(input);
+        self.weigh_bid();
         self.run_agenda();
+        self.weigh_bid();
         self.relabel();
         std::mem::take(&mut self.out)
     }
@@ -221,6 +225,7 @@ impl Election {
             told_connection: _,
             // Only to be greater than those in use.
             next_op: _,
+            last_question: _,
             last_term: _,
         } = self;
         let doing = pending.map(|pending| pending.what);
@@ -283,7 +288,13 @@ impl Election {
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
             Input::LeaseOver { term } => self.lease_over(term),
             Input::Health { term, healthy } => self.health_checked(term, healthy),
-            Input::StepDown { request } => self.step_down(request),
+            Input::StepDown {
+                request,
+                to,
+                hold_off,
+            } => self.step_down(request, to, hold_off),
+            Input::Asked { letter, question } => self.asked(letter, question),
+            Input::Answered { question, answer } => self.answered(question, answer),
             Input::Validate { request, term } => self.validate(request, term),
             Input::Stop { release } => self.stop(release),
             Input::Abandon => self.abandon(),
@@ -424,6 +435,11 @@ impl Election {
     pub(super) fn lease_until(&self, sent: Moment) -> Moment {
         mutated!(NoDriftMargin => return sent + self.settings.ttl);
         sent + self.settings.ttl - self.settings.drift_margin()
+    }
+
+    pub(super) fn next_question(&mut self) -> QuestionId {
+        self.last_question += 1;
+        QuestionId(self.last_question)
     }
 
     /// Numbers a new acquisition.

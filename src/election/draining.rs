@@ -2,12 +2,13 @@
 
 use super::agenda::Task;
 use super::core::{Election, Hold, Phase};
-use super::effect::{Effect, Reply, WriteKind};
+use super::effect::{Effect, Handoff, Reply, WriteKind};
 use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
 use super::keeping::Keeper;
 use super::ledger::Purpose;
 use super::mutation::mutated;
 use super::standing::Standing;
+use super::succession::Succession;
 use crate::clock::Moment;
 use crate::model::event::{EndCause, Event};
 use crate::model::record::Content;
@@ -24,7 +25,7 @@ pub(super) struct Drain {
     pub keeper: Keeper,
     /// The lease is kept up while the handler winds down.
     pub renewing: bool,
-    cause: EndCause,
+    pub cause: EndCause,
     /// The term; nothing if a claim is given back that never came to a term.
     term: Option<(FencingToken, Moment)>,
     running: bool,
@@ -35,14 +36,16 @@ pub(super) struct Drain {
     revoked: bool,
     /// The role is to be freed once the handler has ended.
     free: Option<Free>,
-    released: bool,
+    /// The revision of our release, and when it was known to stand.
+    released: Option<(u64, Moment)>,
     /// A release was not simply confirmed: look at the keys.
     look: bool,
     /// For a claim where nothing stood, the fence key's sequence before it: if another's fence came since, the role is not ours
     /// to free.
     bare: Option<u64>,
     give_up: Option<Moment>,
-    requests: Vec<RequestId>,
+    pub requests: Vec<RequestId>,
+    pub succession: Succession,
 }
 
 /// What a release replaces.
@@ -56,7 +59,7 @@ enum Free {
 
 impl Drain {
     /// Gives back a claim that never came to a term.
-    pub const fn of_claim(hold: Hold, bare: Option<u64>, release: bool, give_up: Moment) -> Self {
+    pub fn of_claim(hold: Hold, bare: Option<u64>, release: bool, give_up: Moment) -> Self {
         Self {
             bare,
             free: if release { Some(Free::OverHold) } else { None },
@@ -69,10 +72,11 @@ impl Drain {
             aborted: false,
             overrun: false,
             revoked: true,
-            released: false,
+            released: None,
             look: bare.is_some(),
             give_up: Some(give_up),
             requests: Vec::new(),
+            succession: Succession::default(),
         }
     }
 
@@ -82,6 +86,11 @@ impl Drain {
 
     pub const fn is_revoked(&self) -> bool {
         self.revoked
+    }
+
+    /// Our own record is still to be replaced by a release.
+    pub fn will_release(&self) -> bool {
+        self.free == Some(Free::OverHold) && self.released.is_none()
     }
 }
 
@@ -114,21 +123,43 @@ impl Election {
             }
             return agenda;
         }
-        if drain.free.is_none() || drain.released {
+        if let Some((marker, at)) = drain.released {
+            return self.accepting_agenda(drain, marker, at);
+        }
+        if drain.free.is_none() {
             return vec![(self.now, Task::FinishDrain)];
         }
         if let Some(give_up) = drain.give_up {
             agenda.push((give_up, Task::FinishDrain));
         }
         if self.may_send() {
-            agenda.push((
-                self.retry.at(),
-                if drain.look {
-                    Task::Read
-                } else {
-                    Task::Release
-                },
-            ));
+            agenda.push(if drain.look {
+                (self.retry.at(), Task::Read)
+            } else {
+                let searched = drain.succession.search_until();
+                let release_at = searched.map_or(self.retry.at(), |at| at.max(self.retry.at()));
+                (release_at, Task::Release)
+            });
+        }
+        agenda
+    }
+
+    /// The role is free. Whoever asked for a handoff wants to know whether the heir took it.
+    fn accepting_agenda(&self, drain: &Drain, marker: u64, at: Moment) -> Vec<(Moment, Task)> {
+        let awaited = drain
+            .succession
+            .heir()
+            .filter(|_| !drain.requests.is_empty() && self.stopping.is_none());
+        let Some(heir) = awaited else {
+            return vec![(self.now, Task::FinishDrain)];
+        };
+        if self.seen_after(heir, marker).is_some() {
+            return vec![(self.now, Task::FinishDrain)];
+        }
+        let look_at = at + self.settings.handoff_hold();
+        let mut agenda = vec![(look_at + self.settings.request_timeout, Task::FinishDrain)];
+        if self.may_send() && !drain.succession.has_looked() {
+            agenda.push((look_at.max(self.retry.at()), Task::Read));
         }
         agenda
     }
@@ -138,6 +169,7 @@ impl Election {
         let kept_up = matches!(
             cause,
             EndCause::SteppedDown
+                | EndCause::Preempted
                 | EndCause::Stopped
                 | EndCause::Unhealthy
                 | EndCause::Returned
@@ -195,6 +227,7 @@ impl Election {
         };
         let term = tenure.keeper.hold.term;
         let proofs = std::mem::take(&mut tenure.proofs);
+        let handing = tenure.handing.take();
         let fencing_token = tenure.fencing_token;
         let keeper = tenure.keeper;
         let drain = Drain {
@@ -208,11 +241,12 @@ impl Election {
             overrun: false,
             revoked: false,
             free: release.then_some(Free::OverHold),
-            released: false,
+            released: None,
             look: false,
             bare: None,
             give_up: None,
             requests: Vec::new(),
+            succession: Succession::default(),
         };
         self.phase = Phase::Draining(drain);
         self.emit(Effect::Resign { term });
@@ -221,7 +255,12 @@ impl Election {
             fencing_token,
             cause,
         });
-        for (request, _) in proofs {
+        let handing = handing.map(|handing| handing.request);
+        for request in proofs
+            .into_iter()
+            .map(|(request, _)| request)
+            .chain(handing)
+        {
             self.reply(request, Reply::NotLeader);
         }
         match &mut self.phase {
@@ -288,7 +327,7 @@ impl Election {
     }
 
     pub(super) fn release(&mut self) {
-        let Phase::Draining(drain) = &self.phase else {
+        let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
         debug_assert!(
@@ -301,19 +340,29 @@ impl Election {
             Some(Free::OverMarker(revision)) => revision,
             None => return,
         };
+        drain.succession.close();
+        let heir = drain.succession.heir().map(|heir| heir.incarnation);
         self.send(Purpose::Release, hold.term, hold.token, |_, _| {
-            WriteKind::Release { over }
+            WriteKind::Release { over, heir }
         });
     }
 
-    pub(super) fn release_ended(&mut self, outcome: &WriteOutcome) {
+    pub(super) fn release_ended(&mut self, beat: u64, outcome: &WriteOutcome) {
+        let nonce = Some(self.own_nonce(beat));
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
         match outcome {
             WriteOutcome::Acked { revision } => {
-                drain.released = true;
-                self.view.wrote(*revision, Content::Release(None), self.now);
+                drain.released = Some((*revision, self.now));
+                let content = match drain.succession.heir() {
+                    None => Content::Release(nonce),
+                    Some(heir) => Content::Handoff {
+                        nonce,
+                        heir: heir.incarnation,
+                    },
+                };
+                self.view.wrote(*revision, content, self.now);
             }
             WriteOutcome::Conflict { .. } => {
                 // Perhaps a heartbeat of ours came late; else somebody else has the role already.
@@ -342,6 +391,10 @@ impl Election {
             }
             return;
         }
+        if drain.released.is_some() {
+            drain.succession.looked();
+            return;
+        }
         drain.look = false;
         if let (Some(before), Some(fence)) = (drain.bare, snapshot.fence)
             && fence.revision != before
@@ -365,7 +418,7 @@ impl Election {
             }
             Some((revision, Some(attempt))) if attempt.purpose == Purpose::Release => {
                 self.ledger.settle(attempt.beat, revision);
-                drain.released = true;
+                drain.released = Some((revision, self.now));
             }
             Some((revision, Some(_))) => {
                 drain.keeper.hold.revision = drain.keeper.hold.revision.max(revision);
@@ -381,9 +434,11 @@ impl Election {
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
-        let (cause, released) = (drain.cause, drain.released);
+        let (cause, released) = (drain.cause, drain.released.is_some());
         let was_term = drain.term.is_some();
         let requests = std::mem::take(&mut drain.requests);
+        let succession = std::mem::take(&mut drain.succession);
+        let marker = drain.released.map(|(marker, _)| marker);
         if let Some((fencing_token, started)) = drain.term {
             let lasted = self.now.since(started);
             self.failures_in_a_row = match cause.is_failure() {
@@ -400,8 +455,12 @@ impl Election {
                 released: released || mutated!(TellReleased),
             });
         }
+        let handoff = succession
+            .heir()
+            .zip(marker)
+            .map(|(heir, marker)| self.seen_after(heir, marker).unwrap_or(Handoff::TimedOut));
         for request in requests {
-            self.reply(request, Reply::SteppedDown { released });
+            self.reply(request, Reply::SteppedDown { released, handoff });
         }
         if stopped {
             self.phase = Phase::Stopped;
@@ -417,24 +476,24 @@ impl Election {
             .settings
             .cooldown
             .saturating_mul(1 << doublings)
-            .min(self.settings.max_cooldown);
+            .min(self.settings.max_cooldown)
+            .max(succession.hold_off());
+        // Longer than the others wait for the heir.
+        let least = succession.heir().map(|_| self.settings.handoff_hold() * 2);
+        let cooldown = cooldown.max(least.unwrap_or_default());
         self.phase = Phase::Standing(Standing::cooling(self.now + cooldown));
         if was_term {
             self.become_state(RoleState::Demoted);
         }
     }
 
-    pub(super) fn step_down(&mut self, request: RequestId) {
-        self.wind_down(EndCause::SteppedDown);
-        match &mut self.phase {
-            Phase::Draining(drain) if drain.term.is_some() => drain.requests.push(request),
-            _ => self.reply(request, Reply::NotLeader),
-        }
-    }
-
     pub(super) fn stop(&mut self, release: bool) {
+        let leads = matches!(self.phase, Phase::Leading(_));
         self.stopping.get_or_insert(release);
         self.wind_down(EndCause::Stopped);
+        if leads && release {
+            self.search_heir();
+        }
         if let Phase::Draining(drain) = &mut self.phase
             && !release
         {

@@ -1,8 +1,13 @@
 //! What the state machine wants done.
 
-use super::input::{Failure, OpId, RequestId, TermId};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::input::{Failure, LetterId, OpId, QuestionId, RequestId, TermId};
 use crate::clock::Moment;
 use crate::model::event::Event;
+use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::token::{FencingToken, LeaseToken};
 
@@ -35,6 +40,15 @@ pub enum Effect {
     Abort { term: TermId },
     /// Ask the handler how it is; answer with `Health`.
     CheckHealth { term: TermId },
+    /// Ask the other instances. Each answer within this time is an `Answered`; at its end comes one without an answer. Before
+    /// asking a leader to yield the handler is asked how it is; if it is not well nothing is sent, and that is the answer.
+    Ask {
+        id: QuestionId,
+        question: Question,
+        within: Duration,
+    },
+    /// Answer another instance. Before saying that this one is ready, the handler is asked how it is.
+    Answer { letter: LetterId, answer: Answer },
     /// The bucket is not the one it was: look at it anew and answer with `Link`.
     Reopen,
     /// Answer a caller.
@@ -63,8 +77,8 @@ pub enum WriteKind {
     },
     /// The record over the sequence of the last confirmed write.
     Renew { over: u64, record: Record },
-    /// A delete marker that frees the role.
-    Release { over: u64 },
+    /// A delete marker that frees the role; the heir, if there is one, may claim it before the others.
+    Release { over: u64, heir: Option<Uuid> },
 }
 
 /// When a fence record may be written.
@@ -91,10 +105,29 @@ pub struct TermStart {
 pub enum Reply {
     /// The lease was proved.
     Proved(FencingToken),
-    /// The term ended; whether the role was freed at once.
-    SteppedDown { released: bool },
+    /// The term ended; whether the role was freed at once, and what its heir made of that.
+    SteppedDown {
+        released: bool,
+        handoff: Option<Handoff>,
+    },
+    /// The named successor did not answer; the term goes on.
+    SuccessorAbsent,
+    /// The named successor can't take the role now; the term goes on.
+    SuccessorRefused(Refusal),
     /// This instance does not lead, or no longer in that term.
     NotLeader,
     /// The proof could not be had just now.
     Unproven(Failure),
+}
+
+/// What became of a role that was handed to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Handoff {
+    /// The heir has claimed the role.
+    Accepted,
+    /// Another instance has claimed it.
+    TakenByAnother,
+    /// Nobody was seen to claim it in time: it is free for all.
+    TimedOut,
 }

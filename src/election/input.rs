@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::event::FailureKind;
+use crate::model::letter::{Answer, Question};
 use crate::model::record::Entry;
 pub use crate::model::record::Snapshot;
 use crate::model::token::LeaseToken;
@@ -28,6 +29,14 @@ pub struct TermId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
 
+/// A question of ours to other instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QuestionId(pub u64);
+
+/// A question of another instance to us, numbered by the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LetterId(pub u64);
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -52,8 +61,23 @@ pub enum Input {
     LeaseOver { term: TermId },
     /// A health check ended.
     Health { term: TermId, healthy: bool },
-    /// End the term, free the role, and stand again after the cool-down.
-    StepDown { request: RequestId },
+    /// End the term, free the role, and stand again after the cool-down, and not before `hold_off` is over. If a successor
+    /// is named, by its instance id, only if it is there and ready to take the role.
+    StepDown {
+        request: RequestId,
+        to: Option<String>,
+        hold_off: Duration,
+    },
+    /// Another instance asks. What is answered to it comes as an effect, or not at all.
+    Asked {
+        letter: LetterId,
+        question: Question,
+    },
+    /// A question of ours was answered; nothing if time is up.
+    Answered {
+        question: QuestionId,
+        answer: Option<Answer>,
+    },
     /// Prove the lease by a compare-and-set that is sent after this.
     Validate {
         request: RequestId,

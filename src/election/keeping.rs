@@ -284,7 +284,7 @@ impl Election {
         }
         match &entry.content {
             Content::ForeignMarker => Verdict::Gone(EndCause::Deleted, Some(entry.revision)),
-            Content::Release(_) => Verdict::Gone(EndCause::Deleted, None),
+            Content::Release(_) | Content::Handoff { .. } => Verdict::Gone(EndCause::Deleted, None),
             Content::Record(_) | Content::Opaque => Verdict::Gone(EndCause::Superseded, None),
         }
     }

@@ -79,7 +79,7 @@ impl Election {
     }
 
     /// Whether somebody else's lease is believed to last.
-    fn followed(&self) -> bool {
+    pub(super) fn followed(&self) -> bool {
         self.view.foreign_content().is_some()
             && self
                 .view

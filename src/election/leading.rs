@@ -8,6 +8,7 @@ use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
 use super::mutation::mutated;
+use super::succession::Handing;
 use crate::clock::Moment;
 use crate::model::config::RoleSettings;
 use crate::model::event::{EndCause, Event, FailureKind};
@@ -23,6 +24,8 @@ pub(super) struct Tenure {
     pub suspended_since: Option<Moment>,
     /// Callers who want a proof, and the first beat that was sent after they asked.
     pub proofs: Vec<(RequestId, u64)>,
+    /// A named successor is asked whether it is ready.
+    pub handing: Option<Handing>,
     verify_at: Moment,
     check_at: Moment,
     checking: bool,
@@ -42,6 +45,7 @@ impl Tenure {
             started: now,
             suspended_since: None,
             proofs: Vec::new(),
+            handing: None,
             verify_at: now + settings.validation_interval,
             check_at: now + settings.health.interval,
             checking: false,
@@ -71,6 +75,7 @@ impl Tenure {
             started,
             suspended_since,
             proofs,
+            handing,
             verify_at,
             check_at,
             checking,
@@ -81,6 +86,7 @@ impl Tenure {
         // Without a grace period it does not matter since when.
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
+        handing.hash(hasher);
         (verify_at, check_at, checking, failed_checks).hash(hasher);
     }
 

@@ -22,6 +22,10 @@ pub enum Purpose {
     BareClaim {
         fence: u64,
     },
+    /// A claim over a living lease of lower priority, as last seen at this revision.
+    ForcedClaim {
+        over: u64,
+    },
     Fence,
     Renew,
     Release,
@@ -37,7 +41,10 @@ impl Purpose {
     }
 
     pub const fn is_claim(self) -> bool {
-        matches!(self, Self::Claim | Self::BareClaim { .. })
+        matches!(
+            self,
+            Self::Claim | Self::BareClaim { .. } | Self::ForcedClaim { .. }
+        )
     }
 }
 

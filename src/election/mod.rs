@@ -26,16 +26,18 @@ mod ledger;
 mod mutation;
 mod retry;
 mod standing;
+mod succession;
+mod takeover;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::core::{Candidate, CoreStatus, Election};
-pub use effect::{Effect, FenceCondition, Reply, TermStart, Write, WriteKind};
+pub use effect::{Effect, FenceCondition, Handoff, Reply, TermStart, Write, WriteKind};
 pub use input::{
-    Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, RequestId, Snapshot, TermId,
-    WriteOutcome,
+    Bucket, Failure, Fresh, HandlerEnd, Input, LetterId, Link, OpId, QuestionId, RequestId,
+    Snapshot, TermId, WriteOutcome,
 };
 #[cfg(nats_elect_mutations)]
 pub use mutation::{MUTATIONS, Mutation, mend};

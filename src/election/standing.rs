@@ -6,6 +6,7 @@ use super::agenda::Task;
 use super::core::{Election, Phase};
 use super::effect::WriteKind;
 use super::ledger::Purpose;
+use super::takeover::Bid;
 use crate::clock::Moment;
 #[cfg(feature = "testing")]
 use crate::model::config::RoleSettings;
@@ -25,6 +26,8 @@ pub(super) struct Standing {
     /// When the bucket's identity was last confirmed.
     checked_at: Option<Moment>,
     cooling_until: Option<Moment>,
+    /// To lead in the place of one of lower priority.
+    pub bid: Option<Bid>,
 }
 
 impl Standing {
@@ -36,11 +39,12 @@ impl Standing {
             claim_wait: Duration::ZERO,
             checked_at: None,
             cooling_until: None,
+            bid: None,
         }
     }
 
     /// After a term: out until then.
-    pub const fn cooling(until: Moment) -> Self {
+    pub fn cooling(until: Moment) -> Self {
         Self {
             cooling_until: Some(until),
             ..Self::new()
@@ -67,6 +71,7 @@ impl Standing {
             claim_wait,
             checked_at,
             cooling_until,
+            bid,
         } = self;
         // Of things that are due it does not matter since when.
         let read_at = unread.then(|| (*read_at).max(now));
@@ -74,6 +79,10 @@ impl Standing {
         // An older check is none.
         let checked_at = checked_at.filter(|at| *at >= now - settings.heartbeat);
         (read_at, in_doubt, claim_wait, checked_at, cooling_until).hash(hasher);
+        bid.is_some().hash(hasher);
+        if let Some(bid) = bid {
+            bid.hash_situation(now, hasher);
+        }
     }
 }
 
@@ -101,6 +110,7 @@ impl Election {
             agenda.push((until, Task::EndCooldown));
             return agenda;
         }
+        agenda.extend(Self::ask_leader_at(standing).map(|due| (due, Task::AskLeader)));
         if !self.may_send() {
             return agenda;
         }
@@ -108,6 +118,9 @@ impl Election {
         if standing.unread {
             agenda.push((standing.read_at.max(retry_at), Task::Read));
         } else if let Some(free_at) = free_at {
+            let free_at = self
+                .force_at(standing)
+                .map_or(free_at, |force_at| free_at.min(force_at));
             let claim_at = (free_at + standing.claim_wait).max(retry_at);
             // Where sequences are used again, or none tells what came and went, only a fresh read does.
             let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
@@ -174,7 +187,13 @@ impl Election {
         // Over a bare claim of ours still nothing tells.
         let stands = self.ledger.at(over);
         let bare = over == 0 || stands.is_some_and(|claim| claim.purpose.bare().is_some());
-        let purpose = if bare {
+        let forced = self
+            .view
+            .free_at()
+            .is_some_and(|free_at| self.now < free_at);
+        let purpose = if forced {
+            Purpose::ForcedClaim { over }
+        } else if bare {
             let fence = self.view.fence().map_or(0, |fence| fence.revision);
             Purpose::BareClaim { fence }
         } else {
@@ -197,7 +216,11 @@ impl Election {
         (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
     }
 
+    /// An heir does not wait: the others leave the role to it.
     fn claim_wait(&self) -> Duration {
+        if self.view.names_us() {
+            return Duration::ZERO;
+        }
         self.settings.claim_delay.mul_f64(self.fresh.chance)
     }
 }

@@ -53,6 +53,8 @@ pub struct View {
     /// The lease of a record that does not tell its own.
     default_lease: Duration,
     longest_lease: Duration,
+    /// How long a role that was handed over is left to its heir.
+    handoff_hold: Duration,
     sight: Option<Sight>,
     fence: Option<FenceEntry>,
     /// The highest sequence of the role's key, from confirmed writes, refusals and stream-leader reads.
@@ -70,9 +72,10 @@ pub struct View {
 }
 
 impl View {
-    pub const fn new(own_incarnation: Uuid, own_ttl: Duration) -> Self {
+    pub const fn new(own_incarnation: Uuid, own_ttl: Duration, handoff_hold: Duration) -> Self {
         Self {
             own_incarnation,
+            handoff_hold,
             default_lease: own_ttl,
             longest_lease: own_ttl,
             sight: None,
@@ -237,7 +240,8 @@ impl View {
         self.seen().map(|entry| entry.revision)
     }
 
-    fn seen(&self) -> Option<&Entry> {
+    /// The last message under the role's key, as last seen.
+    pub fn seen(&self) -> Option<&Entry> {
         self.sight.as_ref()?.entry.as_ref()
     }
 
@@ -253,13 +257,21 @@ impl View {
         self.revision().unwrap_or(0)
     }
 
+    /// Whether the role was handed over to us.
+    pub fn names_us(&self) -> bool {
+        let own = self.own_incarnation;
+        self.seen().is_some_and(
+            |entry| matches!(entry.content, Content::Handoff { heir, .. } if heir == own),
+        )
+    }
+
     /// The record of another incarnation, whether its lease lasts or not.
     pub fn foreign_content(&self) -> Option<&Content> {
         let content = &self.sight.as_ref()?.entry.as_ref()?.content;
         match content {
             Content::Record(record) if record.incarnation == Some(self.own_incarnation) => None,
             Content::Record(_) | Content::Opaque => Some(content),
-            Content::Release(_) | Content::ForeignMarker => None,
+            Content::Release(_) | Content::Handoff { .. } | Content::ForeignMarker => None,
         }
     }
 
@@ -279,6 +291,7 @@ impl View {
             own_incarnation,
             default_lease,
             longest_lease,
+            handoff_hold: _,
             sight,
             fence,
             role_highest,
@@ -331,7 +344,7 @@ impl View {
         }
         // Whoever writes over a living lease does not end it, for its holder may not know yet: a stranger, or a ghost of ours
         // that met a sequence given again. Only a release does.
-        let released = matches!(content, Some(Content::Release(_)));
+        let released = matches!(content, Some(Content::Release(_) | Content::Handoff { .. }));
         let held_until = self
             .sight
             .as_ref()
@@ -377,6 +390,9 @@ impl View {
     fn wait_for(&self, content: Option<&Content>) -> Duration {
         match content {
             Some(Content::Release(_)) => Duration::ZERO,
+            Some(Content::Handoff { heir, .. }) if *heir == self.own_incarnation => Duration::ZERO,
+            // Free as after any release; the wait is a courtesy to the heir, and protects nothing.
+            Some(Content::Handoff { .. }) => self.handoff_hold,
             Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
                 Duration::ZERO
             }
@@ -398,13 +414,15 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOLD: Duration = Duration::from_millis(200);
     use crate::model::record::SeenFence;
 
     const OWN: Uuid = Uuid::from_u128(1);
     const NOW: Moment = Moment::from_nanos(5_000_000_000_000);
 
     fn view() -> View {
-        View::new(OWN, Duration::from_secs(1))
+        View::new(OWN, Duration::from_secs(1), HOLD)
     }
 
     fn opaque(revision: u64) -> Entry {
@@ -507,7 +525,7 @@ mod tests {
     #[test]
     fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
         let own = Uuid::from_u128(1);
-        let mut view = View::new(own, Duration::from_secs(1));
+        let mut view = View::new(own, Duration::from_secs(1), HOLD);
         let fence = |beat| FenceEntry {
             revision: 5,
             record: Some(SeenFence {

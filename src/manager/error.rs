@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::actors::StartFailure;
 use crate::model::config::ConfigError;
+use crate::model::letter::Refusal;
 use crate::model::name::{NameError, RoleName};
 use crate::role::TermError;
 use crate::store::StoreError;
@@ -79,6 +80,22 @@ pub enum Error {
         /// What went wrong.
         reason: String,
     },
+    /// The named successor did not answer in time, or no process of that name is there. This instance leads on.
+    #[error(
+        "no answer from {successor:?}: it is not running, is cut off, or may not answer; this instance leads on"
+    )]
+    SuccessorAbsent {
+        /// Its instance id.
+        successor: String,
+    },
+    /// The named successor can't take the role now. This instance leads on.
+    #[error("{successor:?} can't take the role now: {reason}; this instance leads on")]
+    SuccessorRefused {
+        /// Its instance id.
+        successor: String,
+        /// Why.
+        reason: Refusal,
+    },
     /// The role or the manager has been stopped.
     #[error("the role is stopped on this instance: add it again, or start a new manager")]
     Stopped,
@@ -95,7 +112,13 @@ pub enum Error {
 impl Error {
     /// Whether the same call may succeed later without anyone doing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Unproven { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::Unproven { .. }
+                | Self::SuccessorAbsent { .. }
+                | Self::SuccessorRefused { .. }
+        )
     }
 
     pub(super) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {

@@ -2,37 +2,66 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, stream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
 use super::error::Error;
-use crate::election::Reply;
+use crate::election::{Handoff, Reply};
 use crate::model::event::Event;
 use crate::model::status::{LeaderInfo, RoleStatus};
 use crate::model::token::FencingToken;
 use crate::role::{Request, RoleScope, proof};
 
+/// The longest hold-off: whoever means longer removes the role.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How to step down.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StepDown {}
+pub struct StepDown {
+    to: Option<String>,
+    hold_off: Duration,
+}
 
 impl StepDown {
     /// Whoever claims the role first may lead next. This instance stands again after its cool-down.
     pub const fn any() -> Self {
-        Self {}
+        Self {
+            to: None,
+            hold_off: Duration::ZERO,
+        }
+    }
+
+    /// The instance of this id is to lead next.
+    ///
+    /// It is asked first whether it is there, reaches the bucket, and is well. Only if it says so is the handler wound down; then
+    /// the role is freed in its name. The other instances leave it a heartbeat to claim the role before they do.
+    pub fn to(successor: impl Into<String>) -> Self {
+        Self {
+            to: Some(successor.into()),
+            ..Self::any()
+        }
+    }
+
+    /// This instance does not stand again before this time is over, at most a day, nor before its cool-down is.
+    #[must_use]
+    pub fn hold_off(mut self, time: Duration) -> Self {
+        self.hold_off = time.min(LONGEST_HOLD_OFF);
+        self
     }
 }
 
-/// What became of a step-down.
+/// What became of a step-down. In each case this instance leads no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SteppedDown {
     /// Whether the role was freed for others at once. If not, they take over when its lease has run out: NATS was out
     /// of reach, or the handler did not end in time.
     pub released: bool,
+    /// What became of it, if a successor was named and the role was freed.
+    pub handoff: Option<Handoff>,
 }
 
 /// One role on this instance. Cheap to clone.
@@ -130,19 +159,30 @@ impl RoleHandle {
         Ok(proof(answer).await?)
     }
 
-    /// Ends this instance's term: its handler is wound down, then the role is freed. Waits for both.
+    /// Ends this instance's term: its handler is wound down, then the role is freed. Waits for both, and with
+    /// [`StepDown::to`] also until the successor has claimed the role, or a heartbeat and a request timeout have passed.
     ///
     /// # Errors
-    /// [`Error::NotLeader`] if this instance does not lead; [`Error::Stopped`].
+    /// [`Error::NotLeader`] if this instance does not lead, or its term ended meanwhile; [`Error::Stopped`].
+    /// [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`]: nothing was done, this instance leads on.
     ///
     /// # Cancel safety
     /// The term ends all the same if the future is dropped.
     pub async fn step_down(&self, how: StepDown) -> Result<SteppedDown, Error> {
-        let StepDown {} = how;
+        let StepDown { to, hold_off } = how;
+        let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        (self.scope.ask)(Request::StepDown { reply });
+        (self.scope.ask)(Request::StepDown {
+            to,
+            hold_off,
+            reply,
+        });
         match answer.await {
-            Ok(Reply::SteppedDown { released }) => Ok(SteppedDown { released }),
+            Ok(Reply::SteppedDown { released, handoff }) => Ok(SteppedDown { released, handoff }),
+            Ok(Reply::SuccessorAbsent) => Err(Error::SuccessorAbsent { successor }),
+            Ok(Reply::SuccessorRefused(reason)) => {
+                Err(Error::SuccessorRefused { successor, reason })
+            }
             Ok(_) => Err(Error::NotLeader),
             Err(_) => Err(Error::Stopped),
         }

@@ -97,7 +97,9 @@ impl Fleet {
             error,
         })?;
         let (routes, to) = (self.routes.clone(), role.clone());
-        let ask: Ask = Arc::new(move |request| routes.send(&to, ElectionMsg::Ask(request)));
+        let ask: Ask = Arc::new(move |request| {
+            routes.send(&to, ElectionMsg::Ask(request));
+        });
         let span = tracing::info_span!(
             parent: None,
             "election",

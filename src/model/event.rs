@@ -11,6 +11,8 @@ use super::token::FencingToken;
 pub enum EndCause {
     /// `step_down` was called.
     SteppedDown,
+    /// An instance of higher priority asked for the role.
+    Preempted,
     /// The manager or the role was stopped.
     Stopped,
     /// The manager was dropped without being stopped.
@@ -44,6 +46,7 @@ impl EndCause {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SteppedDown => "stepped_down",
+            Self::Preempted => "preempted",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
             Self::Returned => "returned",

@@ -2,6 +2,8 @@
 
 pub mod config;
 pub mod event;
+#[allow(missing_docs)]
+pub mod letter;
 pub mod name;
 #[allow(missing_docs)]
 pub mod record;

@@ -19,6 +19,9 @@ pub const RECORD_VERSION: u64 = 1;
 /// Header of a delete marker by which a leader frees its role at once.
 pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
 
+/// Header of a release by which a leader names the instance, by its incarnation, that should lead next.
+pub const HEIR_HEADER: &str = "Nats-Elect-Heir";
+
 /// Bounds of a lease that a foreign record may claim.
 pub const FOREIGN_LEASE: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(3600));
@@ -150,6 +153,8 @@ pub enum Content {
     Opaque,
     /// A delete marker with our release header: the role is free.
     Release(Option<Nonce>),
+    /// A release that names an heir: the role is free, but the others let the heir claim it first.
+    Handoff { nonce: Option<Nonce>, heir: Uuid },
     /// A delete marker of another hand, or of the server's expiry.
     ForeignMarker,
 }
@@ -182,7 +187,7 @@ impl Content {
     pub fn nonce(&self) -> Option<Nonce> {
         match self {
             Self::Record(record) => record.nonce(),
-            Self::Release(nonce) => *nonce,
+            Self::Release(nonce) | Self::Handoff { nonce, .. } => *nonce,
             Self::Opaque | Self::ForeignMarker => None,
         }
     }
@@ -271,7 +276,7 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
 
 /// Text from the bucket ends up in logs and on dashboards: no line breaks, nothing that hides or turns the text around, no
 /// endless names.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars()
         .filter(|&c| !c.is_control() && !is_invisible(c) && !matches!(c, '\u{2028}' | '\u{2029}'))
         .take(MAX_NAME_CHARS)

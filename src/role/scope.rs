@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot, watch};
@@ -28,6 +29,8 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Reply>,
     },
     StepDown {
+        to: Option<String>,
+        hold_off: Duration,
         reply: oneshot::Sender<Reply>,
     },
     #[cfg(feature = "testing")]

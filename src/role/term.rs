@@ -231,7 +231,7 @@ pub(crate) async fn proof(answer: oneshot::Receiver<Reply>) -> Result<FencingTok
         Ok(Reply::Unproven(failure)) => Err(TermError::Unproven {
             reason: failure.detail,
         }),
-        Ok(Reply::NotLeader | Reply::SteppedDown { .. }) => Err(TermError::NotLeader),
+        Ok(_) => Err(TermError::NotLeader),
         Err(_) => Err(TermError::Stopped),
     }
 }

@@ -3,7 +3,11 @@
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MARKER_REASON;
 
-use crate::model::record::{Content, Entry, FenceEntry, FenceRecord, Nonce, RELEASE_HEADER};
+use uuid::Uuid;
+
+use crate::model::record::{
+    Content, Entry, FenceEntry, FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER,
+};
 
 /// Header by which Key-Value clients tell a delete marker from a value.
 pub const OPERATION_HEADER: &str = "KV-Operation";
@@ -15,7 +19,11 @@ const PURGE: &str = "PURGE";
 pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> Entry {
     let content = match Marker::of(headers) {
         None => Content::parse(payload),
-        Some(Marker::Released(nonce)) => Content::Release(nonce),
+        Some(Marker::Released { nonce, heir: None }) => Content::Release(nonce),
+        Some(Marker::Released {
+            nonce,
+            heir: Some(heir),
+        }) => Content::Handoff { nonce, heir },
         Some(Marker::Foreign) => Content::ForeignMarker,
     };
     Entry { revision, content }
@@ -31,7 +39,10 @@ pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -
 }
 
 enum Marker {
-    Released(Option<Nonce>),
+    Released {
+        nonce: Option<Nonce>,
+        heir: Option<Uuid>,
+    },
     Foreign,
 }
 
@@ -44,7 +55,12 @@ impl Marker {
         }
         match headers.get_last(OPERATION_HEADER)?.as_str() {
             DELETE => Some(match headers.get_last(RELEASE_HEADER) {
-                Some(nonce) => Self::Released(Nonce::parse(nonce.as_str())),
+                Some(nonce) => Self::Released {
+                    nonce: Nonce::parse(nonce.as_str()),
+                    heir: headers
+                        .get_last(HEIR_HEADER)
+                        .and_then(|heir| heir.as_str().parse().ok()),
+                },
                 None => Self::Foreign,
             }),
             PURGE => Some(Self::Foreign),

@@ -12,6 +12,7 @@ mod entry;
 mod error;
 mod feed;
 mod info;
+mod letters;
 mod read;
 mod request;
 #[cfg(all(test, feature = "testing", unix))]
@@ -28,5 +29,6 @@ pub use error::{StoreError, denied_subject};
 #[cfg(feature = "testing")]
 pub use feed::{Feed, Told};
 pub use info::BucketInfo;
+pub use letters::Letter;
 pub use request::is_closed;
 pub use write::FenceOn;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::{FenceRecord, Nonce, RELEASE_HEADER, Record};
+use crate::model::record::{FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, Record};
 
 /// Names the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
@@ -67,17 +68,22 @@ impl Bucket {
             .await
     }
 
-    /// Frees the role: a delete marker over the sequence `over`, which tells that the leader itself wrote it.
+    /// Frees the role: a delete marker over the sequence `over`, which tells that the leader itself wrote it, and who
+    /// should lead next.
     pub async fn release(
         &self,
         role: &RoleName,
         over: u64,
         nonce: &Nonce,
+        heir: Option<Uuid>,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let mut headers = expecting(over);
         headers.insert(OPERATION_HEADER, DELETE);
         headers.insert(RELEASE_HEADER, nonce.to_string());
+        if let Some(heir) = heir {
+            headers.insert(HEIR_HEADER, heir.to_string());
+        }
         let request = Request::new().headers(headers);
         self.publish(self.role_subject(role), request, timeout)
             .await

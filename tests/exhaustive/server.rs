@@ -123,7 +123,7 @@ impl Turn<'_> {
             let (is, expected) = match ghost.kind {
                 WriteKind::Claim { over, .. }
                 | WriteKind::Renew { over, .. }
-                | WriteKind::Release { over } => (role, over),
+                | WriteKind::Release { over, .. } => (role, over),
                 WriteKind::Fence { condition, .. } => match condition {
                     FenceCondition::RoleKeyAt(expected) => (role, expected),
                     FenceCondition::FenceKeyAt(expected) => (fence, expected),

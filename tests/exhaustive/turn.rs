@@ -98,7 +98,13 @@ impl<'a> Turn<'a> {
             Action::StepDown(index) => {
                 self.spend(Fault::StepDown);
                 let request = RequestId(1);
-                self.input(index, Input::StepDown { request });
+                let (to, hold_off) = (None, Duration::ZERO);
+                let input = Input::StepDown {
+                    request,
+                    to,
+                    hold_off,
+                };
+                self.input(index, input);
             }
             Action::Stop(index) => {
                 self.spend(Fault::Stop);
@@ -332,7 +338,14 @@ impl<'a> Turn<'a> {
                 }
             }
             Effect::Abort { .. } => self.term(index).aborted = true,
-            Effect::CheckHealth { .. } | Effect::Reopen | Effect::Reply { .. } => {}
+            Effect::Ask { id: question, .. } => {
+                let answer = None;
+                return Some(Input::Answered { question, answer });
+            }
+            Effect::CheckHealth { .. }
+            | Effect::Reopen
+            | Effect::Reply { .. }
+            | Effect::Answer { .. } => {}
             Effect::Event(event) => self.hear(index, &event),
         }
         None
@@ -475,7 +488,7 @@ impl<'a> Turn<'a> {
         };
         let (over, alone) = match write.kind {
             WriteKind::Renew { over, .. } => (Some(over), false),
-            WriteKind::Claim { over, .. } | WriteKind::Release { over } => (Some(over), true),
+            WriteKind::Claim { over, .. } | WriteKind::Release { over, .. } => (Some(over), true),
             WriteKind::Fence { .. } => (None, true),
         };
         let unseen = over.is_some_and(|over| !process.seen.contains(&over));

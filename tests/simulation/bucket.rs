@@ -123,7 +123,14 @@ impl ModelBucket {
             WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
                 self.set_role(*over, seen(record), now)
             }
-            WriteKind::Release { over } => self.set_role(*over, Content::Release(Some(nonce)), now),
+            WriteKind::Release { over, heir } => {
+                let nonce = Some(nonce);
+                let content = match *heir {
+                    None => Content::Release(nonce),
+                    Some(heir) => Content::Handoff { nonce, heir },
+                };
+                self.set_role(*over, content, now)
+            }
             WriteKind::Fence { condition, fence } => {
                 let (is, expected) = match condition {
                     FenceCondition::RoleKeyAt(_) if !self.cross_check => {

@@ -131,6 +131,12 @@ impl World {
                 let at = self.now + Duration::from_millis(1);
                 self.schedule(at, Happening::Health { node, term });
             }
+            Effect::Ask {
+                id,
+                question,
+                within,
+            } => self.inquire(node, id, &question, within),
+            Effect::Answer { letter, answer } => self.answer_letter(node, letter, answer),
             Effect::Reopen => {
                 self.nodes[node].reopens += 1;
                 let at = self.now + self.latency() + self.latency();

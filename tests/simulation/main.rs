@@ -21,6 +21,7 @@ mod clock;
 mod driver;
 mod faults;
 mod found;
+mod letters;
 #[cfg(nats_elect_mutations)]
 mod mutations;
 mod network;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use nats_elect::{RoleConfig, RoleSettings};
+use nats_elect::{RoleConfig, RoleSettings, Takeover};
 
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
@@ -121,7 +121,7 @@ impl Plan {
         Self {
             seed,
             kind,
-            members,
+            members: with_priorities(members, seed),
             twins: chance.permille(150),
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
@@ -180,6 +180,24 @@ impl Plan {
     }
 }
 
+/// In some fleets instances have priorities, and mind them. Drawn apart from all else.
+fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
+    let mut chance = Chance::new(seed ^ 0x9410_4171_0000_0000);
+    let minded = chance.permille(300);
+    for Member { settings, .. } in members.iter_mut().filter(|_| minded) {
+        settings.priority = i64::try_from(chance.below(3)).expect("small");
+        settings.takeover_hysteresis = settings.heartbeat + chance.upto(settings.ttl);
+        let least = settings.stop_budget + settings.heartbeat * 2;
+        let after = least + chance.upto(settings.ttl);
+        settings.takeover = match chance.below(4) {
+            0 => Takeover::Never,
+            1 => Takeover::Forced { after },
+            _ => Takeover::Cooperative,
+        };
+    }
+    members
+}
+
 /// Settings around this lease that obey the rules; the defaults, where a draw does not.
 fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
     let mut config = RoleConfig::default();
@@ -213,13 +231,15 @@ impl fmt::Display for Plan {
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(
                 f,
-                "  node-{i}: ttl {:?}, heartbeat {:?}, request timeout {:?}, stop budget {:?}, grace {:?}, clock {:+} ppm",
+                "  node-{i}: ttl {:?}, heartbeat {:?}, request timeout {:?}, stop budget {:?}, grace {:?}, clock {:+} ppm, priority {} {:?}",
                 settings.ttl,
                 settings.heartbeat,
                 settings.request_timeout,
                 settings.stop_budget,
                 settings.grace,
-                clock.ppm
+                clock.ppm,
+                settings.priority,
+                settings.takeover
             )?;
         }
         let mut at = Duration::ZERO;

@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use nats_elect::RoleSettings;
+
 use crate::checkers::{Promise, Violation};
 use crate::plan::{Kind, Plan};
 use crate::tally::Tally;
@@ -104,8 +106,11 @@ fn bound(plan: &Plan, world: &World) -> Duration {
         .map(|s| s.request_timeout)
         .max()
         .expect("somebody");
+    // A role that was handed over is left to its heir for so long.
+    let hold = settings().map(RoleSettings::handoff_hold).max();
+    let hold = hold.expect("somebody");
     // Clocks may be slow by a hundredth.
-    (lease * 3 + aged * 2 + cooldown + backoff * 11 / 10 + timeout * 8) * 101 / 100 + ms(300)
+    (lease * 3 + aged * 2 + cooldown + backoff * 11 / 10 + hold + timeout * 8) * 101 / 100 + ms(300)
 }
 
 /// A leader that stays. Returns how long it took.

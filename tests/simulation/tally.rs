@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-use nats_elect::internals::Effect;
-use nats_elect::{EndCause, Event, FailureKind, Outcome};
+use nats_elect::internals::{Effect, Reply};
+use nats_elect::{EndCause, Event, FailureKind, Handoff, Outcome};
 
 use crate::network::{Fate, Kind};
 
@@ -45,6 +45,8 @@ tally! {
     late_acks: "heartbeats confirmed too late",
     superseded: "terms ended by another's record",
     expired: "terms ended for want of a heartbeat",
+    preempted: "terms handed to a higher priority",
+    handoffs: "named successors that took over",
     overruns: "handlers that overran",
     releases: "roles freed at the end of a term",
     regressions: "regressions noticed",
@@ -55,6 +57,14 @@ impl Tally {
     pub fn count(&mut self, effect: &Effect) {
         match effect {
             Effect::Reopen => self.reopened += 1,
+            Effect::Reply {
+                reply:
+                    Reply::SteppedDown {
+                        handoff: Some(Handoff::Accepted),
+                        ..
+                    },
+                ..
+            } => self.handoffs += 1,
             Effect::Event(event) => self.heard(event),
             _ => {}
         }
@@ -66,6 +76,7 @@ impl Tally {
             Event::TermEnding { cause, .. } => match cause {
                 EndCause::Superseded => self.superseded += 1,
                 EndCause::LeaseExpired => self.expired += 1,
+                EndCause::Preempted => self.preempted += 1,
                 _ => {}
             },
             Event::TermEnded { released: true, .. } => self.releases += 1,

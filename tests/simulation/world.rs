@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Failure, HandlerEnd, Input, Link, OpId, Snapshot, TermId, Write, WriteOutcome,
+    Answer as LetterAnswer, Failure, HandlerEnd, Input, Link, OpId, QuestionId, Snapshot, TermId,
+    Write, WriteOutcome,
 };
 use nats_elect::{Event, FailureKind, RoleConfig, RoleSettings, RoleState};
 
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
+use crate::letters::Letter;
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
 use crate::tally::Tally;
@@ -97,6 +99,15 @@ pub enum Happening {
         node: usize,
         term: TermId,
     },
+    Letter {
+        node: usize,
+        letter: Letter,
+    },
+    LetterAnswered {
+        node: usize,
+        id: QuestionId,
+        answer: Option<LetterAnswer>,
+    },
     Expire,
     Wipe {
         revision: u64,
@@ -114,6 +125,7 @@ impl Happening {
     const fn is_within(&self, process: usize) -> bool {
         match self {
             Self::Arrive { .. }
+            | Self::Letter { .. }
             | Self::Expire
             | Self::Wipe { .. }
             | Self::Relief { .. }
@@ -124,6 +136,7 @@ impl Happening {
             | Self::TimedOut { node, .. }
             | Self::Watch { node, .. }
             | Self::Link { node }
+            | Self::LetterAnswered { node, .. }
             | Self::HandlerEnds { node, .. }
             | Self::Health { node, .. } => *node == process,
         }
@@ -148,6 +161,9 @@ pub struct World {
     /// Applications look at their terms all the time: a passed deadline is seen.
     pub readers: bool,
     pub chance: Chance,
+    /// What questions between instances meet.
+    pub letter_chance: Chance,
+    pub letters: Vec<Letter>,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -192,6 +208,8 @@ impl World {
             timer_lag: Duration::ZERO..Duration::ZERO,
             readers: true,
             chance: Chance::new(seed),
+            letter_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
+            letters: Vec::new(),
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -346,6 +364,10 @@ impl World {
                     Health::Flapping => self.chance.permille(500),
                 };
                 self.input(node, Input::Health { term, healthy });
+            }
+            Happening::Letter { node, letter } => self.letter_arrives(node, letter),
+            Happening::LetterAnswered { node, id, answer } => {
+                self.answer_arrives(node, id, answer);
             }
             Happening::Expire => self.expire(),
             Happening::Wipe { revision } => self.wipe(revision),

@@ -38,7 +38,11 @@ fn state(solo: &Solo) -> RoleState {
 #[test]
 fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     let (mut solo, term) = leading();
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     let effects = solo.take();
     let at = |what: &Effect| effects.iter().position(|effect| effect == what);
     assert!(at(&Effect::Resign { term }) < at(&Effect::Cancel { term }));
@@ -59,13 +63,22 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     });
     assert!(matches!(solo.effects[0], Effect::Revoke { .. }));
     let release = solo.write();
-    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
+    ));
     assert!(solo.reply(ASK).is_none());
 
     solo.ack(&release, 103);
     assert_eq!(
         solo.reply(ASK),
-        Some(&Reply::SteppedDown { released: true })
+        Some(&Reply::SteppedDown {
+            released: true,
+            handoff: None
+        })
     );
     assert_eq!(released(&solo), Some(true));
     assert_eq!(state(&solo), RoleState::Demoted);
@@ -88,7 +101,10 @@ fn a_handlers_own_end_frees_the_role() {
         assert_eq!(ending(&solo), Some(expected));
         assert!(matches!(
             solo.write().kind,
-            WriteKind::Release { over: 101 }
+            WriteKind::Release {
+                over: 101,
+                heir: None
+            }
         ));
     }
 }
@@ -96,7 +112,11 @@ fn a_handlers_own_end_frees_the_role() {
 #[test]
 fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
     let (mut solo, term) = leading();
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     solo.wait(solo.settings.stop_budget - ms(1));
     assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
     solo.wait(ms(1));
@@ -183,7 +203,10 @@ fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 103 }
+        WriteKind::Release {
+            over: 103,
+            heir: None
+        }
     ));
 }
 
@@ -200,12 +223,21 @@ fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
     solo.time_out(&renewal);
     solo.wait(ms(60));
     let release = solo.write();
-    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
+    ));
     solo.refuse(&release, 103);
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 103 }
+        WriteKind::Release {
+            over: 103,
+            heir: None
+        }
     ));
 }
 
@@ -245,7 +277,10 @@ fn a_release_that_failed_restores_nothing() {
     assert!(solo.election.status().lease_until.is_none());
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 101 }
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
     ));
 }
 
@@ -258,7 +293,11 @@ fn previous(write: &crate::election::Write) -> crate::election::Write {
 #[test]
 fn a_follower_that_is_asked_to_step_down_is_no_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
@@ -296,7 +335,13 @@ fn a_term_that_winds_down_is_not_revived_by_a_late_ack() {
         end: HandlerEnd::Returned,
     });
     assert!(
-        matches!(solo.write().kind, WriteKind::Release { over: 103 }),
+        matches!(
+            solo.write().kind,
+            WriteKind::Release {
+                over: 103,
+                heir: None
+            }
+        ),
         "only its revision is learnt"
     );
 }

@@ -281,7 +281,13 @@ fn a_late_claim_is_given_back_without_a_fence() {
         solo.sleep(late.since(solo.now));
         solo.ack(&claim, 101);
         let release = solo.write();
-        assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+        assert!(matches!(
+            release.kind,
+            WriteKind::Release {
+                over: 101,
+                heir: None
+            }
+        ));
     }
 }
 

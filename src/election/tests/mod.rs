@@ -16,5 +16,7 @@ mod office;
 mod proving;
 mod solo;
 mod stopping;
+mod succession;
+mod takeover;
 mod telling;
 mod winding;

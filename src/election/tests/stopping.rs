@@ -35,6 +35,8 @@ fn a_stopped_instance_stays_stopped() {
         term,
         end: HandlerEnd::Returned,
     });
+    // For a moment somebody might say that it is ready to take the role.
+    solo.wait(solo.settings.request_timeout / 5);
     let release = solo.write();
     solo.ack(&release, 103);
     assert_eq!(state(&solo), RoleState::Stopped);
@@ -92,7 +94,13 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
-    assert!(matches!(release.kind, WriteKind::Release { over: 101 }));
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
+    ));
     solo.ack(&release, 102);
     assert_eq!(state(&solo), RoleState::Stopped);
 }
@@ -112,7 +120,10 @@ fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
     );
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 101 }
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
     ));
 }
 

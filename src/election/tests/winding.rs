@@ -60,7 +60,11 @@ fn end(solo: &mut Solo, term: TermId) {
 #[test]
 fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
     let (mut solo, term) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     let stop_by = solo.now + ms(500);
     solo.take();
     solo.wait(ms(200));
@@ -85,7 +89,11 @@ fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
 #[test]
 fn a_process_that_wakes_up_when_the_handler_is_to_be_aborted_sends_no_heartbeat_first() {
     let (mut solo, _) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     solo.sleep(ms(500));
     solo.feed(Input::Tick);
     assert!(aborts(&solo));
@@ -109,7 +117,10 @@ fn a_handler_that_is_over_keeps_its_lease_until_what_it_spawned_has_ended() {
     assert!(revokes(&solo));
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 101 }
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
     ));
 }
 
@@ -221,7 +232,13 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     assert!(!revokes(solo), "there is a lease to finish under");
     end(solo, term);
     let release = solo.write();
-    assert!(matches!(release.kind, WriteKind::Release { over: 105 }));
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            over: 105,
+            heir: None
+        }
+    ));
     release
 }
 
@@ -244,7 +261,13 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
         let over = solo.find_write().map(|write| write.kind);
-        assert_eq!(over, goes_on.then_some(WriteKind::Release { over: 105 }));
+        assert_eq!(
+            over,
+            goes_on.then_some(WriteKind::Release {
+                over: 105,
+                heir: None
+            })
+        );
     }
 }
 
@@ -252,7 +275,11 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
 fn a_stop_that_is_not_to_free_the_role_holds_for_a_term_that_already_ends() {
     for release in [true, false] {
         let (mut solo, term) = leading(|_| {});
-        solo.feed(Input::StepDown { request: ASK });
+        solo.feed(Input::StepDown {
+            request: ASK,
+            to: None,
+            hold_off: ms(0),
+        });
         solo.feed(Input::Stop { release });
         end(&mut solo, term);
         assert_eq!(solo.find_write().is_some(), release);
@@ -292,21 +319,31 @@ fn a_claim_of_a_missing_key_is_freed_only_if_nobody_led_since() {
     solo.read(Some(role), other(99));
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 101 }
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
     ));
 
     let (mut solo, role, fence) = bare_claim_given_back(other(99));
     solo.read(Some(role), Some(fence_of(102, fence.nonce)));
     assert!(matches!(
         solo.write().kind,
-        WriteKind::Release { over: 101 }
+        WriteKind::Release {
+            over: 101,
+            heir: None
+        }
     ));
 }
 
 #[test]
 fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
-    solo.feed(Input::StepDown { request: ASK });
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off: ms(0),
+    });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 

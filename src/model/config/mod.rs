@@ -13,7 +13,7 @@ mod tests;
 
 pub use manager::{ManagerConfig, Storage};
 pub use role::{
-    DEFAULT_CLAIM_DELAY, FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig,
+    DEFAULT_CLAIM_DELAY, FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover,
 };
 pub use settings::{HealthSettings, RoleSettings};
 

@@ -64,8 +64,21 @@ pub struct RoleConfig {
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub claim_delay: Option<Duration>,
 
-    /// Which instance should rather lead: higher is preferred. Default 0; any value.
+    /// Which instance should rather lead: higher is preferred. Default 0; any value. Whether it decides anything is for
+    /// [`takeover`](Self::takeover) to say.
     pub priority: i64,
+
+    /// Whether this instance takes the role over from a living leader of lower priority. Default [`Takeover::Never`]. A leader agrees
+    /// to the request of any instance of higher priority, whatever is set here; between equal priorities nothing changes hands.
+    pub takeover: Takeover,
+
+    /// How long this instance must have been standing, and have seen the same leader of lower priority, before it asks for the
+    /// role. Default: ttl. At least a heartbeat, at most a day.
+    ///
+    /// It is what keeps two instances from playing ping-pong: an instance whose term ended starts anew after its cool-down, which
+    /// doubles while its handler fails, and must be well for so long before it asks again.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub takeover_hysteresis: Option<Duration>,
 
     /// When leadership is proven again beyond the heartbeats.
     pub fencing: FencingConfig,
@@ -101,6 +114,8 @@ impl Default for RoleConfig {
             max_cooldown: None,
             claim_delay: None,
             priority: 0,
+            takeover: Takeover::default(),
+            takeover_hysteresis: None,
             fencing: FencingConfig::default(),
             health: HealthConfig::default(),
             retry: RetryConfig::default(),
@@ -189,6 +204,28 @@ impl Default for RetryConfig {
     }
 }
 
+/// Whether an instance takes a role over from a living leader of lower priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Takeover {
+    /// It waits until the role is free.
+    #[default]
+    Never,
+    /// It asks the leader to hand over. The leader winds its handler down first, so no two ever act at once. A leader that does not
+    /// answer, or knows no requests, keeps the role.
+    Cooperative,
+    /// It asks, and after this time claims the role over the living leader by compare-and-set.
+    ///
+    /// **Two may act at once then**, until the old leader sees the new record: a round trip or two if it is in touch with NATS, its
+    /// whole lease if it is not. Only fencing protects what both write to. At least `stop_budget` + 2 heartbeats, at most a day.
+    Forced {
+        /// How long after the first request.
+        #[serde(with = "humantime_serde")]
+        after: Duration,
+    },
+}
+
 /// What happens if an aborted handler still runs at the lease's deadline, because it blocks its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -228,6 +265,8 @@ setters!(RoleConfig {
     max_cooldown: Duration => Some(max_cooldown);
     claim_delay: Duration => Some(claim_delay);
     priority: i64 => priority;
+    takeover: Takeover => takeover;
+    takeover_hysteresis: Duration => Some(takeover_hysteresis);
     fencing: FencingConfig => fencing;
     health: HealthConfig => health;
     retry: RetryConfig => retry;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::settings::drift_margin;
 use super::{
     ConfigError, DEFAULT_CLAIM_DELAY, HealthConfig, HealthSettings, RetryConfig, RoleConfig,
-    RoleSettings,
+    RoleSettings, Takeover,
 };
 
 const MIN_TTL: Duration = Duration::from_millis(100);
@@ -115,6 +115,10 @@ impl RoleConfig {
         )?;
         at_most("fencing.validation_interval", validation_interval, DAY, "")?;
 
+        let takeover_hysteresis = self.takeover_hysteresis.unwrap_or(ttl);
+        range("takeover_hysteresis", takeover_hysteresis, heartbeat, DAY)?;
+        takeover(self.takeover, stop_budget.saturating_add(two_heartbeats))?;
+
         Ok(RoleSettings {
             ttl,
             heartbeat,
@@ -125,6 +129,8 @@ impl RoleConfig {
             max_cooldown,
             claim_delay,
             priority: self.priority,
+            takeover: self.takeover,
+            takeover_hysteresis,
             validation_interval,
             validate_on_critical_ops: self.fencing.validate_on_critical_ops,
             health: health(&self.health, third)?,
@@ -134,6 +140,15 @@ impl RoleConfig {
             meta: meta(&self.meta)?,
         })
     }
+}
+
+fn takeover(takeover: Takeover, handoff: Duration) -> Result<(), ConfigError> {
+    if let Takeover::Forced { after } = takeover {
+        let reason = " (stop_budget + 2 heartbeats): a leader that agrees needs time to hand over";
+        at_least("takeover.forced.after", after, handoff, reason)?;
+        at_most("takeover.forced.after", after, DAY, "")?;
+    }
+    Ok(())
 }
 
 fn health(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::rules::human;
-use super::{Overrun, RetryConfig};
+use super::{Overrun, RetryConfig, Takeover};
 
 /// A role's settings with every default filled in and every rule checked; made by [`RoleConfig::settings`](super::RoleConfig::settings).
 ///
@@ -29,6 +29,10 @@ pub struct RoleSettings {
     pub claim_delay: Duration,
     /// Which instance should rather lead.
     pub priority: i64,
+    /// Whether this instance takes the role over from a leader of lower priority.
+    pub takeover: Takeover,
+    /// How long such a leader must have been seen before.
+    pub takeover_hysteresis: Duration,
     /// How old the last proof of leadership may be.
     pub validation_interval: Duration,
     /// Whether `Term::authorize` always asks NATS.
@@ -70,6 +74,11 @@ impl RoleSettings {
         (self.stop_budget / 10)
             .clamp(Duration::from_millis(5), Duration::from_millis(100))
             .min(self.stop_budget / 2)
+    }
+
+    /// How long the others leave a role that was handed over to its heir: a heartbeat, in which a claim can be tried twice.
+    pub fn handoff_hold(&self) -> Duration {
+        self.heartbeat
     }
 
     /// When, at the latest, another candidate claims the role of a crashed leader, counted from its last heartbeat: `ttl + claim_delay`.

@@ -45,6 +45,8 @@ fn defaults_come_to_what_the_documentation_says() {
         max_cooldown: secs(30),
         claim_delay: DEFAULT_CLAIM_DELAY,
         priority: 0,
+        takeover: Takeover::Never,
+        takeover_hysteresis: secs(15),
         validation_interval: secs(5),
         validate_on_critical_ops: false,
         health: HealthSettings {

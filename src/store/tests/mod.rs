@@ -74,7 +74,7 @@ impl Lab {
 
     async fn release(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
         let nonce = nonce(beat);
-        self.bucket.release(name, over, &nonce, TIMEOUT).await
+        self.bucket.release(name, over, &nonce, None, TIMEOUT).await
     }
 
     async fn read(&self, name: &RoleName) -> Snapshot {

@@ -270,7 +270,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
         assert_eq!(fenced.is_ok(), cross_checks, "{fenced:?}");
         let (renewal, release) = (record(100 + beat), nonce(200 + beat));
         let renewed = bucket.renew(&r, claimed, &renewal, TIMEOUT).await;
-        let released = bucket.release(&r, renewed.unwrap(), &release, TIMEOUT);
+        let released = bucket.release(&r, renewed.unwrap(), &release, None, TIMEOUT);
         over = released.await.unwrap();
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect::internals::{
     Bucket, Candidate, Content, Effect, Election, Entry, Failure, FenceCondition, FenceEntry,
-    Fresh, HandlerEnd, Input, Link, Moment, Nonce, OpId, RequestId, SeenFence, SeenRecord,
-    Snapshot, TermId, TermStart, Write, WriteKind, WriteOutcome,
+    Fresh, HandlerEnd, Input, LetterId, Link, Moment, Nonce, OpId, QuestionId, RequestId,
+    SeenFence, SeenRecord, Snapshot, TermId, TermStart, Write, WriteKind, WriteOutcome,
 };
 use nats_elect::{
-    Event, FailureKind, FencingToken, LeaseToken, RoleConfig, RoleSettings, RoleState,
+    Event, FailureKind, FencingToken, LeaseToken, RoleConfig, RoleSettings, RoleState, Takeover,
 };
 use uuid::Uuid;
 
-use super::message;
+use super::{letter, message};
 
 const OWN: Uuid = Uuid::from_u128(1);
 const STRANGER: Uuid = Uuid::from_u128(99);
@@ -58,6 +58,10 @@ struct Life {
     /// It was meant for another bucket: its answer tells nothing.
     void: bool,
     last_op: u64,
+    /// Questions asked so far.
+    questions: u64,
+    /// The letter that may be answered in this step.
+    letter: Option<LetterId>,
     /// Revisions that were shown, of the role's key and of the fence key, in this bucket.
     shown: HashSet<u64>,
     shown_fence: HashSet<u64>,
@@ -125,7 +129,7 @@ impl Honest {
         let (expected, current) = match &write.kind {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
-            | WriteKind::Release { over } => (*over, role),
+            | WriteKind::Release { over, .. } => (*over, role),
             WriteKind::Fence { condition, .. } => match condition {
                 FenceCondition::RoleKeyAt(over) => (*over, role),
                 FenceCondition::FenceKeyAt(over) => (*over, fence),
@@ -140,7 +144,13 @@ impl Honest {
             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
                 self.put(record_of(write.nonce, Some(record.ttl)))
             }
-            WriteKind::Release { .. } => self.put(Content::Release(Some(write.nonce))),
+            WriteKind::Release { heir, .. } => self.put(match *heir {
+                None => Content::Release(Some(write.nonce)),
+                Some(heir) => Content::Handoff {
+                    nonce: Some(write.nonce),
+                    heir,
+                },
+            }),
             WriteKind::Fence { fence, .. } => {
                 let revision = self.next();
                 self.fence = Some(FenceEntry {
@@ -179,6 +189,8 @@ impl Life {
             pending: None,
             void: false,
             last_op: 0,
+            questions: 0,
+            letter: None,
             shown: HashSet::new(),
             shown_fence: HashSet::new(),
             nonces: HashSet::new(),
@@ -202,7 +214,7 @@ impl Life {
         if u.ratio(1, 3)? {
             self.clock = self.clock + pause(u)?;
         }
-        match u.int_in_range(0..=31)? {
+        match u.int_in_range(0..=34)? {
             0..=7 => self.wake(),
             8..=15 => self.answer_honestly(),
             16 | 17 => {
@@ -251,12 +263,31 @@ impl Life {
             }
             28 => {
                 let request = self.ask();
-                self.tell(Input::StepDown { request });
+                let to = u.ratio(1, 2)?.then(|| letter::name(u)).transpose()?;
+                let hold_off = Duration::from_millis(u.int_in_range(0..=5_000)?);
+                self.tell(Input::StepDown {
+                    request,
+                    to,
+                    hold_off,
+                });
             }
             29 => {
                 let (request, term) = (self.ask(), self.term(u)?);
                 let term = bool::arbitrary(u)?.then_some(term);
                 self.tell(Input::Validate { request, term });
+            }
+            32 => {
+                let letter = LetterId(u.arbitrary()?);
+                let record = self.nonce(u)?;
+                let question = letter::question(u, record)?;
+                self.letter = Some(letter);
+                self.tell(Input::Asked { letter, question });
+                self.letter = None;
+            }
+            33 | 34 => {
+                let question = QuestionId(u.int_in_range(0..=self.questions + 1)?);
+                let answer = u.ratio(3, 4)?.then(|| letter::answer(u)).transpose()?;
+                self.tell(Input::Answered { question, answer });
             }
             30 => self.step(Moment::from_nanos(0), Input::Tick),
             _ => {
@@ -447,9 +478,13 @@ impl Life {
     }
 
     fn content(&self, u: &mut Unstructured<'_>) -> Result<Content> {
-        Ok(match u.int_in_range(0..=6)? {
+        Ok(match u.int_in_range(0..=7)? {
             0 => Content::Opaque,
             1 => Content::ForeignMarker,
+            7 => Content::Handoff {
+                nonce: bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?,
+                heir: *u.choose(&[OWN, STRANGER])?,
+            },
             2 => Content::Release(bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?),
             3 => Content::parse(&message::value(u)?),
             _ => record_of(self.nonce(u)?, ttl(u)?),
@@ -509,7 +544,10 @@ impl Life {
                 !stopped
                     || matches!(
                         effect,
-                        Effect::Reply { .. } | Effect::Event(_) | Effect::Reopen
+                        Effect::Reply { .. }
+                            | Effect::Answer { .. }
+                            | Effect::Event(_)
+                            | Effect::Reopen
                     ),
                 "after its end: {effect:?}"
             );
@@ -649,6 +687,18 @@ impl Life {
                 assert!(office.cancelled && !std::mem::replace(&mut office.aborted, true));
             }
             Effect::CheckHealth { term } => assert!(!self.office(term).resigned),
+            Effect::Ask { id, .. } => {
+                assert_eq!(id.0, self.questions + 1, "each question has its own number");
+                assert!(self.link.is_some(), "asked without a link");
+                self.questions = id.0;
+            }
+            Effect::Answer { letter, .. } => {
+                assert_eq!(
+                    self.letter.take(),
+                    Some(letter),
+                    "answered unasked, or twice"
+                );
+            }
             Effect::Reply { request, .. } => {
                 assert!(self.asked.remove(&request), "{request:?} is answered twice");
             }
@@ -667,7 +717,7 @@ impl Life {
         let (over, shown) = match &write.kind {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
-            | WriteKind::Release { over } => (over, &self.shown),
+            | WriteKind::Release { over, .. } => (over, &self.shown),
             WriteKind::Fence { condition, .. } => match condition {
                 FenceCondition::RoleKeyAt(over) => (over, &self.shown),
                 FenceCondition::FenceKeyAt(over) => (over, &self.shown_fence),
@@ -739,6 +789,16 @@ fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
     if u.ratio(1, 4)? {
         config = config.claim_delay(Duration::from_millis(u.int_in_range(0..=100)?));
     }
+    if u.ratio(1, 3)? {
+        config = config.priority(u.int_in_range(-2..=2)?);
+        config = config.takeover(match u.int_in_range(0..=1)? {
+            0 => Takeover::Cooperative,
+            _ => Takeover::Forced {
+                after: Duration::from_secs(u.int_in_range(6..=20)?),
+            },
+        });
+        config.takeover_hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
+    }
     if u.ratio(1, 4)? {
         config.health.max_consecutive_failures = u.int_in_range(1..=3)?;
         config.retry.max_attempts = u.int_in_range(1..=3)?;
@@ -771,7 +831,7 @@ fn ttl(u: &mut Unstructured<'_>) -> Result<Option<Duration>> {
 fn record_of(nonce: Nonce, ttl: Option<Duration>) -> Content {
     Content::Record(Box::new(SeenRecord {
         id: "somebody".to_owned(),
-        priority: 0,
+        priority: -1,
         meta: BTreeMap::new(),
         ttl,
         incarnation: Some(nonce.incarnation),

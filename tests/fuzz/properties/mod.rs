@@ -9,5 +9,6 @@ pub mod election;
 pub mod record;
 pub mod watch;
 
+mod letter;
 mod message;
 mod names;

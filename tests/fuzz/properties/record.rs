@@ -49,7 +49,10 @@ fn read(revision: u64, headers: Option<&HeaderMap>, value: &[u8]) {
     match &entry.content {
         // Whatever names an attempt in one place names the same in the other.
         Content::Record(record) => assert_eq!(record.nonce(), fence.nonce()),
-        Content::Opaque | Content::Release(_) | Content::ForeignMarker => {
+        Content::Opaque
+        | Content::Release(_)
+        | Content::Handoff { .. }
+        | Content::ForeignMarker => {
             assert_eq!(fence.record, None);
         }
     }
@@ -61,7 +64,7 @@ pub fn is_sound(headers: Option<&HeaderMap>, content: &Content) {
     let expired = headers.is_some_and(|headers| headers.get("Nats-Marker-Reason").is_some());
     let operation = last("KV-Operation");
     match content {
-        Content::Release(_) => {
+        Content::Release(_) | Content::Handoff { .. } => {
             assert!(!expired && operation == Some("DEL") && last("Nats-Elect-Release").is_some());
         }
         Content::ForeignMarker => assert!(expired || matches!(operation, Some("DEL" | "PURGE"))),

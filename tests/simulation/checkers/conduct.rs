@@ -136,7 +136,7 @@ impl Seen {
         let known = match &write.kind {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
-            | WriteKind::Release { over } => self.role.contains(over),
+            | WriteKind::Release { over, .. } => self.role.contains(over),
             WriteKind::Fence { condition, .. } => match condition {
                 FenceCondition::RoleKeyAt(at) => self.role.contains(at),
                 FenceCondition::FenceKeyAt(at) => *at == 0 || self.fence.contains(at),

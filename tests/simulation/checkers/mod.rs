@@ -1,6 +1,7 @@
 //! What is promised, checked apart from what happens: each checker has only what it hears, and the truth to look at.
 
 mod conduct;
+mod forced;
 mod handlers;
 mod leases;
 mod losses;
@@ -101,6 +102,7 @@ impl fmt::Display for Violation {
 #[derive(Debug)]
 pub struct Checkers {
     losses: losses::Losses,
+    forced: forced::Forced,
     tokens: tokens::Tokens,
     reports: reports::Reports,
     conduct: conduct::Conduct,
@@ -110,6 +112,7 @@ impl Checkers {
     pub fn new(nodes: usize) -> Self {
         Self {
             losses: losses::Losses::new(nodes),
+            forced: forced::Forced::new(nodes),
             tokens: tokens::Tokens::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
@@ -126,8 +129,11 @@ impl Checkers {
             }
         };
         self.losses.hear(world, note);
-        leases::hear(world, note, &self.losses).map_err(broken(Promise::OneLeader))?;
-        (self.tokens.hear(world, note, &self.losses)).map_err(broken(Promise::RisingTokens))?;
+        self.forced.hear(world, note);
+        leases::hear(world, note, &self.losses, &self.forced)
+            .map_err(broken(Promise::OneLeader))?;
+        (self.tokens.hear(world, note, &self.losses, &self.forced))
+            .map_err(broken(Promise::RisingTokens))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))

@@ -1,5 +1,7 @@
 //! What applications and operators ask for, at any moment.
 
+use std::time::Duration;
+
 use nats_elect::internals::{Input, RequestId};
 
 use crate::chance::Chance;
@@ -21,8 +23,12 @@ impl Default for RequestOptions {
 #[derive(Clone, Copy, Debug)]
 pub enum RequestFault {
     StepDown,
+    /// Step down in favour of the next instance.
+    HandOver,
     Validate,
-    Stop { release: bool },
+    Stop {
+        release: bool,
+    },
     Abandon,
 }
 
@@ -33,6 +39,7 @@ impl RequestOptions {
             1 if self.stops => RequestFault::Stop { release: false },
             2 if self.stops => RequestFault::Abandon,
             3..=5 => RequestFault::Validate,
+            9 => RequestFault::HandOver,
             _ => RequestFault::StepDown,
         }
     }
@@ -42,11 +49,17 @@ impl RequestFault {
     pub fn strike(self, world: &mut World, node: usize) {
         world.requests += 1;
         let request = RequestId(world.requests);
+        let next = (node + 1) % world.nodes.len();
+        let next = world.nodes[next].candidate.instance_id.clone();
         world.nodes[node].leaving |= matches!(self, Self::Stop { .. } | Self::Abandon);
         world.input(
             node,
             match self {
-                Self::StepDown => Input::StepDown { request },
+                Self::StepDown | Self::HandOver => Input::StepDown {
+                    request,
+                    to: matches!(self, Self::HandOver).then_some(next),
+                    hold_off: Duration::ZERO,
+                },
                 Self::Validate => Input::Validate {
                     request,
                     term: None,

@@ -1,5 +1,7 @@
 //! How a leader comes to be, and the next one.
 
+use std::time::Duration;
+
 use crate::{ModelBucket, World, ms, settings};
 use nats_elect::RoleState;
 use nats_elect::internals::{Input, RequestId};
@@ -48,6 +50,8 @@ fn a_leader_that_steps_down_is_followed_within_milliseconds() {
             leader,
             Input::StepDown {
                 request: RequestId(1),
+                to: None,
+                hold_off: Duration::ZERO,
             },
         );
         let took = world

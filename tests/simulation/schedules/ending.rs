@@ -25,7 +25,14 @@ fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
         .handler
         .winds_down_in = Some(ms(440));
     let before = world.nodes[leader].sent.len();
-    world.input(leader, Input::StepDown { request: ASK });
+    world.input(
+        leader,
+        Input::StepDown {
+            request: ASK,
+            to: None,
+            hold_off: Duration::ZERO,
+        },
+    );
     world.run(ms(439));
     let renewals = world.nodes[leader].sent[before..]
         .iter()
@@ -73,7 +80,11 @@ fn what_a_handler_spawned_winds_down_under_a_lease_that_is_kept_up() {
 #[test]
 fn step_down_stop_and_health_each_free_the_role_for_another() {
     let inputs = [
-        Some(Input::StepDown { request: ASK }),
+        Some(Input::StepDown {
+            request: ASK,
+            to: None,
+            hold_off: Duration::ZERO,
+        }),
         Some(Input::Stop { release: true }),
         None,
     ];
@@ -111,7 +122,14 @@ fn a_handler_that_blocks_is_told_of_frees_nothing_and_is_not_started_again() {
     }
     let leader = world.await_leader(ms(50));
     world.run(ms(300));
-    world.input(leader, Input::StepDown { request: ASK });
+    world.input(
+        leader,
+        Input::StepDown {
+            request: ASK,
+            to: None,
+            hold_off: Duration::ZERO,
+        },
+    );
     world.run(ms(1300));
     assert!(world.told(leader, |event| matches!(
         event,
@@ -132,11 +150,13 @@ fn a_handler_that_blocks_is_told_of_frees_nothing_and_is_not_started_again() {
     world.end_handler(leader, term, Duration::ZERO, HandlerEnd::Returned);
     world.run(ms(10));
     assert_eq!(world.state(leader), RoleState::Demoted);
-    assert!(
-        world.nodes[leader]
-            .replies
-            .contains(&(ASK, Reply::SteppedDown { released: false }))
-    );
+    assert!(world.nodes[leader].replies.contains(&(
+        ASK,
+        Reply::SteppedDown {
+            released: false,
+            handoff: None
+        }
+    )));
 }
 
 #[test]
@@ -194,7 +214,14 @@ fn a_lost_release_is_looked_after() {
             let leader = world.await_leader(ms(50));
             world.run(ms(300));
             world.nodes[leader].plans.push((Kind::Release, fate));
-            world.input(leader, Input::StepDown { request: ASK });
+            world.input(
+                leader,
+                Input::StepDown {
+                    request: ASK,
+                    to: None,
+                    hold_off: Duration::ZERO,
+                },
+            );
             let next = world
                 .run_until(ms(400), |world| {
                     world.leader().is_some_and(|next| next != leader)

@@ -1,5 +1,7 @@
 //! What is free, and from when on.
 
+use std::time::Duration;
+
 use crate::network::Wire;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect::internals::Content;
@@ -104,6 +106,8 @@ fn a_leader_that_stepped_down_stands_again_after_the_cool_down_alone() {
         0,
         Input::StepDown {
             request: RequestId(1),
+            to: None,
+            hold_off: Duration::ZERO,
         },
     );
     world.run(ms(690));

@@ -1,0 +1,139 @@
+//! The courier: brings questions of other instances to the elections that they are for.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::messages::{CourierMsg, ElectionMsg};
+use super::{Link, Routes};
+use crate::model::letter::{Answer, Refusal};
+use crate::model::name::InstanceId;
+use crate::store::{self, StoreError};
+
+/// Before subscribing again after that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(super) struct CourierActor;
+
+pub(super) struct CourierSetup {
+    pub instance_id: InstanceId,
+    pub incarnation: Uuid,
+    pub routes: Routes,
+    pub link: Link,
+}
+
+pub(super) struct CourierState {
+    instance_id: InstanceId,
+    incarnation: Uuid,
+    routes: Routes,
+    bucket: Option<store::Bucket>,
+    number: u64,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Actor for CourierActor {
+    type Msg = CourierMsg;
+    type State = CourierState;
+    type Arguments = CourierSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<CourierMsg>,
+        setup: CourierSetup,
+    ) -> Result<CourierState, ActorProcessingErr> {
+        let mut state = CourierState {
+            instance_id: setup.instance_id,
+            incarnation: setup.incarnation,
+            routes: setup.routes,
+            bucket: None,
+            number: 0,
+            task: None,
+        };
+        state.link_changed(&myself, setup.link);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<CourierMsg>,
+        message: CourierMsg,
+        state: &mut CourierState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            CourierMsg::LinkChanged(link) => state.link_changed(&myself, link),
+            CourierMsg::Ended { number } if number == state.number => {
+                myself.send_after(RETRY, move || CourierMsg::Retry { number });
+            }
+            CourierMsg::Retry { number } if number == state.number => state.start(&myself),
+            CourierMsg::Ended { .. } | CourierMsg::Retry { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl CourierState {
+    fn link_changed(&mut self, myself: &ActorRef<CourierMsg>, link: Link) {
+        if let Link::Up { bucket, .. } = link {
+            self.bucket = Some(bucket);
+            self.start(myself);
+        }
+    }
+
+    /// Subscribes, anew if need be: the connection may be another one.
+    fn start(&mut self, myself: &ActorRef<CourierMsg>) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        self.stop();
+        let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
+        let (id, incarnation) = (self.instance_id.clone(), self.incarnation);
+        self.task = Some(tokio::spawn(async move {
+            if let Err(error) = deliver(&bucket, &id, incarnation, &routes).await {
+                tracing::debug!(%error, "no questions of other instances come in");
+            }
+            let _ = myself.send_message(CourierMsg::Ended { number });
+        }));
+    }
+
+    fn stop(&mut self) {
+        self.number += 1;
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for CourierState {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn deliver(
+    bucket: &store::Bucket,
+    id: &InstanceId,
+    incarnation: Uuid,
+    routes: &Routes,
+) -> Result<(), StoreError> {
+    let mut letters = bucket.letters(id, incarnation).await?;
+    while let Some(letter) = letters.next().await {
+        let store::Letter {
+            role,
+            question,
+            reply,
+            addressed,
+        } = letter;
+        let asked = ElectionMsg::Asked {
+            question,
+            reply: reply.clone(),
+        };
+        if !routes.send(&role, asked) && addressed {
+            let why = Refusal::NotStanding;
+            bucket.answer(reply, &Answer::Refused { why }).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,484 @@
+//! To whom a leader hands its role.
+
+use uuid::Uuid;
+
+use super::solo::{OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
+use crate::election::{
+    Effect, HandlerEnd, Handoff, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId,
+    WriteKind,
+};
+use crate::model::event::{EndCause, Event};
+use crate::model::letter::{Answer, Contender, Question, Refusal};
+use crate::model::record::{Content, Nonce};
+use crate::model::status::RoleState;
+
+const ASK: RequestId = RequestId(7);
+const HEIR: Uuid = Uuid::from_u128(2);
+
+fn contender(incarnation: Uuid, priority: i64) -> Contender {
+    Contender {
+        id: "node-2".into(),
+        incarnation,
+        priority,
+    }
+}
+
+fn ready(incarnation: Uuid, priority: i64) -> Answer {
+    let contender = contender(incarnation, priority);
+    Answer::Ready { contender }
+}
+
+fn question(solo: &Solo) -> Option<(QuestionId, Question)> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        _ => None,
+    })
+}
+
+fn answered(solo: &Solo) -> Option<Answer> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Answer { answer, .. } => Some(answer.clone()),
+        _ => None,
+    })
+}
+
+fn hand_over() -> Input {
+    Input::StepDown {
+        request: ASK,
+        to: Some("node-2".into()),
+        hold_off: ms(0),
+    }
+}
+
+fn asked(question: Question) -> Input {
+    Input::Asked {
+        letter: LetterId(1),
+        question,
+    }
+}
+
+fn wants_the_role(beat: u64, priority: i64) -> Input {
+    let record = Nonce {
+        incarnation: OWN,
+        beat,
+    };
+    asked(Question::hand_over(record, contender(HEIR, priority)))
+}
+
+/// In office, and the successor said that it is ready.
+fn handing_over() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(hand_over());
+    let (question, _) = question(&solo).expect("a question");
+    let answer = Some(ready(HEIR, 0));
+    solo.feed(Input::Answered { question, answer });
+    (solo, term)
+}
+
+fn end_handler(solo: &mut Solo, term: TermId) {
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+}
+
+/// The handler has ended, and the role is freed in the heir's name, by the marker at this revision.
+fn handed_over(marker: u64) -> Solo {
+    let (mut solo, term) = handing_over();
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            heir: Some(HEIR),
+            ..
+        }
+    ));
+    solo.ack(&release, marker);
+    solo
+}
+
+#[test]
+fn a_leader_asks_its_successor_before_it_ends_its_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(hand_over());
+    let to = Some("node-2".to_owned());
+    assert_eq!(
+        question(&solo),
+        Some((QuestionId(1), Question::Ready { to }))
+    );
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
+}
+
+#[test]
+fn without_its_successor_it_leads_on() {
+    let refusal = Answer::Refused {
+        why: Refusal::Unhealthy,
+    };
+    for (answer, reply) in [
+        (None, Reply::SuccessorAbsent),
+        (Some(Answer::Yielding), Reply::SuccessorAbsent),
+        (Some(refusal), Reply::SuccessorRefused(Refusal::Unhealthy)),
+    ] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.take();
+        solo.feed(hand_over());
+        let (question, _) = question(&solo).expect("a question");
+        solo.feed(Input::Answered { question, answer });
+        assert_eq!(solo.reply(ASK), Some(&reply));
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+        // Answers that come later find nothing to end.
+        let answer = Some(ready(HEIR, 0));
+        solo.feed(Input::Answered { question, answer });
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+    }
+}
+
+#[test]
+fn a_second_handoff_is_refused_while_the_first_is_asked_for() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(hand_over());
+    let request = RequestId(8);
+    let (to, hold_off) = (Some("node-3".into()), ms(0));
+    solo.feed(Input::StepDown {
+        request,
+        to,
+        hold_off,
+    });
+    let busy = Reply::SuccessorRefused(Refusal::Busy);
+    assert_eq!(solo.reply(request), Some(&busy));
+}
+
+#[test]
+fn a_term_that_ends_meanwhile_ends_the_handoff_too() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(hand_over());
+    solo.feed(Input::LeaseOver { term });
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn nobody_is_asked_while_the_connection_is_down() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(hand_over());
+    assert_eq!(question(&solo), None);
+    assert_eq!(solo.reply(ASK), Some(&Reply::SuccessorAbsent));
+}
+
+#[test]
+fn the_role_is_freed_in_its_heirs_name_only_after_the_handler_has_ended() {
+    let (mut solo, term) = handing_over();
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    assert_eq!(solo.find_write(), None);
+    end_handler(&mut solo, term);
+    let revoked = solo
+        .effects
+        .iter()
+        .position(|effect| *effect == Effect::Revoke { term });
+    let released = solo.effects.iter().position(|effect| {
+        matches!(effect, Effect::Write(write) if matches!(write.kind, WriteKind::Release { heir: Some(HEIR), .. }))
+    });
+    assert!(
+        revoked.is_some() && revoked < released,
+        "{:?}",
+        solo.effects
+    );
+}
+
+#[test]
+fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
+    let mut solo = handed_over(103);
+    assert_eq!(solo.reply(ASK), None, "nobody has claimed it yet");
+    let heirs = record_of(HEIR, 0, Some(ms(1000)));
+    solo.feed(Input::Observed(entry(104, heirs)));
+    let handoff = Some(Handoff::Accepted);
+    let released = true;
+    assert_eq!(
+        solo.reply(ASK),
+        Some(&Reply::SteppedDown { released, handoff })
+    );
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+}
+
+#[test]
+fn anothers_record_is_told_as_such() {
+    let mut solo = handed_over(103);
+    let anothers = record_of(Uuid::from_u128(3), 0, Some(ms(1000)));
+    solo.feed(Input::Observed(entry(104, anothers)));
+    let handoff = Some(Handoff::TakenByAnother);
+    let released = true;
+    assert_eq!(
+        solo.reply(ASK),
+        Some(&Reply::SteppedDown { released, handoff })
+    );
+}
+
+#[test]
+fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
+    let mut solo = handed_over(103);
+    solo.wait(solo.settings.handoff_hold());
+    let handoff = Content::Handoff {
+        nonce: None,
+        heir: HEIR,
+    };
+    solo.read(Some(entry(103, handoff)), Some(OLD_FENCE));
+    assert_eq!(solo.reply(ASK), None);
+    solo.wait(solo.settings.request_timeout);
+    let handoff = Some(Handoff::TimedOut);
+    let released = true;
+    assert_eq!(
+        solo.reply(ASK),
+        Some(&Reply::SteppedDown { released, handoff })
+    );
+}
+
+#[test]
+fn the_look_finds_an_heir_that_the_watch_did_not_show() {
+    let mut solo = handed_over(103);
+    solo.wait(solo.settings.handoff_hold());
+    let heirs = record_of(HEIR, 0, Some(ms(1000)));
+    solo.read(Some(entry(104, heirs)), Some(OLD_FENCE));
+    let handoff = Some(Handoff::Accepted);
+    let released = true;
+    assert_eq!(
+        solo.reply(ASK),
+        Some(&Reply::SteppedDown { released, handoff })
+    );
+}
+
+#[test]
+fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
+    let mut solo = Solo::leading(settings(|config| config.claim_delay = Some(ms(0))));
+    let term = solo.started().expect("a term");
+    let hold_off = ms(5000);
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        hold_off,
+    });
+    end_handler(&mut solo, term);
+    let release = solo.find_write().expect("a release");
+    solo.take();
+    solo.ack(&release, 103);
+    solo.wait(hold_off - ms(1));
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    solo.wait(ms(1));
+    assert!(solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+}
+
+#[test]
+fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
+    for (heir, waits) in [(OWN, ms(0)), (HEIR, ms(200))] {
+        let settings = settings(|config| config.claim_delay = Some(ms(90)));
+        let mut solo = Solo::new(settings, super::solo::BUCKET);
+        // The random delay before a claim is the longest for those who race.
+        solo.chance = 0.0;
+        let leading = record_of(Uuid::from_u128(9), 3, Some(ms(1000)));
+        solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
+        solo.chance = 0.99;
+        let nonce = None;
+        let before = solo.now;
+        solo.feed(Input::Observed(entry(
+            101,
+            Content::Handoff { nonce, heir },
+        )));
+        if heir != OWN {
+            solo.wait(waits - ms(1));
+            assert_eq!(solo.find_write(), None);
+            solo.wait(ms(100));
+        }
+        let claim = solo.write();
+        assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+        assert!(solo.sent >= before + waits);
+    }
+}
+
+#[test]
+fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(Input::Stop { release: true });
+    let (question, asked) = question(&solo).expect("a question");
+    assert_eq!(asked, Question::Ready { to: None });
+    let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
+    for answer in others.map(Some) {
+        solo.feed(Input::Answered { question, answer });
+    }
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            heir: Some(HEIR),
+            ..
+        }
+    ));
+    solo.ack(&release, 103);
+    assert!(solo.election.is_stopped(), "it does not wait for the heir");
+}
+
+#[test]
+fn a_stop_waits_for_an_answer_only_for_a_moment() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(Input::Stop { release: true });
+    solo.take();
+    end_handler(&mut solo, term);
+    assert_eq!(solo.find_write(), None);
+    solo.wait(ms(16));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { heir: None, .. }
+    ));
+}
+
+#[test]
+fn who_stands_and_is_fit_says_that_it_is_ready() {
+    let mut solo = Solo::new(settings(|config| config.priority = 4), super::solo::BUCKET);
+    let leading = record_of(HEIR, 3, Some(ms(1000)));
+    solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
+    for to in [None, Some("solo".to_owned())] {
+        solo.take();
+        solo.feed(asked(Question::Ready { to }));
+        let contender = Contender {
+            id: "solo".into(),
+            incarnation: OWN,
+            priority: 4,
+        };
+        assert_eq!(answered(&solo), Some(Answer::Ready { contender }));
+    }
+    solo.take();
+    solo.feed(asked(Question::Ready {
+        to: Some("another".into()),
+    }));
+    assert_eq!(answered(&solo), None);
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(asked(Question::Ready {
+        to: Some("solo".into()),
+    }));
+    let why = Refusal::Disconnected;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}
+
+#[test]
+fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(wants_the_role(0, 1));
+    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::TermEnding {
+            cause: EndCause::Preempted,
+            ..
+        }
+    )));
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            heir: Some(HEIR),
+            ..
+        }
+    ));
+    solo.ack(&release, 103);
+    assert_eq!(solo.election.status().state, RoleState::Demoted, "at once");
+}
+
+#[test]
+fn a_leader_yields_to_nobody_of_equal_or_lower_priority() {
+    for priority in [0, -1] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.take();
+        solo.feed(wants_the_role(0, priority));
+        let why = Refusal::PriorityNotHigher;
+        assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+    }
+}
+
+#[test]
+fn a_request_for_another_term_hits_nobody() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    let request = wants_the_role(0, 9);
+    let (to, hold_off) = (None, ms(0));
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to,
+        hold_off,
+    });
+    end_handler(&mut solo, term);
+    let release = solo.find_write().expect("a release");
+    solo.ack(&release, 103);
+    solo.take();
+    solo.wait(ms(401));
+    solo.read(Some(entry(103, Content::Release(None))), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    // Elected again.
+    let claim = solo.find_write().expect("a claim");
+    solo.ack(&claim, 104);
+    let fence = solo.find_write().expect("a fence");
+    solo.ack(&fence, 105);
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    solo.take();
+    solo.feed(request);
+    let why = Refusal::NotLeader;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    // For an older process of this name: nobody answers.
+    solo.take();
+    let record = Nonce {
+        incarnation: Uuid::from_u128(77),
+        beat: 0,
+    };
+    solo.feed(asked(Question::hand_over(record, contender(HEIR, 9))));
+    assert_eq!(answered(&solo), None);
+}
+
+#[test]
+fn of_two_who_ask_the_higher_priority_gets_the_role() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(wants_the_role(0, 1));
+    solo.take();
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    let third = Uuid::from_u128(3);
+    solo.feed(asked(Question::hand_over(record, contender(third, 2))));
+    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    solo.take();
+    solo.feed(wants_the_role(0, 1));
+    let why = Refusal::PriorityNotHigher;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    end_handler(&mut solo, term);
+    let WriteKind::Release { heir, .. } = solo.write().kind else {
+        panic!("no release");
+    };
+    assert_eq!(heir, Some(third));
+}
+
+#[test]
+fn a_successor_that_an_operator_named_is_not_displaced() {
+    let (mut solo, _) = handing_over();
+    solo.take();
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    let other = contender(Uuid::from_u128(3), 9);
+    solo.feed(asked(Question::hand_over(record, other)));
+    let why = Refusal::Busy;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}

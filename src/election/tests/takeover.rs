@@ -1,0 +1,254 @@
+//! Leading in the place of one of lower priority.
+
+use uuid::Uuid;
+
+use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, settings};
+use crate::election::{Effect, HandlerEnd, Input, Link, QuestionId, RequestId, WriteKind};
+use crate::model::config::{RoleSettings, Takeover};
+use crate::model::letter::{Answer, Question, Refusal};
+use crate::model::record::{Content, Nonce, SeenRecord};
+use crate::model::status::RoleState;
+
+const RIVAL: Uuid = Uuid::from_u128(99);
+
+/// The rival's record; without an incarnation it is of another library.
+fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
+    Content::Record(Box::new(SeenRecord {
+        id: "rival".to_owned(),
+        priority,
+        meta: std::collections::BTreeMap::new(),
+        ttl: Some(ms(1000)),
+        incarnation,
+        beat: Some(beat),
+    }))
+}
+
+fn ambitious(takeover: Takeover) -> RoleSettings {
+    settings(|config| {
+        config.priority = 5;
+        config.takeover = takeover;
+        config.takeover_hysteresis = Some(ms(600));
+        config.claim_delay = Some(ms(0));
+    })
+}
+
+const FORCED: Takeover = Takeover::Forced { after: ms(800) };
+
+/// Follows the rival, whose heartbeats come each 200 ms; its record stands at 100 and what follows.
+fn following(settings: RoleSettings) -> Solo {
+    let mut solo = Solo::new(settings, BUCKET);
+    solo.read(Some(entry(100, record(Some(RIVAL), 0, 0))), Some(OLD_FENCE));
+    solo.take();
+    solo
+}
+
+/// The rival sends so many heartbeats; the last one's beat and revision above 100.
+fn beats(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
+    for beat in range {
+        solo.wait(ms(200));
+        solo.feed(Input::Observed(entry(
+            100 + beat,
+            record(Some(RIVAL), beat, 0),
+        )));
+    }
+}
+
+fn questions(solo: &Solo) -> Vec<(QuestionId, Question)> {
+    let asked = solo.effects.iter().filter_map(|effect| match effect {
+        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        _ => None,
+    });
+    asked.collect()
+}
+
+fn is_idle(solo: &Solo) -> bool {
+    questions(solo).is_empty() && !solo.has(|effect| matches!(effect, Effect::Write(_)))
+}
+
+#[test]
+fn a_leader_of_lower_priority_is_asked_after_the_hysteresis() {
+    let mut solo = following(ambitious(Takeover::Cooperative));
+    beats(&mut solo, 1..=2);
+    solo.wait(ms(199));
+    assert!(is_idle(&solo));
+    solo.wait(ms(1));
+    let [(_, question)] = &questions(&solo)[..] else {
+        panic!("not asked once");
+    };
+    // About the record that was seen last.
+    let leader = Nonce {
+        incarnation: RIVAL,
+        beat: 2,
+    };
+    let Question::Yield { by, .. } = question else {
+        panic!("{question:?}");
+    };
+    assert_eq!(*question, Question::hand_over(leader, by.clone()));
+    assert_eq!((by.incarnation, by.priority), (OWN, 5));
+}
+
+#[test]
+fn nobody_is_asked_without_the_wish_or_a_higher_priority() {
+    for (takeover, rivals) in [
+        (Takeover::Never, 0),
+        (Takeover::Cooperative, 5),
+        (Takeover::Cooperative, 6),
+        (FORCED, 5),
+    ] {
+        let mut solo = Solo::new(ambitious(takeover), BUCKET);
+        for beat in 0..20 {
+            let seen = entry(100 + beat, record(Some(RIVAL), beat, rivals));
+            if beat == 0 {
+                solo.read(Some(seen), Some(OLD_FENCE));
+            } else {
+                solo.feed(Input::Observed(seen));
+            }
+            solo.wait(ms(200));
+        }
+        assert!(is_idle(&solo), "{takeover:?} against {rivals}");
+    }
+}
+
+#[test]
+fn another_leader_or_a_lost_connection_begins_the_hysteresis_anew() {
+    let another = |solo: &mut Solo| {
+        let other = record(Some(Uuid::from_u128(98)), 0, 0);
+        solo.feed(Input::Observed(entry(103, other)));
+    };
+    let flap = |solo: &mut Solo| {
+        solo.feed(Input::Link(Link::Down));
+        solo.feed(Input::Link(Link::Up(BUCKET)));
+    };
+    let interruptions: [fn(&mut Solo); 2] = [another, flap];
+    for interrupt in interruptions {
+        let mut solo = following(ambitious(Takeover::Cooperative));
+        beats(&mut solo, 1..=2);
+        solo.wait(ms(150));
+        interrupt(&mut solo);
+        solo.wait(ms(599));
+        assert_eq!(questions(&solo), []);
+        solo.wait(ms(1));
+        assert_eq!(questions(&solo).len(), 1);
+    }
+}
+
+#[test]
+fn a_leader_that_refuses_is_asked_again_after_the_hysteresis_and_one_that_is_silent_sooner() {
+    let refusal = Answer::Refused { why: Refusal::Busy };
+    for (answer, again) in [(Some(refusal), ms(600)), (None, ms(400))] {
+        let mut solo = following(ambitious(Takeover::Cooperative));
+        beats(&mut solo, 1..=3);
+        let (question, _) = questions(&solo)[0].clone();
+        solo.take();
+        solo.feed(Input::Answered { question, answer });
+        let before = solo.now;
+        let mut beat = 4;
+        while questions(&solo).is_empty() {
+            beats(&mut solo, beat..=beat);
+            beat += 1;
+        }
+        assert_eq!(solo.now.since(before), again);
+    }
+}
+
+#[test]
+fn without_force_a_silent_leader_keeps_the_role() {
+    let mut solo = following(ambitious(Takeover::Cooperative));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+        for (question, _) in questions(&solo) {
+            let answer = None;
+            solo.feed(Input::Answered { question, answer });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.take();
+    }
+}
+
+#[test]
+fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
+    let mut solo = following(ambitious(FORCED));
+    beats(&mut solo, 1..=3);
+    let (question, _) = questions(&solo)[0].clone();
+    let answer = None;
+    solo.feed(Input::Answered { question, answer });
+    beats(&mut solo, 4..=6);
+    solo.wait(ms(199));
+    assert_eq!(solo.find_write(), None);
+    solo.wait(ms(1));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 106, .. }));
+    solo.ack(&claim, 107);
+    let fence = solo.write();
+    solo.ack(&fence, 108);
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+}
+
+#[test]
+fn a_forced_claim_that_lost_is_tried_over_the_next_heartbeat() {
+    let mut solo = following(ambitious(FORCED));
+    beats(&mut solo, 1..=7);
+    let claim = solo.write();
+    solo.refuse(&claim, 108);
+    solo.feed(Input::Observed(entry(108, record(Some(RIVAL), 8, 0))));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 108, .. }));
+}
+
+#[test]
+fn who_is_not_well_forces_nothing() {
+    let mut solo = following(ambitious(FORCED));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+        for (question, _) in questions(&solo) {
+            let why = Refusal::Unhealthy;
+            let answer = Some(Answer::Refused { why });
+            solo.feed(Input::Answered { question, answer });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.take();
+    }
+}
+
+#[test]
+fn a_leader_of_another_library_can_only_be_forced() {
+    for takeover in [Takeover::Cooperative, FORCED] {
+        let mut solo = Solo::new(ambitious(takeover), BUCKET);
+        let seen = |beat| entry(100 + beat, record(None, beat, 0));
+        solo.read(Some(seen(0)), Some(OLD_FENCE));
+        solo.take();
+        for beat in 1..=7 {
+            solo.wait(ms(200));
+            solo.feed(Input::Observed(seen(beat)));
+        }
+        assert_eq!(questions(&solo), []);
+        let over = solo.find_write().map(|write| match write.kind {
+            WriteKind::Claim { over, .. } => over,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(over.is_some(), takeover == FORCED);
+    }
+}
+
+#[test]
+fn who_led_and_is_out_asks_for_nothing() {
+    let mut solo = Solo::leading(ambitious(Takeover::Cooperative));
+    let term = solo.started().expect("a term");
+    let (request, to, hold_off) = (RequestId(1), None, ms(3000));
+    solo.feed(Input::StepDown {
+        request,
+        to,
+        hold_off,
+    });
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+    let release = solo.find_write().expect("a release");
+    solo.ack(&release, 103);
+    solo.take();
+    for beat in 4..19 {
+        let seen = entry(100 + beat, record(Some(RIVAL), beat, 0));
+        solo.feed(Input::Observed(seen));
+        solo.wait(ms(200));
+    }
+    assert_eq!(questions(&solo), []);
+}
