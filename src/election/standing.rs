@@ -28,6 +28,14 @@ pub(super) struct Standing {
     cooling_until: Option<Moment>,
     /// To lead in the place of one of lower priority.
     pub bid: Option<Bid>,
+    expected: Option<Expected>,
+}
+
+/// A role that is being handed over to this instance: should the watch be silent, reads show it.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Expected {
+    look_at: Moment,
+    until: Moment,
 }
 
 impl Standing {
@@ -40,6 +48,7 @@ impl Standing {
             checked_at: None,
             cooling_until: None,
             bid: None,
+            expected: None,
         }
     }
 
@@ -72,6 +81,7 @@ impl Standing {
             checked_at,
             cooling_until,
             bid,
+            expected,
         } = self;
         // Of things that are due it does not matter since when.
         let read_at = unread.then(|| (*read_at).max(now));
@@ -79,6 +89,9 @@ impl Standing {
         // An older check is none.
         let checked_at = checked_at.filter(|at| *at >= now - settings.heartbeat);
         (read_at, in_doubt, claim_wait, checked_at, cooling_until).hash(hasher);
+        expected
+            .filter(|expected| expected.until > now)
+            .hash(hasher);
         bid.is_some().hash(hasher);
         if let Some(bid) = bid {
             bid.hash_situation(now, hasher);
@@ -115,6 +128,9 @@ impl Election {
             return agenda;
         }
         let retry_at = self.retry.at();
+        if let Some(expected) = standing.expected.filter(|it| self.now < it.until) {
+            agenda.push((expected.look_at.max(retry_at), Task::Read));
+        }
         if standing.unread {
             agenda.push((standing.read_at.max(retry_at), Task::Read));
         } else if let Some(free_at) = free_at {
@@ -153,13 +169,27 @@ impl Election {
     pub(super) fn standing_has_read(&mut self, news: bool) {
         let claim_wait = self.claim_wait();
         let now = self.now;
+        let look_at = now + self.settings.heartbeat / 4;
         if let Phase::Standing(standing) = &mut self.phase {
             standing.unread = false;
             standing.in_doubt = false;
             standing.checked_at = Some(now);
+            if let Some(expected) = &mut standing.expected {
+                expected.look_at = look_at;
+            }
             if news {
                 standing.claim_wait = claim_wait;
             }
+        }
+    }
+
+    /// The leader winds down to hand the role over to this instance.
+    pub(super) fn expect_handoff(&mut self) {
+        let heartbeat = self.settings.heartbeat;
+        let look_at = self.now + heartbeat / 4;
+        let until = self.now + self.settings.stop_budget + heartbeat * 2;
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.expected = Some(Expected { look_at, until });
         }
     }
 

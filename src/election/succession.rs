@@ -185,11 +185,14 @@ impl Election {
     /// Another instance asks.
     pub(super) fn asked(&mut self, letter: LetterId, question: Question) {
         let answer = match question {
-            Question::Ready { to } => self.readiness(to.as_deref()),
-            Question::Yield {
-                incarnation, beat, ..
-            } if incarnation != self.candidate.incarnation => {
-                let _ = beat;
+            Question::Ready { to } => {
+                let answer = self.readiness(to.as_deref());
+                if to.is_some() && matches!(answer, Some(Answer::Ready { .. })) {
+                    self.expect_handoff();
+                }
+                answer
+            }
+            Question::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
                 None
             }
             Question::Yield {

@@ -133,5 +133,8 @@ impl Election {
             }
             Some(_) => later,
         };
+        if answer == Some(&Answer::Yielding) {
+            self.expect_handoff();
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod dashboard;
 pub mod instance;
 pub mod journal;
 pub mod logs;
+pub mod raw;
 
 use std::time::Duration;
 
