@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use nats_elect::internals::{Moment, now};
-use nats_elect::{RoleConfig, RoleHandler, RoleManager, Term, handler_fn};
+use nats_elect::{Error, RoleConfig, RoleHandler, RoleManager, StepDown, Term, handler_fn};
 use tokio::sync::mpsc;
 
 use crate::nats::Nats;
@@ -21,14 +21,27 @@ pub struct Started {
 /// Instances that stand for one role after the other.
 pub struct Fleet {
     managers: Vec<RoleManager>,
-    tell: mpsc::UnboundedSender<Started>,
+    tell: Tell,
     started: mpsc::UnboundedReceiver<Started>,
+    ended: mpsc::UnboundedReceiver<Moment>,
+}
+
+/// Where handlers tell of their starts and ends.
+#[derive(Clone)]
+struct Tell {
+    started: mpsc::UnboundedSender<Started>,
+    ended: mpsc::UnboundedSender<Moment>,
 }
 
 impl Fleet {
     /// Connects so many instances; they stand for no role yet.
     pub async fn start(nats: &Nats, bucket: &str, instances: usize) -> Self {
-        let (tell, started) = mpsc::unbounded_channel();
+        let (tell_start, started) = mpsc::unbounded_channel();
+        let (tell_end, ended) = mpsc::unbounded_channel();
+        let tell = Tell {
+            started: tell_start,
+            ended: tell_end,
+        };
         let mut managers = Vec::new();
         for number in 0..instances {
             managers.push(connect(nats, bucket, number).await);
@@ -37,6 +50,7 @@ impl Fleet {
             managers,
             tell,
             started,
+            ended,
         }
     }
 
@@ -87,6 +101,30 @@ impl Fleet {
         let next = next.expect("a leader");
         self.settle_without(role, next.instance, leader).await;
         (next.at.since(began), next.instance)
+    }
+
+    /// The leader hands the role to the next instance, by name. Returns the time from the call, and from the end of the old
+    /// handler, until the new one starts.
+    pub async fn hand_to_next(&mut self, role: &str, leader: usize) -> (Duration, Duration, usize) {
+        let next = (leader + 1) % self.managers.len();
+        let handle = self.managers[leader].role(role).expect("it stands");
+        let began = loop {
+            while self.ended.try_recv().is_ok() {}
+            let began = now();
+            match handle.step_down(StepDown::to(name(next))).await {
+                Ok(_) => break began,
+                // It led not long ago.
+                Err(Error::SuccessorRefused { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let ended = self.ended.recv().await.expect("an end");
+        let started = self.started.recv().await.expect("a leader");
+        self.settle(role, started.instance).await;
+        let (whole, gap) = (started.at.since(began), started.at.since(ended));
+        (whole, gap, started.instance)
     }
 
     /// An instance that left a role stands for it again.
@@ -145,14 +183,16 @@ fn name(number: usize) -> String {
     format!("node-{number}")
 }
 
-fn leading(instance: usize, tell: mpsc::UnboundedSender<Started>) -> impl RoleHandler {
+fn leading(instance: usize, tell: Tell) -> impl RoleHandler {
     handler_fn(move |term: Term| {
-        let _ = tell.send(Started {
+        let _ = tell.started.send(Started {
             instance,
             at: now(),
         });
+        let tell = tell.clone();
         async move {
             term.cancelled().await;
+            let _ = tell.ended.send(now());
             Ok(())
         }
     })

@@ -112,6 +112,7 @@ async fn graceful(nats: &Nats, raw: &mut Raw, extent: &Extent) -> Duration {
             *leader = next;
         }
     }
+    let (by_name, gaps) = by_name(&mut fleet, extent).await;
     println!(
         "\ngraceful handoff, {FEW} candidates, {} rounds (ms)",
         floor.rounds()
@@ -132,7 +133,24 @@ async fn graceful(nats: &Nats, raw: &mut Raw, extent: &Extent) -> Duration {
     for (delay, sample, _) in &lines {
         row(&format!("leave to next handler, delay {delay} ms"), sample);
     }
+    row("step_down by name to next handler", &by_name);
+    row("  of that, handler's end to next", &gaps);
     floor.median()
+}
+
+/// A role goes around by name, and the successor is asked first.
+async fn by_name(fleet: &mut Fleet, extent: &Extent) -> (Sample, Sample) {
+    // An instance that led stays out for two heartbeats.
+    let config = config(Duration::from_secs(2));
+    let mut leader = fleet.stand("by-name", &config).await;
+    let (mut whole, mut gaps) = (Sample::default(), Sample::default());
+    for _ in 0..extent.rounds {
+        let (took, gap, next) = fleet.hand_to_next("by-name", leader).await;
+        whole.add(took);
+        gaps.add(gap);
+        leader = next;
+    }
+    (whole, gaps)
 }
 
 /// The leader's process is killed.

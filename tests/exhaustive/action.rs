@@ -5,6 +5,7 @@ use nats_elect::internals::Content;
 use crate::configuration::Configuration;
 use crate::fault::Fault;
 use crate::instance::{Instance, Process, Progress};
+use crate::letters::Stage;
 use crate::state::State;
 
 /// One indivisible event. Instances are told by their index.
@@ -42,7 +43,18 @@ pub enum Action {
     Start(usize),
     Cut(usize),
     Link(usize),
+    /// A question reaches an instance,
+    Deliver {
+        from: usize,
+        to: usize,
+    },
+    /// its answer comes back,
+    HearAnswer(usize),
+    /// or one of them is lost.
+    LoseLetter(usize),
     StepDown(usize),
+    /// The leader is asked to hand over to another.
+    HandOver(usize),
     Stop(usize),
     Delete,
     Purge,
@@ -54,7 +66,12 @@ impl Action {
     pub const fn is_prompt(self) -> bool {
         matches!(
             self,
-            Self::Wake(_) | Self::Arrive(_) | Self::Answer(_) | Self::Show(_)
+            Self::Wake(_)
+                | Self::Arrive(_)
+                | Self::Answer(_)
+                | Self::Show(_)
+                | Self::Deliver { .. }
+                | Self::HearAnswer(_)
         )
     }
 }
@@ -67,6 +84,7 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     for (index, instance) in state.instances.iter().enumerate() {
         possible_to(configuration, state, index, instance, actions);
     }
+    letters(state, actions);
     for ghost in 0..state.ghosts.len() {
         actions.push(Action::ArriveLate(ghost));
     }
@@ -93,6 +111,28 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
             let running = |index: &usize| state.instances[*index].process.is_some();
             let slips = (0..state.instances.len()).filter(running);
             actions.extend(slips.map(Action::AdvanceWithout));
+        }
+    }
+}
+
+fn letters(state: &State, actions: &mut Vec<Action>) {
+    let reached = |index: usize| {
+        let process = state.instances[index].process.as_ref();
+        process.is_some_and(|process| process.linked && !process.paused)
+    };
+    for from in (0..state.instances.len()).filter(|from| reached(*from)) {
+        let process = state.instances[from].process.as_ref();
+        let Some(letter) = process.and_then(|process| process.letter.as_ref()) else {
+            continue;
+        };
+        actions.push(Action::LoseLetter(from));
+        match letter.stage {
+            Stage::Answered(_) => actions.push(Action::HearAnswer(from)),
+            Stage::Sent => {
+                let others = (0..state.instances.len()).filter(|to| *to != from && reached(*to));
+                actions.extend(others.map(|to| Action::Deliver { from, to }));
+            }
+            Stage::Unanswered => {}
         }
     }
 }
@@ -169,6 +209,9 @@ fn possible_to_running(
         }
         if !term.cancelled && may(Fault::StepDown) {
             actions.push(Action::StepDown(index));
+        }
+        if !term.cancelled && may(Fault::HandOver) {
+            actions.push(Action::HandOver(index));
         }
     }
     if may(Fault::Pause) {

@@ -2,13 +2,13 @@
 
 use crate::configuration::{Configuration, Server};
 use crate::fault::Fault::{
-    Blocked, Crash, Cut, Deaf, Delete, Late, Pause, Purge, Returned, Slip, Stale, StepDown, Stop,
-    Stranger, Unanswered, Unseen,
+    Blocked, Crash, Cut, Deaf, Delete, HandOver, Late, Pause, Purge, Returned, Slip, Stale,
+    StepDown, Stop, Stranger, Unanswered, Unseen,
 };
 use crate::properties::Witness::{
-    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, Overrun, Promoted,
-    PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
-    ValidButNotLeading,
+    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, HandedOver, Overrun,
+    Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
+    ValidButNotLeading, Yielded,
 };
 
 fn two(name: &'static str) -> Configuration {
@@ -39,6 +39,18 @@ pub fn small() -> Vec<Configuration> {
             .led()
             .faults(&[(Purge, 1)])
             .witnesses(&[PromotedAgain, RenewalRefused]),
+        two("two-hand-over-no-watch-short")
+            .led()
+            .without_watch()
+            .until(6)
+            .faults(&[(HandOver, 1)])
+            .witnesses(&[Released]),
+        two("two-ranked-no-watch-short")
+            .led()
+            .ranked()
+            .without_watch()
+            .until(7)
+            .witnesses(&[Yielded]),
         three("three-stop-no-watch-short")
             .led()
             .without_watch()
@@ -155,6 +167,30 @@ fn two_under_faults() -> Vec<Configuration> {
             .led()
             .faults(&[(StepDown, 1), (Deaf, 1), (Blocked, 1)])
             .witnesses(&[PromotedAgain, Released, Overrun, ValidButNotLeading]),
+        two("two-hand-over")
+            .led()
+            .faults(&[(HandOver, 1)])
+            .witnesses(&[PromotedAgain, Released, HandedOver]),
+        two("two-hand-over-crash")
+            .led()
+            .faults(&[(HandOver, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, Released, HandedOver]),
+        two("two-hand-over-late-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(HandOver, 1), (Late, 1)])
+            .witnesses(&[PromotedAgain, Released, GhostCommitted]),
+        two("two-ranked")
+            .led()
+            .ranked()
+            .until(24)
+            .witnesses(&[Yielded, Released, PromotedAgain]),
+        two("two-ranked-pause")
+            .led()
+            .ranked()
+            .until(16)
+            .faults(&[(Pause, 1)])
+            .witnesses(&[Yielded, Released, PromotedAgain]),
         two("two-returned-late-no-watch")
             .led()
             .without_watch()

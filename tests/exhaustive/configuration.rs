@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect::{HealthSettings, RetryConfig, RoleConfig, RoleSettings};
+use nats_elect::{HealthSettings, RetryConfig, RoleConfig, RoleSettings, Takeover};
 
 use crate::fault::Fault;
 use crate::properties::Witness;
@@ -30,6 +30,8 @@ pub struct Configuration {
     pub instances: usize,
     /// How many of them are up from the beginning; the others start at any time.
     pub started: usize,
+    /// Whether each has a priority of its own.
+    pub ranked: bool,
     /// Whether one of them leads already, elected without any delay.
     pub led: bool,
     pub faults: &'static [(Fault, u8)],
@@ -61,6 +63,7 @@ impl Configuration {
             name,
             instances,
             started: instances,
+            ranked: false,
             led: false,
             faults: &[],
             server: Server::Current,
@@ -117,6 +120,23 @@ impl Configuration {
         self.settings.ttl = TICK * 9;
         self.liveness += 4;
         self
+    }
+
+    /// Each instance has a higher priority than those before it, and asks for the role.
+    pub fn ranked(mut self) -> Self {
+        self.ranked = true;
+        self.settings.takeover = Takeover::Cooperative;
+        self.settings.takeover_hysteresis = TICK * 2;
+        self
+    }
+
+    /// The settings of one instance.
+    pub fn settings_of(&self, index: usize) -> RoleSettings {
+        let priority = i64::try_from(index).expect("a few");
+        RoleSettings {
+            priority: if self.ranked { priority } else { 0 },
+            ..self.settings.clone()
+        }
     }
 
     pub const fn live_within(mut self, ticks: u8) -> Self {

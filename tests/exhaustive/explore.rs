@@ -46,6 +46,7 @@ impl Model for Space {
             last_token: None,
             leaderless: 0,
             look_back: u64::from(self.0.settings.ttl.subsec_nanos() + TICK.subsec_nanos()),
+            ranked: self.0.ranked,
             time: 0,
             broken: None,
             witnessed: Witnessed::default(),

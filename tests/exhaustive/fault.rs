@@ -33,6 +33,8 @@ pub enum Fault {
     Returned,
     /// The leader is asked to step down.
     StepDown,
+    /// The leader is asked to hand over.
+    HandOver,
     /// An instance is asked to leave.
     Stop,
 }

@@ -122,6 +122,7 @@ impl Scribe {
             clock,
             due,
             request,
+            letter,
             watch,
             term,
             paused,
@@ -137,6 +138,9 @@ impl Scribe {
             // Its number only tells its answer from others, and there is never a second one.
             (1u8, &request.asks, &request.progress).hash(self);
             (request.age, request.excused).hash(self);
+        }
+        if let Some(letter) = letter {
+            (3u8, letter).hash(self);
         }
         if let Some(term) = term {
             (2u8, term.id, term.lease, term.acting, term.over).hash(self);
@@ -271,7 +275,13 @@ pub fn of(state: &State) -> u64 {
     let pages: Vec<_> = state
         .instances
         .iter()
-        .map(|instance| page(Scribe::of(instance, state.look_back).words, instance.life))
+        .enumerate()
+        .map(|(index, instance)| {
+            let mut words = Scribe::of(instance, state.look_back).words;
+            // Instances of different priorities are not alike.
+            words.push(Word::Plain(if state.ranked { index as u64 } else { 0 }));
+            page(words, instance.life)
+        })
         .collect();
     let lives: Vec<_> = pages.iter().map(|page| page.life).collect();
     let ranks = ranks(std::iter::once(&common).chain(&ghosts).chain(&pages));

@@ -10,6 +10,7 @@ use nats_elect::internals::{
 use uuid::Uuid;
 
 use crate::configuration::{Configuration, TICK};
+use crate::letters::Letter;
 
 /// Clocks begin here: far above all other numbers, so that a fingerprint can tell times by their size.
 pub const CLOCK_BASE: u64 = 1 << 60;
@@ -34,6 +35,7 @@ pub struct Process {
     pub clock: Moment,
     pub due: Option<Moment>,
     pub request: Option<Request>,
+    pub letter: Option<Letter>,
     /// What the watch has yet to show, and for how many ticks it is under way.
     pub watch: VecDeque<(Entry, u8)>,
     pub term: Option<Term>,
@@ -130,14 +132,14 @@ impl Instance {
     }
 
     /// The next incarnation of this instance, at its start.
-    pub fn candidate(&self, index: usize, settings: &RoleSettings) -> Candidate {
+    pub fn candidate(&self, index: usize, configuration: &Configuration) -> Candidate {
         let class = u64::try_from(index).expect("a few") + 8 * u64::from(self.life);
         Candidate {
             // One id for all: only incarnations tell instances apart.
             instance_id: "n".to_owned(),
             incarnation: Self::incarnation(index, self.life),
             first_beat: (class + 1) << BEAT_SHIFT,
-            settings: settings.clone(),
+            settings: configuration.settings_of(index),
         }
     }
 
@@ -165,6 +167,7 @@ impl Process {
             clock,
             due: None,
             request: None,
+            letter: None,
             watch: VecDeque::new(),
             term: None,
             paused: false,
@@ -194,7 +197,8 @@ impl Process {
             let listens = term.cancelled && !term.deaf && term.cancelled_for >= 1;
             term.running && (listens || term.aborted) && !term.blocked
         });
-        self.is_timer_due() || request_ends || watch_shows || handler_ends
+        let letter_ends = self.letter.as_ref().is_some_and(|letter| letter.age >= 1);
+        self.is_timer_due() || letter_ends || request_ends || watch_shows || handler_ends
     }
 
     /// A tick passes; on its own clock, too, unless that stands still.
@@ -204,6 +208,9 @@ impl Process {
         }
         if let Some(request) = &mut self.request {
             request.age = (request.age + 1).min(configuration.timeout);
+        }
+        if let Some(letter) = &mut self.letter {
+            letter.age = 1;
         }
         for (_, age) in &mut self.watch {
             *age = 1;

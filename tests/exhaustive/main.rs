@@ -10,6 +10,7 @@ mod explore;
 mod fault;
 mod fingerprint;
 mod instance;
+mod letters;
 mod properties;
 mod server;
 mod state;
@@ -67,6 +68,16 @@ fn two_instances_of_which_one_leaves() {
 #[test]
 fn two_instances_and_a_purge() {
     check_all_of("two-purge");
+}
+
+#[test]
+fn two_instances_of_which_one_hands_over() {
+    check_all_of("two-hand-over-no-watch-short");
+}
+
+#[test]
+fn two_instances_of_different_priority() {
+    check_all_of("two-ranked-no-watch-short");
 }
 
 #[test]

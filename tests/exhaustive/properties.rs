@@ -58,6 +58,10 @@ pub enum Witness {
     Overrun,
     /// A lease lasts while its holder no longer calls itself leader.
     ValidButNotLeading,
+    /// A leader agreed to hand over.
+    Yielded,
+    /// The heir claimed what was handed to it.
+    HandedOver,
     /// A fence was written over the fence key's own sequence.
     FencedByOwnKey,
 }
@@ -131,6 +135,8 @@ fn possible(witness: Witness) -> Property<Space> {
         GhostCommitted: "a write that was given up takes effect"
         Overrun: "a handler's overrun is named"
         ValidButNotLeading: "a lease outlives the leadership"
+        Yielded: "a leader yields to a higher priority"
+        HandedOver: "an heir takes what was handed to it"
         FencedByOwnKey: "a fence is written on an old server"
     }
 }

@@ -26,6 +26,8 @@ pub struct State {
     pub leaderless: u8,
     /// Further back, in nanoseconds, only the order of moments matters: a lease and a tick. The same throughout.
     pub look_back: u64,
+    /// Whether each instance has a priority of its own. The same throughout.
+    pub ranked: bool,
     /// True time, where it is bounded.
     pub time: u16,
     /// The promise that was broken on the way here.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Content, Effect, Failure, Fresh, HandlerEnd, Input, Link, Moment, OpId, RequestId, TermStart,
-    Write, WriteKind, WriteOutcome,
+    Content, Effect, Failure, Fresh, HandlerEnd, Input, Link, Moment, OpId, Reply, RequestId,
+    TermStart, Write, WriteKind, WriteOutcome,
 };
-use nats_elect::{Event, FailureKind, LeaseToken, Outcome};
+use nats_elect::{Event, FailureKind, Handoff, LeaseToken, Outcome};
 use uuid::Uuid;
 
 use crate::action::Action;
@@ -26,6 +26,8 @@ pub struct Turn<'a> {
     pub state: State,
     /// What happens, in words, if anybody listens.
     pub tale: Option<Vec<String>>,
+    /// Whose question is being read.
+    pub correspondent: Option<usize>,
 }
 
 impl<'a> Turn<'a> {
@@ -36,6 +38,7 @@ impl<'a> Turn<'a> {
             configuration,
             state,
             tale: None,
+            correspondent: None,
         }
     }
 
@@ -95,16 +98,17 @@ impl<'a> Turn<'a> {
                 self.disturbed();
                 self.link(index);
             }
+            Action::Deliver { from, to } => self.deliver(from, to),
+            Action::HearAnswer(index) => self.hear_answer(index, false),
+            Action::LoseLetter(index) => self.hear_answer(index, true),
             Action::StepDown(index) => {
                 self.spend(Fault::StepDown);
-                let request = RequestId(1);
-                let (to, hold_off) = (None, Duration::ZERO);
-                let input = Input::StepDown {
-                    request,
-                    to,
-                    hold_off,
-                };
-                self.input(index, input);
+                self.step_down(index, None);
+            }
+            Action::HandOver(index) => {
+                self.spend(Fault::HandOver);
+                // All have one id, and whoever leads does not mean itself.
+                self.step_down(index, Some("n".to_owned()));
             }
             Action::Stop(index) => {
                 self.spend(Fault::Stop);
@@ -126,6 +130,16 @@ impl<'a> Turn<'a> {
             }
         }
         self.look();
+    }
+
+    fn step_down(&mut self, index: usize, to: Option<String>) {
+        let (request, hold_off) = (RequestId(1), Duration::ZERO);
+        let input = Input::StepDown {
+            request,
+            to,
+            hold_off,
+        };
+        self.input(index, input);
     }
 
     fn say(&mut self, line: impl FnOnce() -> String) {
@@ -162,7 +176,7 @@ impl<'a> Turn<'a> {
         self.broke(Broken::Conduct(misconduct));
     }
 
-    fn witness(&mut self, witness: Witness) {
+    pub fn witness(&mut self, witness: Witness) {
         self.state.witnessed.add(witness);
     }
 
@@ -338,14 +352,17 @@ impl<'a> Turn<'a> {
                 }
             }
             Effect::Abort { .. } => self.term(index).aborted = true,
-            Effect::Ask { id: question, .. } => {
-                let answer = None;
-                return Some(Input::Answered { question, answer });
-            }
-            Effect::CheckHealth { .. }
-            | Effect::Reopen
-            | Effect::Reply { .. }
-            | Effect::Answer { .. } => {}
+            Effect::Ask { id, question, .. } => self.ask(index, id, question),
+            Effect::Answer { answer, .. } => self.answer_letter(answer),
+            Effect::Reply {
+                reply:
+                    Reply::SteppedDown {
+                        handoff: Some(Handoff::Accepted),
+                        ..
+                    },
+                ..
+            } => self.witness(Witness::HandedOver),
+            Effect::CheckHealth { .. } | Effect::Reopen | Effect::Reply { .. } => {}
             Effect::Event(event) => self.hear(index, &event),
         }
         None
@@ -604,7 +621,7 @@ impl<'a> Turn<'a> {
     /// The process starts, and finds its connection and bucket at once.
     pub fn start(&mut self, index: usize) {
         let instance = Arc::make_mut(&mut self.state.instances[index]);
-        let candidate = instance.candidate(index, &self.configuration.settings);
+        let candidate = instance.candidate(index, self.configuration);
         instance.process = Some(Process::new(candidate));
         self.link(index);
     }
