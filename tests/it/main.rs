@@ -12,6 +12,7 @@ mod election;
 mod handlers;
 mod hostile;
 mod lifecycle;
+mod mixed;
 mod network;
 mod observability;
 mod privileges;
