@@ -106,15 +106,20 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Problem> {
-    let mut private = None;
-    let config = match std::env::var("DATABASE_URL") {
-        Ok(url) => url,
-        Err(_) => private.insert(Server::start()?).config(),
-    };
+    let (config, _private) = database()?;
     let schema = format!("fenced_story_{}", std::process::id());
     let connect = || Postgres::connect(&config, &schema);
     let (alpha, beta, third) = (connect().await?, connect().await?, connect().await?);
     let told = story::tell(alpha, beta).await;
     third.drop_schema(&schema).await?;
     told
+}
+
+/// How to connect to the database that `DATABASE_URL` names, or to a private one, which lasts as long as the second value.
+pub fn database() -> Result<(String, Option<Server>), Problem> {
+    if let Ok(url) = std::env::var("DATABASE_URL") {
+        return Ok((url, None));
+    }
+    let private = Server::start()?;
+    Ok((private.config(), Some(private)))
 }

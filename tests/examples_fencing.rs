@@ -118,11 +118,14 @@ async fn sqlite_accepts_no_smaller_token_after_a_greater_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_accepts_no_smaller_token_after_a_greater_one() {
-    use fenced_postgres::{Ledger, Postgres, Server};
-    let server = Server::start().expect("a server");
+    use fenced_postgres::{Ledger, Postgres, database};
+    let (config, _private) = database().expect("a database");
+    let schema = format!("fenced_test_{}", std::process::id());
+    let connect = async || {
+        let connected = Postgres::connect(&config, &schema).await;
+        connected.expect("connect")
+    };
     let (given, mut writers) = (tokens(), JoinSet::new());
-    let config = server.config();
-    let connect = || async { Postgres::connect(&config, "test").await.expect("connect") };
     for tokens in given.chunks(WRITES / WRITERS) {
         let (mut ledger, tokens) = (connect().await, tokens.to_vec());
         writers.spawn(async move {
@@ -133,5 +136,8 @@ async fn postgres_accepts_no_smaller_token_after_a_greater_one() {
         });
     }
     writers.join_all().await;
-    judge(&connect().await.lines().await.expect("lines"), &given);
+    let mut reader = connect().await;
+    let lines = reader.lines().await.expect("lines");
+    reader.drop_schema(&schema).await.expect("drop");
+    judge(&lines, &given);
 }

@@ -10,113 +10,14 @@ use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{EndCause, Event};
 use serde_json::json;
 
-use crate::support::bucket::{Piece, Stranger, Tape, marker_of, release_of};
+use crate::support::bucket::{Piece, Stranger, marker_of};
 use crate::support::clock::Stamp;
-use crate::support::foreign::{Candidacy, Foreign};
-use crate::support::instance::{Joining, guest, instance, never};
+use crate::support::instance::{instance, never};
 use crate::support::journal::Journal;
+use crate::support::stage::{
+    FOREIGN_DELAY, FOREIGN_HEARTBEAT, LEASE, SLACK, Stage, candidate, is_ours, tell,
+};
 use crate::support::{ROLE, SOON, leased_for, ms};
-
-/// The bucket's max age: the lease of foreign candidates.
-const LEASE: Duration = ms(1500);
-const FOREIGN_HEARTBEAT: Duration = ms(300);
-/// What the server may be late in expiring a key, and the foreign candidate in looking for it.
-const FOREIGN_DELAY: Duration = ms(300 + 500);
-/// What a loaded machine may add.
-const SLACK: Duration = ms(1000);
-
-/// A server with a bucket as the Go library makes it.
-struct Stage {
-    journal: Journal,
-    stranger: Stranger,
-    tape: Tape,
-    server: NatsServer,
-}
-
-impl Stage {
-    async fn set() -> Self {
-        Self::with(|_| kv::Config {
-            max_age: LEASE,
-            ..Default::default()
-        })
-        .await
-    }
-
-    async fn with(config: impl FnOnce(&NatsServer) -> kv::Config) -> Self {
-        let server = NatsServer::start().expect("start");
-        let stranger = Stranger::connect(&server.url()).await;
-        stranger.make_bucket(config(&server)).await;
-        Self {
-            journal: Journal::default(),
-            tape: stranger.tape(ROLE).await,
-            stranger,
-            server,
-        }
-    }
-
-    fn ours(&self, id: &str) -> Joining {
-        guest(id, self.server.url(), &self.journal)
-    }
-
-    async fn foreign(&self, candidacy: Candidacy) -> Foreign {
-        candidacy.start(&self.stranger).await
-    }
-
-    fn overlap(&self, foreign: &Foreign) -> Duration {
-        foreign.overlap(&self.journal.tenures(ROLE))
-    }
-
-    /// From the last foreign record to this claim of ours.
-    fn assert_a_lease_was_watched(&self, claim: Stamp) {
-        let pieces = self.tape.all();
-        let mut foreign = pieces
-            .iter()
-            .filter(|piece| !is_ours(piece) && piece.value.is_object());
-        let since = claim.since(foreign.next_back().expect("a foreign record").at);
-        // The tape may be read a little later than by the claimant.
-        assert!(since + ms(100) >= LEASE, "too early: {since:?}");
-    }
-
-    /// Every write of ours names the message over which it was written, or that there is none any more.
-    fn assert_no_blind_write_of_ours(&self) {
-        let pieces = self.tape.all();
-        let mut before = 0;
-        let mut ours = 0;
-        for piece in &pieces {
-            if is_ours(piece) {
-                let expected = piece.headers.get("Nats-Expected-Last-Subject-Sequence");
-                let expected: u64 = expected
-                    .expect("a condition")
-                    .as_str()
-                    .parse()
-                    .expect("a number");
-                assert!(
-                    expected == before || expected == 0,
-                    "{piece:?} after {before}"
-                );
-                ours += 1;
-            }
-            before = piece.sequence;
-        }
-        assert!(ours > 0, "nothing of ours: {pieces:?}");
-    }
-}
-
-fn is_ours(piece: &Piece) -> bool {
-    piece.value.get("incarnation").is_some() || release_of(&piece.headers).is_some()
-}
-
-fn candidate(id: &str) -> Candidacy {
-    Candidacy::new(id, FOREIGN_HEARTBEAT)
-}
-
-fn tell(what: &str, figures: &[(&str, Duration)]) {
-    let lease = LEASE.as_millis();
-    let figures = figures
-        .iter()
-        .map(|(name, time)| format!(" {name}={}", time.as_millis()));
-    eprintln!("MIXED {what} lease={lease}{}", figures.collect::<String>());
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_leader_is_known_and_respected_for_the_buckets_max_age() {
@@ -367,6 +268,7 @@ async fn the_role_goes_back_and_forth_without_two_leaders() {
             go.crash()
         };
         let term = stage.journal.started(ROLE, round).await;
+        stage.assert_a_lease_was_watched(term.start);
         let next = stage.foreign(candidate(&format!("go-{}", round + 1))).await;
         next.wait_until_following(&term.instance).await;
         let (leader, other) = if term.instance == id {
@@ -412,6 +314,7 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
     let stopped = leader.crash();
     let b = stage.ours("b").standing(leased_for(LEASE)).start().await;
     let first = stage.journal.started(ROLE, 0).await;
+    stage.assert_a_lease_was_watched(first.start);
     tell(
         "migration",
         &[("without-a-leader", first.start.since(stopped))],

@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod instance;
 pub mod journal;
 pub mod logs;
+pub mod stage;
 
 use std::time::Duration;
 
