@@ -62,7 +62,13 @@ pub fn small() -> Vec<Configuration> {
 
 /// Those that want a release build and minutes.
 pub fn large() -> Vec<Configuration> {
-    [two_from_the_start(), two_under_faults(), three_instances()].concat()
+    [
+        two_from_the_start(),
+        two_under_faults(),
+        two_that_hand_over(),
+        three_instances(),
+    ]
+    .concat()
 }
 
 fn two_from_the_start() -> Vec<Configuration> {
@@ -167,6 +173,16 @@ fn two_under_faults() -> Vec<Configuration> {
             .led()
             .faults(&[(StepDown, 1), (Deaf, 1), (Blocked, 1)])
             .witnesses(&[PromotedAgain, Released, Overrun, ValidButNotLeading]),
+        two("two-returned-late-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Returned, 1), (Late, 1)])
+            .witnesses(&[PromotedAgain, Released, GhostCommitted]),
+    ]
+}
+
+fn two_that_hand_over() -> Vec<Configuration> {
+    vec![
         two("two-hand-over")
             .led()
             .faults(&[(HandOver, 1)])
@@ -191,11 +207,6 @@ fn two_under_faults() -> Vec<Configuration> {
             .until(16)
             .faults(&[(Pause, 1)])
             .witnesses(&[Yielded, Released, PromotedAgain]),
-        two("two-returned-late-no-watch")
-            .led()
-            .without_watch()
-            .faults(&[(Returned, 1), (Late, 1)])
-            .witnesses(&[PromotedAgain, Released, GhostCommitted]),
     ]
 }
 

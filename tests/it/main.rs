@@ -13,6 +13,7 @@ mod handlers;
 mod handoff;
 mod hostile;
 mod lifecycle;
+mod mixed;
 mod network;
 mod observability;
 mod privileges;

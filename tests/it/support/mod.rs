@@ -5,10 +5,12 @@ pub mod bucket;
 pub mod child;
 pub mod clock;
 pub mod dashboard;
+pub mod foreign;
 pub mod instance;
 pub mod journal;
 pub mod logs;
 pub mod raw;
+pub mod stage;
 
 use std::time::Duration;
 
