@@ -28,6 +28,11 @@ pub enum Effect {
         acting: Option<Moment>,
         proved: Moment,
     },
+    /// The term has another lease token from now on.
+    Rotate {
+        term: TermId,
+        lease_token: LeaseToken,
+    },
     /// The instance may call itself leader no longer than this.
     Suspend { term: TermId, acting: Moment },
     /// The instance is no longer leader; the lease may last on for the handler to finish.

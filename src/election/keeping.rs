@@ -94,10 +94,11 @@ impl Election {
         let Some(hold) = self.hold().copied() else {
             return;
         };
-        self.send(Purpose::Renew, hold.term, hold.token, |election, nonce| {
+        let token = self.next_token(&hold);
+        self.send(Purpose::Renew, hold.term, token, |election, nonce| {
             WriteKind::Renew {
                 over: hold.revision,
-                record: election.record(hold.token, nonce),
+                record: election.record(token, nonce),
             }
         });
     }
@@ -205,6 +206,7 @@ impl Election {
             acting,
             proved: hold.sent,
         });
+        self.rotated(attempt.token, attempt.sent);
         if let Phase::Leading(tenure) = &mut self.phase {
             let fencing_token = tenure.fencing_token;
             let proved: Vec<_> = tenure

@@ -12,7 +12,7 @@ use super::succession::Handing;
 use crate::clock::Moment;
 use crate::model::config::RoleSettings;
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::token::FencingToken;
+use crate::model::token::{FencingToken, LeaseToken};
 
 /// A term in office.
 #[derive(Clone, Debug, Hash)]
@@ -27,6 +27,8 @@ pub(super) struct Tenure {
     /// A named successor is asked whether it is ready.
     pub handing: Option<Handing>,
     verify_at: Moment,
+    /// When the lease token is replaced.
+    rotate_at: Option<Moment>,
     check_at: Moment,
     checking: bool,
     failed_checks: u32,
@@ -47,6 +49,7 @@ impl Tenure {
             proofs: Vec::new(),
             handing: None,
             verify_at: now + settings.validation_interval,
+            rotate_at: settings.rotation_interval.map(|interval| now + interval),
             check_at: now + settings.health.interval,
             checking: false,
             failed_checks: 0,
@@ -77,6 +80,7 @@ impl Tenure {
             proofs,
             handing,
             verify_at,
+            rotate_at,
             check_at,
             checking,
             failed_checks,
@@ -87,7 +91,7 @@ impl Tenure {
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
         handing.hash(hasher);
-        (verify_at, check_at, checking, failed_checks).hash(hasher);
+        (verify_at, rotate_at, check_at, checking, failed_checks).hash(hasher);
     }
 
     fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {
@@ -118,6 +122,33 @@ impl Election {
             agenda.push((if asked { self.retry.at() } else { due }, task));
         }
         agenda
+    }
+
+    /// The token of the next heartbeat: after the rotation interval, a new one.
+    pub(super) fn next_token(&self, hold: &Hold) -> LeaseToken {
+        let due = |tenure: &Tenure| tenure.rotate_at.is_some_and(|at| at <= self.now);
+        match &self.phase {
+            Phase::Leading(tenure) if due(tenure) => self.fresh.lease_token,
+            _ => hold.token,
+        }
+    }
+
+    /// A heartbeat with this token was confirmed.
+    pub(super) fn rotated(&mut self, token: LeaseToken, sent: Moment) {
+        let next = self
+            .settings
+            .rotation_interval
+            .map(|interval| sent + interval);
+        let Some(keeper) = self.keeper() else { return };
+        if std::mem::replace(&mut keeper.hold.token, token) == token {
+            return;
+        }
+        let term = keeper.hold.term;
+        if let Phase::Leading(tenure) = &mut self.phase {
+            tenure.rotate_at = next;
+        }
+        let lease_token = token;
+        self.emit(Effect::Rotate { term, lease_token });
     }
 
     /// The connection broke or a heartbeat is late.

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::term::{Term, TermInner};
 use crate::clock::{self, Moment};
 use crate::election::{HandlerEnd, TermId, TermStart};
 use crate::model::config::Overrun;
+use crate::model::token::LeaseToken;
 
 /// What becomes of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl RunningTerm {
         let term = Term(Arc::new(TermInner {
             id: start.term,
             role: scope.role.as_str().into(),
-            lease_token: start.lease_token,
+            lease_token: Mutex::new(start.lease_token),
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
             until: AtomicU64::new(start.lease.as_nanos()),
@@ -100,6 +101,11 @@ impl RunningTerm {
                 .fetch_max(lease.as_nanos(), Ordering::AcqRel);
         }
         extended
+    }
+
+    /// The heartbeat that carries this token was confirmed.
+    pub fn rotate(&self, lease_token: LeaseToken) {
+        *self.term.0.lease_token() = lease_token;
     }
 
     pub fn revoke(&self) {

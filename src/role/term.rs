@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub struct Term(pub(super) Arc<TermInner>);
 pub(super) struct TermInner {
     pub id: TermId,
     pub role: Arc<str>,
-    pub lease_token: LeaseToken,
+    pub lease_token: Mutex<LeaseToken>,
     pub fencing_token: FencingToken,
     pub lease: Deadline,
     /// The end of the lease, also after it was revoked.
@@ -77,6 +77,12 @@ pub(super) struct TermInner {
 impl TermInner {
     pub fn until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
+    pub fn lease_token(&self) -> MutexGuard<'_, LeaseToken> {
+        self.lease_token
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `future` until it ends or the term is aborted. After the end of the lease it is not polled any more, however
@@ -112,9 +118,9 @@ impl Term {
         self.0.fencing_token
     }
 
-    /// The secret of this term. Do not log it.
+    /// The secret of this term as it is now. Do not log it, and do not keep it: with `fencing.rotation_interval` it changes.
     pub fn lease_token(&self) -> LeaseToken {
-        self.0.lease_token
+        *self.0.lease_token()
     }
 
     /// Whether the lease still lasts, by the clock at the time of this call.

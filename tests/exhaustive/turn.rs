@@ -362,7 +362,10 @@ impl<'a> Turn<'a> {
                     },
                 ..
             } => self.witness(Witness::HandedOver),
-            Effect::CheckHealth { .. } | Effect::Reopen | Effect::Reply { .. } => {}
+            Effect::CheckHealth { .. }
+            | Effect::Reopen
+            | Effect::Reply { .. }
+            | Effect::Rotate { .. } => {}
             Effect::Event(event) => self.hear(index, &event),
         }
         None

@@ -131,6 +131,8 @@ impl World {
                 let at = self.now + Duration::from_millis(1);
                 self.schedule(at, Happening::Health { node, term });
             }
+            // Nothing is done with it here.
+            Effect::Rotate { .. } => {}
             Effect::Ask {
                 id,
                 question,

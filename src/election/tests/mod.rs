@@ -14,6 +14,7 @@ mod freeing;
 mod keeping;
 mod office;
 mod proving;
+mod rotating;
 mod solo;
 mod stopping;
 mod succession;

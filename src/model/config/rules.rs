@@ -133,6 +133,7 @@ impl RoleConfig {
             takeover_hysteresis,
             validation_interval,
             validate_on_critical_ops: self.fencing.validate_on_critical_ops,
+            rotation_interval: rotation(self.fencing.rotation_interval, heartbeat)?,
             health: health(&self.health, third)?,
             retry: retry(&self.retry)?,
             overrun: self.overrun,
@@ -140,6 +141,16 @@ impl RoleConfig {
             meta: meta(&self.meta)?,
         })
     }
+}
+
+fn rotation(
+    interval: Option<Duration>,
+    heartbeat: Duration,
+) -> Result<Option<Duration>, ConfigError> {
+    if let Some(interval) = interval {
+        range("fencing.rotation_interval", interval, heartbeat, DAY * 365)?;
+    }
+    Ok(interval)
 }
 
 fn takeover(takeover: Takeover, handoff: Duration) -> Result<(), ConfigError> {

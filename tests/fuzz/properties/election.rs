@@ -666,6 +666,11 @@ impl Life {
                 assert!(lease >= office.lease && lease <= until && proved <= now);
                 office.lease = lease;
             }
+            Effect::Rotate { term, .. } => {
+                assert!(self.settings.rotation_interval.is_some(), "unasked");
+                let office = self.office(term);
+                assert!(office.running && !office.revoked, "after its end");
+            }
             Effect::Suspend { term, acting } => {
                 let office = self.office(term);
                 assert!(acting <= office.lease && !office.resigned);
@@ -798,6 +803,10 @@ fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
             },
         });
         config.takeover_hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
+    }
+    if u.ratio(1, 4)? {
+        let interval = Duration::from_millis(u.int_in_range(4_000..=20_000)?);
+        config.fencing = config.fencing.rotation_interval(interval);
     }
     if u.ratio(1, 4)? {
         config.health.max_consecutive_failures = u.int_in_range(1..=3)?;

@@ -1,9 +1,9 @@
 //! Status and events agree with each other and with the truth.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use nats_elect::internals::{CoreStatus, Effect, Nonce, Reply, RequestId, WriteKind};
-use nats_elect::{ConnectionStatus, Event, FencingToken, LeaderInfo, RoleState};
+use nats_elect::{ConnectionStatus, Event, FencingToken, LeaderInfo, LeaseToken, RoleState};
 use uuid::Uuid;
 
 use super::{Note, demand};
@@ -14,6 +14,8 @@ pub struct Reports {
     nodes: Vec<Told>,
     /// Releases that took effect, by the incarnation that wrote them.
     releases: BTreeMap<Uuid, u64>,
+    /// Lease tokens of heartbeats that took effect.
+    lease_tokens: HashSet<LeaseToken>,
     /// Nonces of heartbeats that took effect, by incarnation.
     beats: BTreeMap<Uuid, u64>,
 }
@@ -48,6 +50,7 @@ impl Reports {
         Self {
             nodes: vec![Told::default(); nodes],
             releases: BTreeMap::new(),
+            lease_tokens: HashSet::new(),
             beats: BTreeMap::new(),
         }
     }
@@ -66,11 +69,12 @@ impl Reports {
             }
             Note::Committed { write, .. } => {
                 let Nonce { incarnation, beat } = write.nonce;
-                match write.kind {
+                match &write.kind {
                     WriteKind::Release { .. } => {
                         *self.releases.entry(incarnation).or_default() += 1;
                     }
-                    WriteKind::Renew { .. } => {
+                    WriteKind::Renew { record, .. } => {
+                        self.lease_tokens.insert(record.token);
                         self.beats.insert(incarnation, beat);
                     }
                     _ => {}
@@ -84,6 +88,11 @@ impl Reports {
                 Effect::Reply { request, reply } => self
                     .replied(world, *node, *request, reply)
                     .map_err(|problem| format!("node-{node}: {problem}: {reply:?}")),
+                Effect::Rotate { lease_token, .. } => {
+                    demand(self.lease_tokens.contains(lease_token), || {
+                        format!("node-{node}: no heartbeat with {lease_token} took effect")
+                    })
+                }
                 _ => Ok(()),
             },
             Note::Stepped {
