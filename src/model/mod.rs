@@ -3,7 +3,10 @@
 pub mod config;
 pub mod event;
 pub mod name;
+pub mod notary;
 #[allow(missing_docs)]
 pub mod record;
+#[allow(missing_docs)]
+pub mod statement;
 pub mod status;
 pub mod token;

@@ -16,4 +16,5 @@ mod network;
 mod observability;
 mod privileges;
 mod proofs;
+mod signing;
 mod support;

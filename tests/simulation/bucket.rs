@@ -293,6 +293,7 @@ pub fn seen(record: &Record) -> Content {
         ttl: Some(record.ttl),
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
+        proof: None,
     }))
 }
 
@@ -305,5 +306,6 @@ pub fn stranger(ttl: Option<Duration>) -> Content {
         ttl,
         incarnation: None,
         beat: None,
+        proof: None,
     }))
 }
