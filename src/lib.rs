@@ -93,3 +93,8 @@ pub mod internals {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// So are those of the page on signatures.
+#[cfg(all(doctest, feature = "signing"))]
+#[doc = include_str!("../docs/signing.md")]
+mod signing_page {}

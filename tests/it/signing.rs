@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleConfig, RoleState,
-    SigningKey, StopOptions, TrustedKeys,
+    SigningKey, StepDown, StopOptions, Term, TrustedKeys,
 };
 use serde_json::{Value, json};
 
-use crate::support::bucket::Stranger;
+use crate::support::bucket::{Piece, Stranger};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Joining, Recorded, instance, never};
 use crate::support::journal::Journal;
@@ -156,6 +156,46 @@ async fn the_first_proof_does_not_wait_for_the_first_heartbeat() {
         "a heartbeat later"
     );
     assert!(second.term().proof().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_term_that_winds_down_is_renewed_without_a_proof() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000))
+        .heartbeat_interval(ms(100))
+        .stop_budget(ms(5000));
+    let (let_go, gone) = tokio::sync::watch::channel(false);
+    let a = signing(instance("a", server.url(), &journal), &new_key());
+    let a = a.working(ROLE, config, move |term: Term| {
+        let mut gone = gone.clone();
+        async move {
+            term.cancelled().await;
+            gone.wait_for(|gone| *gone).await?;
+            Ok(())
+        }
+    });
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let tape = stranger.tape(ROLE).await;
+    let is_signed = |piece: &Piece| piece.value["proof"].is_string();
+    let signed = tape.wait_for("a signed record", is_signed).await;
+    assert!(first.term().proof().is_some());
+
+    let role = a.role(ROLE);
+    let down = tokio::spawn(async move { role.step_down(StepDown::any()).await });
+    let renewal = tape
+        .wait_for("an unsigned heartbeat", |piece| {
+            piece.sequence > signed.sequence && piece.value.is_object() && !is_signed(piece)
+        })
+        .await;
+    assert_eq!(renewal.value["token"], signed.value["token"], "of one term");
+    assert!(first.term().is_valid(), "it still has its lease");
+    assert_eq!(first.term().proof(), None);
+    let_go.send_replace(true);
+    let down = down.await.expect("no panic").expect("a leader");
+    assert!(down.released);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
