@@ -7,15 +7,20 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
+use async_nats::jetstream::kv;
+use async_nats::jetstream::stream::StorageType;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nats_elect::internals::{
     Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, FenceRecord, Fresh, Input,
-    Link, Moment, SeenRecord, Snapshot, Write, WriteKind, WriteOutcome, now,
+    Link, Moment, SeenRecord, Snapshot, Statement, Write, WriteKind, WriteOutcome, now, sign,
 };
 use nats_elect::testing::NatsServer;
-use nats_elect::{LeaseToken, RoleConfig, RoleHandle, RoleManager, Term, handler_fn};
+use nats_elect::{
+    FencingToken, LeaderProof, LeaseToken, RoleConfig, RoleHandle, RoleManager, SigningKey, Term,
+    TrustedKeys, handler_fn,
+};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -221,9 +226,67 @@ fn foreign_record(beat: u64) -> Entry {
             ttl: Some(Duration::from_secs(15)),
             incarnation: Some(Uuid::from_u128(3)),
             beat: Some(beat),
+            proof: None,
         })),
     }
 }
 
-criterion_group!(benches, is_leader, core);
+/// What a signature costs a leader for each heartbeat, and a follower for every other one at most, beside the heartbeat's
+/// own write.
+fn signing(criterion: &mut Criterion) {
+    let server = NatsServer::start().expect("a private server");
+    let runtime = Runtime::new().expect("a runtime");
+    let mut group = criterion.benchmark_group("signing");
+    let store = runtime.block_on(async {
+        let client = async_nats::connect(server.url()).await.expect("connect");
+        let config = kv::Config {
+            bucket: "raw".to_owned(),
+            storage: StorageType::Memory,
+            ..Default::default()
+        };
+        let jetstream = async_nats::jetstream::new(client);
+        let made = jetstream.create_key_value(config).await;
+        made.expect("a bucket")
+    });
+    let mut last = runtime.block_on(store.put("key", "".into())).expect("put");
+    group.bench_function("floor: one raw update", |bencher| {
+        bencher.iter(|| {
+            let value = vec![b'x'; 1000].into();
+            last = runtime
+                .block_on(store.update("key", value, last))
+                .expect("an update");
+        });
+    });
+    let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
+    let key = SigningKey::from_seed(&seed).expect("a key");
+    let statement = Statement {
+        bucket: "leaders".parse().expect("a name"),
+        role: "scheduler".parse().expect("a name"),
+        fencing_token: FencingToken {
+            epoch: 1_790_000_000_000_000_000,
+            sequence: 1_790_000_000_000_007,
+        },
+        instance_id: "node-1".parse().expect("a name"),
+        incarnation: Uuid::from_u128(1),
+        priority: 0,
+        meta: std::collections::BTreeMap::new(),
+        issued_at: 1_800_000_000_000,
+        expires_at: 1_800_000_014_700,
+    };
+    group.bench_function("sign: statement to text", |bencher| {
+        bencher.iter(|| sign(black_box(statement.clone()), &key).to_string());
+    });
+    let text = sign(statement.clone(), &key).to_string();
+    let trusted = TrustedKeys::from(key.public_key().clone());
+    let at = UNIX_EPOCH + Duration::from_millis(statement.issued_at);
+    group.bench_function("verify: text to leader", |bencher| {
+        bencher.iter(|| {
+            let proof: LeaderProof = black_box(&text).parse().expect("a proof");
+            proof.verify(&trusted, at, Duration::ZERO).expect("valid")
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, is_leader, core, signing);
 criterion_main!(benches);

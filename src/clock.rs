@@ -79,13 +79,18 @@ pub fn now() -> Moment {
 
 /// The wall clock, in microseconds since the Unix epoch. It decides nothing: a new bucket's sequences start there, so that
 /// they stand above those of a bucket of the same name that was deleted.
+pub fn unix_micros() -> u64 {
+    let since_epoch = wall().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(0))
+}
+
+/// The wall clock, for what is told to others and by others. It decides nothing in an election.
 #[expect(
     clippy::disallowed_methods,
     reason = "no lease, no order of events rests on it"
 )]
-pub fn unix_micros() -> u64 {
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since_epoch.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(0))
+pub fn wall() -> std::time::SystemTime {
+    std::time::SystemTime::now()
 }
 
 #[cfg(unix)]

@@ -35,6 +35,7 @@
 //!
 //! # Features
 //!
+//! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
 
@@ -47,6 +48,8 @@ mod manager;
 mod metrics;
 mod model;
 mod role;
+#[cfg(feature = "signing")]
+mod signing;
 mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
@@ -60,12 +63,16 @@ pub use crate::model::config::{
     ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
     RoleConfig, RoleSettings, Storage, Takeover,
 };
-pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
+pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
+#[cfg(feature = "signing")]
+pub use crate::signing::{
+    KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
+};
 
 /// What only this crate's own benches and simulations need: no part of its interface.
 #[cfg(feature = "testing")]
@@ -75,6 +82,10 @@ pub mod internals {
     pub use crate::election::*;
     pub use crate::model::letter::*;
     pub use crate::model::record::*;
+    #[cfg(feature = "signing")]
+    pub use crate::model::statement::Statement;
+    #[cfg(feature = "signing")]
+    pub use crate::signing::sign;
     pub use crate::store::{
         BucketInfo, Feed, StoreError, Told, bucket_answer, fence_answer, fence_entry, role_answer,
         role_entry,
@@ -85,3 +96,8 @@ pub mod internals {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// So are those of the page on signatures.
+#[cfg(all(doctest, feature = "signing"))]
+#[doc = include_str!("../docs/signing.md")]
+mod signing_page {}

@@ -9,7 +9,7 @@ use metrics::{
     Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use crate::model::event::{Event, Outcome};
+use crate::model::event::{Distrust, Event, Outcome};
 use crate::model::status::{ConnectionStatus, RoleState};
 
 /// What a metric is.
@@ -69,6 +69,7 @@ const VALIDATION_FAILURES: &str = "election_token_validation_failures_total";
 const CONNECTION: &str = "election_connection_status";
 const LEASE_REMAINING: &str = "election_lease_remaining_seconds";
 const OVERRUNS: &str = "election_handler_overruns_total";
+const UNTRUSTED: &str = "election_untrusted_records_total";
 
 /// Every metric that this crate records.
 pub const METRICS: &[Metric] = &[
@@ -142,6 +143,13 @@ pub const METRICS: &[Metric] = &[
         labels: &[],
         description: "Handlers that still ran when their lease had ended",
     },
+    Metric {
+        name: UNTRUSTED,
+        kind: MetricKind::Counter,
+        unit: Unit::Count,
+        labels: &["reason"],
+        description: "Records seen that no trusted key signed, where trusted keys are set",
+    },
 ];
 
 /// Describes every metric to the recorder that is installed now.
@@ -185,10 +193,15 @@ impl Labels {
         gauge!(LEASE_REMAINING, self.with(&[])).set(0.0);
         counter!(VALIDATION_FAILURES, self.with(&[])).increment(0);
         counter!(OVERRUNS, self.with(&[])).increment(0);
+        self.untrusted(Distrust::Unsigned, 0);
     }
 
     pub fn lease_remaining(&self, remaining: Duration) {
         gauge!(LEASE_REMAINING, self.with(&[])).set(remaining.as_secs_f64());
+    }
+
+    fn untrusted(&self, why: Distrust, records: u64) {
+        counter!(UNTRUSTED, self.with(&[("reason", why.as_str())])).increment(records);
     }
 
     pub fn record(&self, event: &Event) {
@@ -229,6 +242,7 @@ impl Labels {
                 counter!(FAILURES, self.with(&[("error_type", kind.as_str())])).increment(1);
             }
             Event::HandlerOverrun { .. } => counter!(OVERRUNS, self.with(&[])).increment(1),
+            Event::UntrustedRecord { why } => self.untrusted(*why, 1),
             _ => {}
         }
     }

@@ -67,6 +67,9 @@ fn log(event: &Event) {
         Event::HandlerOverrun { fencing_token } => {
             tracing::error!(%fencing_token, "the handler still runs although its lease has ended");
         }
+        Event::UntrustedRecord { why } => {
+            tracing::debug!(why = why.as_str(), "a record that no trusted key signed");
+        }
         Event::Lagged { .. } => {}
     }
 }

@@ -13,13 +13,16 @@ use tokio::task::JoinHandle;
 use super::Link;
 use super::announce::announce;
 use super::messages::{ElectionMsg, SupervisorMsg};
-use crate::clock;
+use super::vouching::{Unsigned, Vouching};
+use crate::clock::{self, Moment};
 use crate::election::{
     Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, LetterId, Link as CoreLink,
     OpId, QuestionId, Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
 use crate::model::letter::{Answer, Question, Refusal};
+use crate::model::record::{Entry, Record};
+use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
 use crate::store::{self, FenceOn, StoreError};
@@ -50,6 +53,11 @@ pub(super) struct ElectionState {
     letters: u64,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
+    vouching: Vouching,
+    /// The leader that was last told.
+    told: Option<LeaderInfo>,
+    /// When the step under way was taken: the time of what it sends.
+    stepped: Moment,
 }
 
 impl Actor for ElectionActor {
@@ -71,6 +79,13 @@ impl Actor for ElectionActor {
         // The first step is taken outside the start: should it fail, this election is started anew, not the supervisor.
         myself.send_message(ElectionMsg::LinkChanged(link))?;
         Ok(ElectionState {
+            vouching: Vouching::new(
+                scope.role.clone(),
+                scope.notary.clone(),
+                candidate.incarnation,
+            ),
+            told: None,
+            stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
             supervisor,
@@ -112,11 +127,15 @@ impl ElectionState {
                 Link::Down => CoreLink::Down,
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
+                    self.vouching.bucket_is(bucket.name(), info.epoch);
                     self.bucket = Some(bucket);
                     CoreLink::Up(info)
                 }
             }),
-            ElectionMsg::Observed(entry) => Input::Observed(entry),
+            ElectionMsg::Observed(mut entry) => {
+                self.judge(&mut entry);
+                Input::Observed(entry)
+            }
             ElectionMsg::WriteEnded { op, outcome } => {
                 self.writing.take_if(|writing| *writing == op);
                 match &outcome {
@@ -127,9 +146,14 @@ impl ElectionState {
                 }
                 Input::WriteEnded { op, outcome }
             }
-            ElectionMsg::ReadEnded { op, outcome } => {
-                if let Err(failure) = &outcome {
-                    self.doubt_bucket(failure);
+            ElectionMsg::ReadEnded { op, mut outcome } => {
+                match &mut outcome {
+                    Ok(snapshot) => {
+                        if let Some(entry) = &mut snapshot.role {
+                            self.judge(entry);
+                        }
+                    }
+                    Err(failure) => self.doubt_bucket(failure),
                 }
                 Input::ReadEnded { op, outcome }
             }
@@ -185,6 +209,12 @@ impl ElectionState {
         })
     }
 
+    fn judge(&mut self, entry: &mut Entry) {
+        if let Some(why) = self.vouching.judge(entry, clock::now()) {
+            announce(&self.scope, Event::UntrustedRecord { why });
+        }
+    }
+
     /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
     fn doubt_bucket(&self, failure: &Failure) {
         if matches!(
@@ -211,9 +241,14 @@ impl ElectionState {
         let _entered = scope.span.enter();
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for effect in self.election.step(clock::now(), fresh(), input) {
+            self.stepped = clock::now();
+            for effect in self.election.step(self.stepped, fresh(), input) {
                 inputs.extend(self.carry_out(myself, effect));
             }
+        }
+        if self.vouching.is_required() {
+            // A proof came, or expired.
+            self.tell_leader(self.election.status().leader);
         }
         self.publish_status();
         if let Some(running) = &self.running {
@@ -239,6 +274,14 @@ impl ElectionState {
                 });
                 self.scope.set_running(running.clone());
                 self.running = Some(running);
+                // The claim was written before its fencing token was known: a heartbeat at once carries the first proof.
+                // Nobody waits for this answer.
+                let request = RequestId(0);
+                let term = Some(start.term);
+                return self
+                    .vouching
+                    .signs()
+                    .then_some(Input::Validate { request, term });
             }
             Effect::Extend {
                 term,
@@ -279,15 +322,26 @@ impl ElectionState {
                     let _ = waiting.send(reply);
                 }
             }
+            Effect::Event(Event::LeaderChanged(leader)) => self.tell_leader(leader),
             Effect::Event(event) => {
                 // Whoever hears of a change finds it in the status.
-                if matches!(event, Event::StateChanged { .. } | Event::LeaderChanged(_)) {
+                if matches!(event, Event::StateChanged { .. }) {
                     self.publish_status();
                 }
                 announce(&self.scope, event);
             }
         }
         None
+    }
+
+    /// Tells of a leader, if what may be told of it is another than before.
+    fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
+        let leader = self.vouching.told(leader, clock::now());
+        if leader != self.told {
+            self.told.clone_from(&leader);
+            self.publish_status();
+            announce(&self.scope, Event::LeaderChanged(leader));
+        }
     }
 
     fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {
@@ -304,7 +358,12 @@ impl ElectionState {
         self.writing = Some(op);
         let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
         let myself = myself.clone();
+        let signing = match &kind {
+            WriteKind::Renew { record, .. } => self.signing(record),
+            _ => None,
+        };
         tokio::spawn(async move {
+            let signed = signing.map(|(term, sign)| (term, sign()));
             let outcome = match kind {
                 WriteKind::Claim { over, record } => {
                     bucket.claim(&role, over, &record, timeout).await
@@ -314,18 +373,32 @@ impl ElectionState {
                         .fence(&role, fence_on(condition), &fence, timeout)
                         .await
                 }
-                WriteKind::Renew { over, record } => {
+                WriteKind::Renew { over, mut record } => {
+                    record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
                     bucket.renew(&role, over, &record, timeout).await
                 }
                 WriteKind::Release { over, heir } => {
                     bucket.release(&role, over, &nonce, heir, timeout).await
                 }
             };
+            if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {
+                term.set_proof(proof);
+            }
             let _ = myself.send_message(ElectionMsg::WriteEnded {
                 op,
                 outcome: outcome_of(outcome),
             });
         });
+    }
+
+    /// What a heartbeat of the term in office signs; nothing once it is being wound down.
+    fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
+        let running = self.running.as_ref()?;
+        let fencing_token = running.in_office()?;
+        let settings = &self.scope.settings;
+        let lease_end = self.stepped + settings.ttl - settings.drift_margin();
+        let unsigned = self.vouching.statement(record, fencing_token, lease_end)?;
+        Some((running.clone(), unsigned))
     }
 
     fn read(&self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
@@ -423,7 +496,8 @@ impl ElectionState {
     }
 
     fn publish_status(&self) {
-        let status = self.election.status();
+        let mut status = self.election.status();
+        status.leader = self.vouching.told(status.leader, clock::now());
         self.scope.status.send_if_modified(|current| {
             let changed = *current != status;
             *current = status;
@@ -437,7 +511,8 @@ impl ElectionState {
             timer.abort();
         }
         self.timer_number += 1;
-        let Some(due) = self.election.next_wakeup() else {
+        let lapse = self.vouching.lapses_at(self.told.as_ref());
+        let Some(due) = self.election.next_wakeup().into_iter().chain(lapse).min() else {
             return;
         };
         let number = self.timer_number;

@@ -19,6 +19,7 @@ mod monitor;
 mod routes;
 mod supervisor;
 mod thread;
+mod vouching;
 mod watch;
 
 pub(crate) use connection::{Connection, StartFailure, tuned};

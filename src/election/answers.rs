@@ -129,6 +129,7 @@ impl Election {
             ttl: Some(self.settings.ttl),
             incarnation: Some(self.candidate.incarnation),
             beat: Some(beat),
+            proof: None,
         }))
     }
 }

@@ -459,6 +459,7 @@ impl Election {
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
             nonce,
+            proof: None,
         }
     }
 

@@ -95,6 +95,7 @@ impl Election {
                 priority: self.settings.priority,
                 meta: self.settings.meta.clone(),
                 is_self: true,
+                signer: None,
             });
         }
         if !self.followed() {
@@ -106,6 +107,7 @@ impl Election {
             priority: 0,
             meta: std::collections::BTreeMap::new(),
             is_self: false,
+            signer: None,
         };
         match self.view.foreign_content()? {
             Content::Record(record) => Some(LeaderInfo {
@@ -114,6 +116,7 @@ impl Election {
                 priority: record.priority,
                 meta: record.meta.clone(),
                 is_self: false,
+                signer: None,
             }),
             _ => Some(empty),
         }

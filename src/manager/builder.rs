@@ -12,6 +12,7 @@ use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
 use crate::model::config::{ManagerConfig, RoleConfig, Storage};
 use crate::model::name::{BucketName, InstanceId};
+use crate::model::notary::Notary;
 use crate::role::{ErasedHandler, RoleHandler, Roster};
 use crate::store::IfMissing;
 
@@ -23,6 +24,7 @@ pub struct RoleManagerBuilder {
     options: Option<ConnectOptions>,
     client: Option<Client>,
     roles: Vec<(String, RoleConfig, Arc<dyn ErasedHandler>)>,
+    notary: Notary,
 }
 
 impl RoleManagerBuilder {
@@ -99,6 +101,30 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Signs each heartbeat of a role that is led here: whoever trusts the key can check who leads, see
+    /// [`Term::proof`](crate::Term::proof).
+    ///
+    /// It costs a signature for each heartbeat, and one heartbeat more, at once, when a role is won: the first record of
+    /// a term carries no proof, the second one does.
+    #[cfg(feature = "signing")]
+    pub fn signing_key(mut self, key: crate::SigningKey) -> Self {
+        self.notary.signer = Some(crate::signing::signer(key));
+        self
+    }
+
+    /// Tells of another instance as the leader only if one of these keys signed that it is, and then only what was signed:
+    /// in [`leader`](super::RoleHandle::leader), `status`, `events`, `wait_for_leader` and `on_leader_change`. Other records
+    /// are counted in `election_untrusted_records_total`.
+    ///
+    /// It decides nothing in the election: a record that nobody trusted signed is waited for like any other, or a wrong key
+    /// would make two leaders. `max_skew` is the bound on the difference between the wall clocks of the instances, at most
+    /// [`MAX_SKEW`](crate::MAX_SKEW): if they differ by more, leaders may not be told, or for too long.
+    #[cfg(feature = "signing")]
+    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: std::time::Duration) -> Self {
+        self.notary.verify = Some(crate::signing::verifier(keys, max_skew));
+        self
+    }
+
     /// Stands for a role, with this handler.
     pub fn role(
         mut self,
@@ -129,6 +155,7 @@ impl RoleManagerBuilder {
             options,
             client,
             roles,
+            notary,
         } = self;
         config.validate()?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
@@ -156,6 +183,7 @@ impl RoleManagerBuilder {
             bucket: bucket.clone(),
             routes: routes.clone(),
             roster: roster.clone(),
+            notary,
         };
         let scopes = fleet.scopes(roles)?;
         crate::metrics::describe();

@@ -22,6 +22,7 @@ use crate::election::CoreStatus;
 use crate::metrics::Labels;
 use crate::model::config::RoleConfig;
 use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::model::notary::Notary;
 use crate::model::status::RoleStatus;
 use crate::role::{Ask, ErasedHandler, RoleHandler, RoleScope, Roster};
 
@@ -82,6 +83,7 @@ struct Fleet {
     bucket: BucketName,
     routes: Routes,
     roster: Roster,
+    notary: Notary,
 }
 
 impl Fleet {
@@ -118,6 +120,7 @@ impl Fleet {
             handler,
             self.runtime.clone(),
             ask,
+            self.notary.clone(),
             span,
             labels,
             CoreStatus::initial(clock::now()),

@@ -135,6 +135,41 @@ impl FailureKind {
     }
 }
 
+/// Why a record is not taken as a leader's word; closed: they are label values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// It carries no proof. A new leader's first record does not, either: its second one follows at once.
+    Unsigned,
+    /// What it carries is no proof.
+    Malformed,
+    /// It is to be signed with a key that is not trusted here.
+    UntrustedKey,
+    /// It was not signed with the key that it names.
+    BadSignature,
+    /// It has expired by this instance's wall clock.
+    Expired,
+    /// By this instance's wall clock it is from the future.
+    NotYetValid,
+    /// It is good, but speaks of another role, bucket or instance than the record.
+    Mismatch,
+}
+
+impl Distrust {
+    /// The reason's name as it stands in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unsigned => "unsigned",
+            Self::Malformed => "malformed",
+            Self::UntrustedKey => "untrusted_key",
+            Self::BadSignature => "bad_signature",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::Mismatch => "mismatch",
+        }
+    }
+}
+
 /// Something that happened to a role on this instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -207,6 +242,11 @@ pub enum Event {
     HandlerOverrun {
         /// Its fencing token.
         fencing_token: FencingToken,
+    },
+    /// A record was seen that no trusted key signed. It is waited for like any other, but not told as a leader.
+    UntrustedRecord {
+        /// Why it is not trusted.
+        why: Distrust,
     },
     /// The reader of this stream was too slow: so many events are missing here.
     Lagged {

@@ -5,7 +5,10 @@ pub mod event;
 #[allow(missing_docs)]
 pub mod letter;
 pub mod name;
+pub mod notary;
 #[allow(missing_docs)]
 pub mod record;
+#[allow(missing_docs)]
+pub mod statement;
 pub mod status;
 pub mod token;

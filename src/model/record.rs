@@ -28,6 +28,8 @@ pub const FOREIGN_LEASE: (Duration, Duration) =
 
 /// Values larger than this are not parsed.
 const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// Longer proofs are left out.
+pub const MAX_PROOF_BYTES: usize = 8 * 1024;
 /// Names longer than this are cut, in characters.
 const MAX_NAME_CHARS: usize = 255;
 
@@ -64,12 +66,14 @@ pub struct Record {
     pub meta: BTreeMap<String, String>,
     pub ttl: Duration,
     pub nonce: Nonce,
+    /// What the leader signed, as text, if it has a key.
+    pub proof: Option<String>,
 }
 
 impl Record {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
-        json!({
+        let mut object = json!({
             "id": self.id,
             "token": self.token.expose(),
             "priority": self.priority,
@@ -78,9 +82,11 @@ impl Record {
             "ttl_ms": millis(self.ttl),
             "incarnation": self.nonce.incarnation,
             "beat": self.nonce.beat,
-        })
-        .to_string()
-        .into_bytes()
+        });
+        if let Some(proof) = &self.proof {
+            object["proof"] = proof.as_str().into();
+        }
+        object.to_string().into_bytes()
     }
 }
 
@@ -133,6 +139,8 @@ pub struct SeenRecord {
     pub ttl: Option<Duration>,
     pub incarnation: Option<Uuid>,
     pub beat: Option<u64>,
+    /// What it shows as its leader's signed word; nobody has verified it.
+    pub proof: Option<String>,
 }
 
 impl SeenRecord {
@@ -179,6 +187,7 @@ impl Content {
                 .map(|n| n.incarnation)
                 .or_else(|| incarnation_of(&object)),
             beat: nonce.map(|n| n.beat),
+            proof: proof_of(&object),
         };
         Self::Record(Box::new(record))
     }
@@ -259,6 +268,11 @@ fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
     })
 }
 
+fn proof_of(object: &Map<String, Value>) -> Option<String> {
+    let proof = object.get("proof")?.as_str()?;
+    (proof.len() <= MAX_PROOF_BYTES).then(|| proof.to_owned())
+}
+
 fn lease_of(object: &Map<String, Value>) -> Option<Duration> {
     let ms = object.get("ttl_ms")?.as_u64()?;
     Some(Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1))
@@ -276,7 +290,7 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
 
 /// Text from the bucket ends up in logs and on dashboards: no line breaks, nothing that hides or turns the text around, no
 /// endless names.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars()
         .filter(|&c| !c.is_control() && !is_invisible(c) && !matches!(c, '\u{2028}' | '\u{2029}'))
         .take(MAX_NAME_CHARS)
@@ -304,6 +318,7 @@ mod tests {
                 incarnation: Uuid::from_u128(1),
                 beat: 17,
             },
+            proof: None,
         }
     }
 
@@ -322,6 +337,20 @@ mod tests {
         assert_eq!(seen.meta["region"], "eu-west-1");
         assert_eq!(seen.ttl, Some(Duration::from_secs(15)));
         assert_eq!(seen.nonce(), Some(record().nonce));
+    }
+
+    #[test]
+    fn a_proof_is_carried_as_it_is_unless_it_is_too_long() {
+        assert_eq!(parsed(&record().to_json()).proof, None);
+        for (bytes, carried) in [(MAX_PROOF_BYTES, true), (MAX_PROOF_BYTES + 1, false)] {
+            let proof = Some("p".repeat(bytes));
+            let signed = Record {
+                proof: proof.clone(),
+                ..record()
+            };
+            assert_eq!(parsed(&signed.to_json()).proof, proof.filter(|_| carried));
+        }
+        assert_eq!(parsed(br#"{"id":"n","proof":{"of":"what"}}"#).proof, None);
     }
 
     #[test]

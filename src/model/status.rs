@@ -117,6 +117,9 @@ pub struct LeaderInfo {
     pub meta: BTreeMap<String, String>,
     /// Whether it is this very instance.
     pub is_self: bool,
+    /// The public key that signed for this leader, where trusted keys are set: then everything else here is what was signed.
+    /// For this very instance, its own key if it signs.
+    pub signer: Option<String>,
 }
 
 /// A role's status at one moment, seen from one instance.

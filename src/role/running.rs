@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::term::{Term, TermInner};
 use crate::clock::{self, Moment};
 use crate::election::{HandlerEnd, TermId, TermStart};
 use crate::model::config::Overrun;
-use crate::model::token::LeaseToken;
+use crate::model::token::{FencingToken, LeaseToken};
 
 /// What becomes of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,7 @@ impl RunningTerm {
             ask: Arc::clone(&scope.ask),
             validation_interval: scope.settings.validation_interval,
             validate_always: scope.settings.validate_on_critical_ops,
+            proof: Mutex::new(None),
         }));
         let span =
             tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());
@@ -106,6 +107,18 @@ impl RunningTerm {
     /// The heartbeat that carries this token was confirmed.
     pub fn rotate(&self, lease_token: LeaseToken) {
         *self.term.0.lease_token() = lease_token;
+    }
+
+    /// The fencing token, if the term is neither over nor being wound down.
+    pub fn in_office(&self) -> Option<FencingToken> {
+        let term = &self.term;
+        (term.is_valid() && !term.is_cancelled()).then(|| term.fencing_token())
+    }
+
+    /// A heartbeat that carried this proof is confirmed.
+    pub fn set_proof(&self, proof: String) {
+        let last = &self.term.0.proof;
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(proof);
     }
 
     pub fn revoke(&self) {
@@ -233,7 +246,7 @@ mod tests {
     use crate::metrics::Labels;
     use crate::model::config::RoleConfig;
     use crate::model::name::RoleName;
-    use crate::model::token::{FencingToken, LeaseToken};
+    use crate::model::notary::Notary;
     use crate::role::{BoxError, RoleHandler};
 
     /// Works on, whoever tells it to stop.
@@ -262,6 +275,7 @@ mod tests {
             Arc::new(handler),
             tokio::runtime::Handle::current(),
             Arc::new(|_| {}),
+            Notary::default(),
             tracing::Span::none(),
             Labels::new("r", "a", "leaders"),
             CoreStatus::initial(clock::now()),

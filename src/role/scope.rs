@@ -16,6 +16,7 @@ use crate::election::{CoreStatus, Reply, TermId};
 use crate::model::config::RoleSettings;
 use crate::model::event::Event;
 use crate::model::name::RoleName;
+use crate::model::notary::Notary;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
@@ -48,6 +49,7 @@ pub(crate) struct RoleScope {
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
     pub ask: Ask,
+    pub notary: Notary,
     pub span: Span,
     pub labels: crate::metrics::Labels,
     /// Until when this instance may call itself leader.
@@ -72,6 +74,7 @@ impl RoleScope {
         handler: Arc<dyn ErasedHandler>,
         runtime: Handle,
         ask: Ask,
+        notary: Notary,
         span: Span,
         labels: crate::metrics::Labels,
         status: CoreStatus,
@@ -82,6 +85,7 @@ impl RoleScope {
             handler,
             runtime,
             ask,
+            notary,
             span,
             labels,
             acting: Deadline::over(),

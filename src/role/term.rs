@@ -72,6 +72,8 @@ pub(super) struct TermInner {
     pub ask: Ask,
     pub validation_interval: Duration,
     pub validate_always: bool,
+    /// The proof of the last confirmed heartbeat, if this instance signs.
+    pub proof: Mutex<Option<String>>,
 }
 
 impl TermInner {
@@ -172,6 +174,20 @@ impl Term {
             let _running = ending?;
             term.0.run_within_lease(future).await
         })
+    }
+
+    /// The proof that goes with the last confirmed heartbeat: hand it to whoever should know that this instance leads, and
+    /// ask for it anew each time. Nothing if no signing key is set, if the term is being wound down or over, and for the
+    /// round trip between promotion and the first heartbeat.
+    ///
+    /// It is valid until the end of the lease at most. It may outlive the term, if that ends earlier.
+    #[cfg(feature = "signing")]
+    pub fn proof(&self) -> Option<crate::LeaderProof> {
+        if !self.is_valid() || self.is_cancelled() {
+            return None;
+        }
+        let proof = self.0.proof.lock().unwrap_or_else(PoisonError::into_inner);
+        proof.as_ref()?.parse().ok()
     }
 
     /// What of NATS this role can rely on now. `Suspended` is the time to hold back what can wait.

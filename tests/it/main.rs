@@ -18,5 +18,6 @@ mod network;
 mod observability;
 mod privileges;
 mod proofs;
+mod signing;
 mod support;
 mod takeover;

@@ -25,6 +25,15 @@ const FAILURES: [&str; 8] = [
     "regression",
     "actor_crashed",
 ];
+const DISTRUST: [&str; 7] = [
+    "unsigned",
+    "malformed",
+    "untrusted_key",
+    "bad_signature",
+    "expired",
+    "not_yet_valid",
+    "mismatch",
+];
 
 /// The values that a label may have.
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
@@ -32,6 +41,7 @@ fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
         (_, "from_state" | "to_state") => RoleState::ALL.map(RoleState::as_str).to_vec(),
         (_, "error_type") => FAILURES.to_vec(),
         (_, "status") => OUTCOMES.to_vec(),
+        (_, "reason") => DISTRUST.to_vec(),
         _ => panic!("an unknown label {label} of {metric}"),
     }
 }
@@ -88,7 +98,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
-    assert_eq!(METRICS.len(), 10);
+    assert_eq!(METRICS.len(), 11);
     for metric in METRICS {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",

@@ -300,6 +300,7 @@ pub fn seen(record: &Record) -> Content {
         ttl: Some(record.ttl),
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
+        proof: None,
     }))
 }
 
@@ -312,5 +313,6 @@ pub fn stranger(ttl: Option<Duration>) -> Content {
         ttl,
         incarnation: None,
         beat: None,
+        proof: None,
     }))
 }

@@ -89,14 +89,14 @@ fn a_token_whose_heartbeat_was_not_written_is_never_used_again() {
         solo.ack(&beat, revision);
         last = Some(beat);
     }
-    let lost = heartbeat(&mut solo);
-    solo.time_out(&lost);
+    let unwritten = heartbeat(&mut solo);
+    solo.time_out(&unwritten);
     solo.wait(ms(60));
     let ttl = solo.settings.ttl;
     let stands = own(&last.expect("a heartbeat"), ttl);
     solo.read(Some(entry(104, stands)), Some(OLD_FENCE));
     let next = solo.write();
-    assert_ne!(token(&next), token(&lost));
+    assert_ne!(token(&next), token(&unwritten));
     solo.ack(&next, 106);
     assert_eq!(rotated(&solo), Some(token(&next)));
 }

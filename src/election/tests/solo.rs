@@ -259,6 +259,7 @@ pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content
         ttl,
         incarnation: Some(incarnation),
         beat: Some(beat),
+        proof: None,
     }))
 }
 

@@ -20,6 +20,7 @@ fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
         ttl: Some(ms(1000)),
         incarnation,
         beat: Some(beat),
+        proof: None,
     }))
 }
 

@@ -45,6 +45,7 @@ fn a_leader_is_known_with_all_that_its_record_tells_until_its_lease_ends() {
         ttl: Some(ms(1000)),
         incarnation: Some(uuid::Uuid::from_u128(2)),
         beat: Some(1),
+        proof: None,
     };
     solo.read(
         Some(entry(100, Content::Record(Box::new(record)))),
@@ -56,6 +57,7 @@ fn a_leader_is_known_with_all_that_its_record_tells_until_its_lease_ends() {
         priority: 7,
         meta,
         is_self: false,
+        signer: None,
     };
     assert_eq!(solo.election.status().leader, Some(leader.clone()));
     assert_eq!(state(&solo), RoleState::Follower);

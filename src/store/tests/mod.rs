@@ -119,6 +119,7 @@ fn record(beat: u64) -> Record {
         meta: BTreeMap::new(),
         ttl: Duration::from_secs(15),
         nonce: nonce(beat),
+        proof: None,
     }
 }
 

@@ -845,6 +845,7 @@ fn record_of(nonce: Nonce, ttl: Option<Duration>) -> Content {
         ttl,
         incarnation: Some(nonce.incarnation),
         beat: Some(nonce.beat),
+        proof: None,
     }))
 }
 

@@ -84,6 +84,8 @@ fn is_bounded(record: &SeenRecord) {
         "{lease:?}"
     );
     let texts = record.meta.iter().flat_map(|(key, value)| [key, value]);
+    let proof = record.proof.as_deref().unwrap_or_default();
+    assert!(proof.len() <= 8192, "{}", proof.len());
     for text in texts.chain([&record.id]) {
         assert!(text.chars().count() <= 255);
         names::shows_what_it_is(text);
@@ -100,6 +102,7 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         meta: u.arbitrary()?,
         ttl: Duration::from_millis(message::number(u)?),
         nonce,
+        proof: u.arbitrary()?,
     };
     let value = record.to_json();
     match role_entry(1, None, &value).content {
@@ -112,6 +115,8 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
                 seen.ttl,
                 Some(record.ttl.clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1))
             );
+            let proof = record.proof.filter(|proof| proof.len() <= 8192);
+            assert_eq!(seen.proof, proof);
             let token = record.token.expose().to_string();
             assert!(!format!("{seen:?}").contains(&token), "a secret is kept");
         }

@@ -1,0 +1,54 @@
+//! Signed leadership: what a leader states of itself, readable and checkable by whoever has its public key.
+//!
+//! A proof is for third parties. It decides nothing in an election: a follower that trusts the wrong keys must not claim over
+//! a living leader for it.
+
+mod keys;
+mod proof;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::model::notary::{Signer, Verify};
+#[cfg(feature = "testing")]
+use crate::model::statement::Statement;
+use crate::model::statement::Vouched;
+
+pub use keys::{KeyError, PublicKey, SigningKey, TrustedKeys};
+pub use proof::{LeaderProof, MAX_SKEW, ProofError, VerifiedLeader};
+
+/// A proof of anything, for benches.
+#[cfg(feature = "testing")]
+pub fn sign(statement: Statement, key: &SigningKey) -> LeaderProof {
+    LeaderProof::sign(statement, key)
+}
+
+/// How elections sign.
+pub(crate) fn signer(key: SigningKey) -> Signer {
+    Signer {
+        key: key.public_key().to_string(),
+        sign: Arc::new(move |statement| LeaderProof::sign(statement, &key).to_string()),
+    }
+}
+
+/// How elections verify what others signed.
+pub(crate) fn verifier(trusted: TrustedKeys, max_skew: Duration) -> Verify {
+    Arc::new(move |text| {
+        let verify = || {
+            let proof: LeaderProof = text.parse()?;
+            let at = clock::wall();
+            let verified = proof.verify(&trusted, at, max_skew)?;
+            let over = verified.expires_at + max_skew.min(MAX_SKEW);
+            Ok(Vouched {
+                statement: proof.statement().clone(),
+                signer: verified.signer.to_string(),
+                valid_for: over.duration_since(at).unwrap_or_default(),
+            })
+        };
+        verify().map_err(|error: ProofError| error.distrust())
+    })
+}

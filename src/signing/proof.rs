@@ -1,0 +1,242 @@
+//! The proof: a statement and its signature in one line of text, and what becomes of it when it is verified.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use data_encoding::BASE64URL_NOPAD;
+use ed25519_dalek::Signature;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::keys::{PublicKey, SigningKey, TrustedKeys};
+use super::statement::{decode, encode, signed};
+use crate::model::event::Distrust;
+use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::model::statement::Statement;
+use crate::model::token::FencingToken;
+
+/// The most that a verifier may allow for the difference between its wall clock and the signer's: one minute.
+pub const MAX_SKEW: Duration = Duration::from_secs(60);
+
+/// No proof is longer, in bytes.
+const MAX_PROOF_BYTES: usize = crate::model::record::MAX_PROOF_BYTES;
+/// No lease is longer, hence no proof.
+const MAX_LIFETIME: u64 = 3_600_000;
+/// What a proof begins with; another version would be signed in another context, too.
+const VERSION: &str = "leader-proof-1";
+
+/// Why a proof proves nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// No proof of this version: it is too long, or not in the one form that a proof has.
+    #[error("this is no leader proof: it must be exactly what a leader made")]
+    Malformed,
+    /// None of the trusted keys is said to have signed it.
+    #[error("it is to be signed by {key:?}, which is not trusted here")]
+    UntrustedKey {
+        /// The key that it names; nobody has checked that it did sign.
+        key: String,
+    },
+    /// The key did not sign this.
+    #[error("the signature is not by the key that it names: somebody changed or made it up")]
+    BadSignature,
+    /// It claims to last for longer than any lease does.
+    #[error("it would last for more than an hour, and no lease does")]
+    TooLong,
+    /// It is over, whatever the difference between the clocks within the bound.
+    #[error("it has expired: ask the leader for a newer one")]
+    Expired,
+    /// It was made in the future, further ahead than clocks may differ.
+    #[error("it is from the future: one of the clocks is wrong by more than is allowed for")]
+    NotYetValid,
+}
+
+impl ProofError {
+    pub(crate) const fn distrust(&self) -> Distrust {
+        match self {
+            Self::Malformed | Self::TooLong => Distrust::Malformed,
+            Self::UntrustedKey { .. } => Distrust::UntrustedKey,
+            Self::BadSignature => Distrust::BadSignature,
+            Self::Expired => Distrust::Expired,
+            Self::NotYetValid => Distrust::NotYetValid,
+        }
+    }
+}
+
+/// A leader's signed word that it leads, as text that may be handed on by anyone. What it says can be read only by
+/// [verifying](Self::verify) it.
+///
+/// A leader gets its own from [`Term::proof`](crate::Term::proof); it stands in the role's record, too. Parsing and
+/// `Display` (and serde) are exact: one proof has one text, of at most 8 KiB.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LeaderProof {
+    /// As it was signed.
+    bytes: Vec<u8>,
+    statement: Statement,
+    key: String,
+    signature: Signature,
+}
+
+/// What a trusted key signed: this instance leads this role of this bucket, until then at most.
+///
+/// It was so when the leader signed it, and nobody else could become leader before [`expires_at`](Self::expires_at) unless this
+/// one freed the role earlier. Of two that are both valid, the one with the greater fencing token is the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedLeader {
+    /// The Key-Value bucket in which the role is elected.
+    pub bucket: BucketName,
+    /// The role.
+    pub role: RoleName,
+    /// The term's fencing token; its epoch tells the bucket from others of the name, before and after it.
+    pub fencing_token: FencingToken,
+    /// The leader's instance id.
+    pub instance_id: InstanceId,
+    /// The start of that instance.
+    pub incarnation: Uuid,
+    /// Its priority.
+    pub priority: i64,
+    /// What it tells about itself.
+    pub meta: BTreeMap<String, String>,
+    /// When it signed, by its wall clock, to the millisecond.
+    pub issued_at: SystemTime,
+    /// When its lease ends unless renewed, by its wall clock, to the millisecond; never later than the lease itself.
+    pub expires_at: SystemTime,
+    /// The trusted key that signed.
+    pub signer: PublicKey,
+}
+
+impl LeaderProof {
+    pub(crate) fn sign(statement: Statement, key: &SigningKey) -> Self {
+        let public = key.public_key().as_str();
+        let bytes = encode(&statement, public);
+        Self {
+            signature: key.sign(&signed(&bytes)),
+            key: public.to_owned(),
+            statement,
+            bytes,
+        }
+    }
+
+    /// What the proof says, if one of these keys signed it and it is valid at this time of the verifier's wall clock.
+    ///
+    /// `max_skew` is the bound on the difference between that clock and the signer's; more than [`MAX_SKEW`] counts as
+    /// [`MAX_SKEW`]. As long as it holds, a valid proof is never refused, and an expired one is accepted for at most twice that
+    /// long. It asks nobody and reads no clock.
+    ///
+    /// # Errors
+    /// Every [`ProofError`]; a key that is not trusted is told before its signature is looked at.
+    pub fn verify(
+        &self,
+        trusted: &TrustedKeys,
+        at: SystemTime,
+        max_skew: Duration,
+    ) -> Result<VerifiedLeader, ProofError> {
+        let Some(signer) = trusted.find(&self.key) else {
+            let key = self.key.chars().take(64).collect();
+            return Err(ProofError::UntrustedKey { key });
+        };
+        if !signer.signed(&signed(&self.bytes), &self.signature) {
+            return Err(ProofError::BadSignature);
+        }
+        let Statement {
+            issued_at,
+            expires_at,
+            ..
+        } = self.statement;
+        if expires_at - issued_at > MAX_LIFETIME {
+            return Err(ProofError::TooLong);
+        }
+        let max_skew = max_skew.min(MAX_SKEW);
+        let at = at
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let (issued_at, expires_at) = (millis(issued_at), millis(expires_at));
+        if at > expires_at + max_skew {
+            return Err(ProofError::Expired);
+        }
+        if issued_at > at.saturating_add(max_skew) {
+            return Err(ProofError::NotYetValid);
+        }
+        let statement = self.statement.clone();
+        Ok(VerifiedLeader {
+            bucket: statement.bucket,
+            role: statement.role,
+            fencing_token: statement.fencing_token,
+            instance_id: statement.instance_id,
+            incarnation: statement.incarnation,
+            priority: statement.priority,
+            meta: statement.meta,
+            issued_at: SystemTime::UNIX_EPOCH + issued_at,
+            expires_at: SystemTime::UNIX_EPOCH + expires_at,
+            signer: signer.clone(),
+        })
+    }
+
+    pub(crate) const fn statement(&self) -> &Statement {
+        &self.statement
+    }
+}
+
+fn millis(since_epoch: u64) -> Duration {
+    Duration::from_millis(since_epoch)
+}
+
+impl FromStr for LeaderProof {
+    type Err = ProofError;
+
+    /// Reads what `Display` writes, and nothing else.
+    fn from_str(text: &str) -> Result<Self, ProofError> {
+        if text.len() > MAX_PROOF_BYTES {
+            return Err(ProofError::Malformed);
+        }
+        let parse = || {
+            let (version, rest) = text.split_once('.')?;
+            let (statement, signature) = rest.split_once('.')?;
+            let bytes = BASE64URL_NOPAD.decode(statement.as_bytes()).ok()?;
+            let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).ok()?;
+            let signature = Signature::from_slice(&signature).ok()?;
+            let (statement, key) = decode(&bytes)?;
+            (version == VERSION).then_some(Self {
+                bytes,
+                statement,
+                key,
+                signature,
+            })
+        };
+        parse().ok_or(ProofError::Malformed)
+    }
+}
+
+impl TryFrom<String> for LeaderProof {
+    type Error = ProofError;
+
+    fn try_from(text: String) -> Result<Self, ProofError> {
+        text.parse()
+    }
+}
+
+impl From<LeaderProof> for String {
+    fn from(proof: LeaderProof) -> Self {
+        proof.to_string()
+    }
+}
+
+impl fmt::Display for LeaderProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statement = BASE64URL_NOPAD.encode(&self.bytes);
+        let signature = BASE64URL_NOPAD.encode(&self.signature.to_bytes());
+        write!(f, "{VERSION}.{statement}.{signature}")
+    }
+}
+
+impl fmt::Debug for LeaderProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeaderProof(not verified: {self})")
+    }
+}

@@ -1,0 +1,467 @@
+//! Signed leadership: what leaders sign, what others are told of it, and what becomes of forgers.
+
+use std::time::{Duration, SystemTime};
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{
+    Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleConfig, RoleState,
+    SigningKey, StepDown, StopOptions, Term, TrustedKeys,
+};
+use serde_json::{Value, json};
+
+use crate::support::bucket::{Piece, Stranger};
+use crate::support::clock::Stamp;
+use crate::support::instance::{Instance, Joining, Recorded, instance, never};
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+
+/// One machine has one clock.
+const SKEW: Duration = Duration::ZERO;
+
+#[expect(clippy::disallowed_methods, reason = "proofs are about the wall clock")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+fn new_key() -> SigningKey {
+    let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
+    SigningKey::from_seed(&seed).expect("a key")
+}
+
+fn trust<'a>(keys: impl IntoIterator<Item = &'a SigningKey>) -> TrustedKeys {
+    let public = |key: &SigningKey| key.public_key().clone();
+    keys.into_iter().map(public).collect()
+}
+
+fn signing(joining: Joining, key: &SigningKey) -> Joining {
+    joining.with(|builder| builder.signing_key(key.clone()))
+}
+
+fn trusting(joining: Joining, keys: &TrustedKeys) -> Joining {
+    joining.with(|builder| builder.trusted_keys(keys.clone(), SKEW))
+}
+
+/// Stands, but lets everybody else go first.
+fn patient(ttl: Duration) -> RoleConfig {
+    leased_for(ttl).claim_delay(ttl)
+}
+
+fn leader(instance: &Instance) -> Option<LeaderInfo> {
+    instance.role(ROLE).leader()
+}
+
+async fn wait_until_told(instance: &Instance, id: &str, key: &PublicKey) -> LeaderInfo {
+    let what = format!("{} being told of {id}", instance.id);
+    eventually(SOON, &what, async || {
+        leader(instance)
+            .filter(|one| one.instance_id == id && one.signer.as_deref() == Some(key.as_str()))
+    })
+    .await
+}
+
+async fn wait_until_distrusted(instance: &Instance, since: Stamp, reason: Distrust) {
+    let is_it = |event: &Event| matches!(event, Event::UntrustedRecord { why } if *why == reason);
+    let what = format!("a record that is {}", reason.as_str());
+    instance.log().wait_for_after(since, &what, is_it).await;
+}
+
+fn told_leaders(instance: &Instance) -> Vec<LeaderInfo> {
+    let events = instance.log().all().into_iter();
+    let told = events.filter_map(|(_, event)| match event {
+        Event::LeaderChanged(leader) => leader,
+        _ => None,
+    });
+    told.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_proves_to_anyone_what_it_leads_until_its_term_ends() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(4000);
+    let key = new_key();
+    let trusted = trust([&key]);
+    let config = leased_for(ttl).priority(3).meta("address", "10.0.0.1:80");
+    let a = signing(instance("a", server.url(), &journal), &key);
+    let a = a.standing(config).start().await;
+    let first = journal.started(ROLE, 0).await;
+    let proof = eventually(SOON, "a proof", async || first.term().proof()).await;
+
+    let at = wall_clock();
+    let verified = proof.verify(&trusted, at, SKEW).expect("valid");
+    assert_eq!(verified.bucket, BUCKET);
+    assert_eq!(verified.role, ROLE);
+    assert_eq!(verified.fencing_token, first.fencing_token);
+    assert_eq!(verified.instance_id, "a");
+    assert_eq!(verified.priority, 3);
+    assert_eq!(verified.meta["address"], "10.0.0.1:80");
+    assert_eq!(verified.signer, *key.public_key());
+    let own = leader(&a).expect("itself");
+    assert_eq!(own.incarnation, Some(verified.incarnation));
+    assert_eq!(own.signer.as_deref(), Some(key.public_key().as_str()));
+    let lasts = verified.expires_at.duration_since(verified.issued_at);
+    assert!(lasts.expect("a while") < ttl, "not beyond the lease");
+    let lasts = verified.expires_at.duration_since(at).expect("a while");
+    assert!(
+        lasts <= first.term().remaining() + ms(1) + ttl / 5,
+        "{lasts:?}"
+    );
+
+    // The same in the bucket, and renewed with the lease.
+    let stranger = Stranger::connect(&server.url()).await;
+    let later = eventually(SOON, "a newer proof", async || {
+        let record = stranger.record().await;
+        let text = record["proof"].as_str().expect("a proof").to_owned();
+        let stored: LeaderProof = text.parse().expect("well formed");
+        let stored = stored.verify(&trusted, wall_clock(), SKEW);
+        let stored = stored.expect("valid");
+        (stored.expires_at > verified.expires_at).then_some(stored)
+    })
+    .await;
+    assert_eq!(later.fencing_token, verified.fencing_token);
+
+    a.stop().await;
+    assert_eq!(first.term().proof(), None, "the term is over");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_proof_does_not_wait_for_the_first_heartbeat() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(60_000)).heartbeat_interval(ms(20_000));
+    let (one, other) = (new_key(), new_key());
+    let trusted = trust([&one, &other]);
+    let join = |id, key| {
+        let joining = trusting(instance(id, server.url(), &journal), &trusted);
+        signing(joining, key).standing(config.clone())
+    };
+    let a = join("a", &one).start().await;
+    journal.started(ROLE, 0).await;
+    let b = join("b", &other).start().await;
+    wait_until_told(&b, "a", one.public_key()).await;
+
+    // And where a role changes hands: the claim is seen without a proof, then the heartbeat with it.
+    let c = join("c", &one).start().await;
+    wait_until_told(&c, "a", one.public_key()).await;
+    a.stop().await;
+    let second = journal.started(ROLE, 1).await;
+    let (next, follower, key) = if second.instance == "b" {
+        (&b, &c, &other)
+    } else {
+        (&c, &b, &one)
+    };
+    wait_until_told(follower, &next.id, key.public_key()).await;
+    assert!(
+        Stamp::now().since(second.start) < ms(10_000),
+        "a heartbeat later"
+    );
+    assert!(second.term().proof().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_term_that_winds_down_is_renewed_without_a_proof() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000))
+        .heartbeat_interval(ms(100))
+        .stop_budget(ms(5000));
+    let (let_go, gone) = tokio::sync::watch::channel(false);
+    let a = signing(instance("a", server.url(), &journal), &new_key());
+    let a = a.working(ROLE, config, move |term: Term| {
+        let mut gone = gone.clone();
+        async move {
+            term.cancelled().await;
+            gone.wait_for(|gone| *gone).await?;
+            Ok(())
+        }
+    });
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let tape = stranger.tape(ROLE).await;
+    let is_signed = |piece: &Piece| piece.value["proof"].is_string();
+    let signed = tape.wait_for("a signed record", is_signed).await;
+    assert!(first.term().proof().is_some());
+
+    let role = a.role(ROLE);
+    let down = tokio::spawn(async move { role.step_down(StepDown::any()).await });
+    let renewal = tape
+        .wait_for("an unsigned heartbeat", |piece| {
+            piece.sequence > signed.sequence && piece.value.is_object() && !is_signed(piece)
+        })
+        .await;
+    assert_eq!(renewal.value["token"], signed.value["token"], "of one term");
+    assert!(first.term().is_valid(), "it still has its lease");
+    assert_eq!(first.term().proof(), None);
+    let_go.send_replace(true);
+    let down = down.await.expect("no panic").expect("a leader");
+    assert!(down.released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_signs_nothing_is_waited_for_and_not_told_where_keys_are_trusted() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(1500);
+    let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let handler = Recorded::obedient("b", &journal);
+    let b = trusting(instance("b", server.url(), &journal), &trust([&new_key()]))
+        .handler(ROLE, leased_for(ttl), handler.clone())
+        .start()
+        .await;
+    wait_until_distrusted(&b, first.start, Distrust::Unsigned).await;
+    let told = b.role(ROLE);
+    let told = tokio::spawn(async move { told.wait_for_leader().await });
+    never("a second term, or a word of the first", ttl * 2, || {
+        let leader = leader(&b).is_some() || told.is_finished();
+        leader || journal.tenures(ROLE).len() != 1
+    })
+    .await;
+    assert_eq!(b.state(), RoleState::Follower);
+    assert_eq!(b.role(ROLE).status().leader, None);
+    assert!(told_leaders(&b).is_empty());
+    assert!(handler.announced().is_empty());
+    assert!(
+        b.log()
+            .count(|event| matches!(event, Event::UntrustedRecord { .. }))
+            > 2
+    );
+
+    a.stop().await;
+    let second = journal.started(ROLE, 1).await;
+    assert_eq!(second.instance, "b");
+    let itself = told.await.expect("no panic").expect("a leader");
+    assert!(itself.is_self, "its own word it takes");
+}
+
+/// A record by a foreign client.
+fn forged(id: &str, incarnation: &Value, beat: u64, proof: Option<&str>) -> Value {
+    let mut record = json!({
+        "id": id, "token": "t", "v": 1, "ttl_ms": 60_000, "incarnation": incarnation, "beat": beat,
+        "meta": { "address": "evil" }, "priority": 9,
+    });
+    if let Some(proof) = proof {
+        record["proof"] = proof.into();
+    }
+    record
+}
+
+/// A follower that was told of the leader `a`, whose lease was left to stand, and the hand of a forger.
+struct Forgery {
+    _server: NatsServer,
+    journal: Journal,
+    trusted: TrustedKeys,
+    follower: Instance,
+    /// What it was told of the leader.
+    told: LeaderInfo,
+    stranger: Stranger,
+    /// The leader's last record: a copy for the forger.
+    record: Value,
+    /// A good proof for another role in this bucket.
+    of_metrics: String,
+    /// The record of a leader whose key nobody trusts.
+    untrusted: Value,
+}
+
+impl Forgery {
+    async fn prepare() -> Self {
+        let server = NatsServer::start().expect("start");
+        let journal = Journal::default();
+        let ttl = ms(6000);
+        let (key, rogue) = (new_key(), new_key());
+        let trusted = trust([&key]);
+        let a = signing(instance("a", server.url(), &journal), &key)
+            .standing(leased_for(ttl).meta("address", "good"))
+            .role("metrics", leased_for(ttl))
+            .start()
+            .await;
+        let c = signing(instance("c", server.url(), &journal), &rogue);
+        let c = c.role("network", leased_for(ttl)).start().await;
+        let follower = trusting(instance("b", server.url(), &journal), &trusted);
+        let follower = follower.standing(patient(ms(60_000))).start().await;
+        let told = wait_until_told(&follower, "a", key.public_key()).await;
+        let stranger = Stranger::connect(&server.url()).await;
+        let copy = async |role| {
+            eventually(SOON, "a signed record", async || {
+                let record = stranger.record_of(role).await;
+                record["proof"].is_string().then_some(record)
+            })
+            .await
+        };
+        let (record, metrics) = (copy(ROLE).await, copy("metrics").await);
+        let untrusted = copy("network").await;
+        let keep = StopOptions {
+            release: Release::Keep,
+            ..StopOptions::default()
+        };
+        a.stop_with(keep).await.expect("stop");
+        c.stop_with(keep).await.expect("stop");
+        Self {
+            _server: server,
+            journal,
+            trusted,
+            follower,
+            told,
+            of_metrics: proof_in(&metrics).to_owned(),
+            stranger,
+            record,
+            untrusted,
+        }
+    }
+
+    async fn write(&self, record: &Value) -> Stamp {
+        let since = Stamp::now();
+        let value = serde_json::to_vec(record).expect("json");
+        let store = self.stranger.store().await;
+        store.put(ROLE, value.into()).await.expect("put");
+        since
+    }
+
+    async fn is_distrusted(&self, since: Stamp, why: Distrust) {
+        wait_until_distrusted(&self.follower, since, why).await;
+        // It is judged first, then seen.
+        eventually(SOON, "nobody to be told of", async || {
+            leader(&self.follower).is_none().then_some(())
+        })
+        .await;
+        assert_eq!(
+            self.follower.state(),
+            RoleState::Follower,
+            "it is waited for"
+        );
+        assert_eq!(self.journal.tenures(ROLE).len(), 1, "nobody led but a");
+    }
+}
+
+fn proof_in(record: &Value) -> &str {
+    record["proof"].as_str().expect("a proof")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_record_is_not_told_whatever_proof_it_carries() {
+    let forgery = Forgery::prepare().await;
+    let nobody = json!("00000000-0000-0000-0000-00000000000e");
+    let own = proof_in(&forgery.record);
+    let of_untrusted = proof_in(&forgery.untrusted);
+    let (a, c) = (
+        &forgery.record["incarnation"],
+        &forgery.untrusted["incarnation"],
+    );
+    let last = own.len() - 10;
+    let other = if own.as_bytes()[last] == b'A' {
+        "B"
+    } else {
+        "A"
+    };
+    let mut turned = own.to_owned();
+    turned.replace_range(last..=last, other);
+    let metrics = forgery.of_metrics.as_str();
+    for (beat, id, incarnation, proof, why) in [
+        (1, "evil", &nobody, None, Distrust::Unsigned),
+        (2, "evil", &nobody, Some("x"), Distrust::Malformed),
+        (3, "evil", &nobody, Some(own), Distrust::Mismatch),
+        (4, "a", &nobody, Some(own), Distrust::Mismatch),
+        (5, "evil", a, Some(own), Distrust::Mismatch),
+        (6, "evil", a, Some(&*turned), Distrust::BadSignature),
+        (7, "evil", a, Some(metrics), Distrust::Mismatch),
+        (8, "c", c, Some(of_untrusted), Distrust::UntrustedKey),
+    ] {
+        let record = forged(id, incarnation, beat, proof);
+        let since = forgery.write(&record).await;
+        forgery.is_distrusted(since, why).await;
+    }
+    let since = Stamp::now();
+    let store = forgery.stranger.store().await;
+    store.put(ROLE, "no record".into()).await.expect("put");
+    forgery.is_distrusted(since, Distrust::Unsigned).await;
+    let told = told_leaders(&forgery.follower);
+    assert!(
+        told.iter().all(|leader| *leader == forgery.told),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_s_word_is_told_whoever_brings_it_as_it_was_signed_and_until_it_expires() {
+    let forgery = Forgery::prepare().await;
+    let (follower, own) = (&forgery.follower, proof_in(&forgery.record));
+    assert_eq!(forgery.told.meta["address"], "good");
+    let proof: LeaderProof = own.parse().expect("well formed");
+    let verified = proof.verify(&forgery.trusted, wall_clock(), MAX_SKEW);
+    let expires_at = verified.expect("less than a minute old").expires_at;
+    let incarnation = &forgery.record["incarnation"];
+    forgery.write(&forged("x", incarnation, 1, None)).await;
+    forgery.write(&forged("a", incarnation, 2, Some(own))).await;
+    eventually(SOON, "the word of a, unless it is too late", async || {
+        let told = leader(follower).is_some_and(|told| told == forgery.told);
+        (told || wall_clock() > expires_at).then_some(())
+    })
+    .await;
+    // The forged lease lasts for a minute.
+    eventually(SOON, "its expiry", async || {
+        (wall_clock() > expires_at && leader(follower).is_none()).then_some(())
+    })
+    .await;
+    let late = forged("a", incarnation, 3, Some(own));
+    let since = forgery.write(&late).await;
+    forgery.is_distrusted(since, Distrust::Expired).await;
+    let told = told_leaders(follower);
+    assert!(
+        told.iter().all(|leader| *leader == forgery.told),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_replaced_while_everyone_knows_who_leads() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let ttl = ms(60_000);
+    let (old, new) = (new_key(), new_key());
+    let both = trust([&old, &new]);
+    let join = |id| instance(id, server.url(), &journal);
+    let member = |id, key| trusting(signing(join(id), key), &both).standing(leased_for(ttl));
+
+    // First everyone trusts both keys; one still signs with the old one.
+    let a = member("a", &old).start().await;
+    journal.started(ROLE, 0).await;
+    let watcher = trusting(join("w"), &both).standing(patient(ttl));
+    let watcher = watcher.start().await;
+    wait_until_told(&watcher, "a", old.public_key()).await;
+
+    // Then one after the other is started anew with the new key.
+    let b = member("b", &new).start().await;
+    wait_until_told(&b, "a", old.public_key()).await;
+    a.stop().await;
+    journal.started(ROLE, 1).await;
+    wait_until_told(&watcher, "b", new.public_key()).await;
+    let a = member("a", &new).start().await;
+    wait_until_told(&a, "b", new.public_key()).await;
+    let told: Vec<_> = told_leaders(&watcher)
+        .into_iter()
+        .map(|leader| leader.instance_id)
+        .collect();
+    assert_eq!(told, ["a", "b"], "each once, and nobody else");
+
+    // Last the old key is trusted no more.
+    let strict = trusting(join("s"), &trust([&new])).standing(patient(ttl));
+    let strict = strict.start().await;
+    wait_until_told(&strict, "b", new.public_key()).await;
+    let late = member("late", &old).start().await;
+    wait_until_told(&late, "b", new.public_key()).await;
+    a.stop().await;
+    b.stop().await;
+    // The two others that are left are patient.
+    let third = journal.started(ROLE, 2).await;
+    assert_eq!(third.instance, "late");
+    wait_until_told(&watcher, "late", old.public_key()).await;
+    wait_until_distrusted(&strict, third.start, Distrust::UntrustedKey).await;
+    eventually(SOON, "nobody to be told of", async || {
+        leader(&strict).is_none().then_some(())
+    })
+    .await;
+    assert_eq!(strict.state(), RoleState::Follower);
+    assert!(!strict.is_leader() && late.is_leader());
+}
