@@ -41,9 +41,9 @@ fn trusting(joining: Joining, keys: &TrustedKeys) -> Joining {
     joining.with(|builder| builder.trusted_keys(keys.clone(), SKEW))
 }
 
-/// Stands, but lets everybody else go first.
+/// Stands, but lets everybody else go first: whoever stops hands over to a higher priority.
 fn patient(ttl: Duration) -> RoleConfig {
-    leased_for(ttl).claim_delay(ttl)
+    leased_for(ttl).claim_delay(ttl).priority(-1)
 }
 
 fn leader(instance: &Instance) -> Option<LeaderInfo> {
