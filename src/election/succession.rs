@@ -28,8 +28,7 @@ pub(super) struct Handing {
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Succession {
     heir: Option<Contender>,
-    /// The candidates were asked, and the release waits for an answer until then.
-    search: Option<(QuestionId, Moment)>,
+    search: Option<Search>,
     /// A release was sent: it names whom it names.
     closed: bool,
     /// The keys were read since the release.
@@ -38,15 +37,23 @@ pub(super) struct Succession {
     hold_off: Duration,
 }
 
+/// The candidates were asked.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Search {
+    question: QuestionId,
+    asked: Moment,
+    /// The release waits for answers until then. After the first, it waits for others as long again as that one took.
+    until: Moment,
+}
+
 impl Succession {
     pub const fn heir(&self) -> Option<&Contender> {
         self.heir.as_ref()
     }
 
-    /// How long the release waits for an heir to be found.
+    /// How long the release waits for answers.
     pub fn search_until(&self) -> Option<Moment> {
-        let (_, until) = self.search?;
-        self.heir.is_none().then_some(until)
+        self.search.map(|search| search.until)
     }
 
     pub const fn close(&mut self) {
@@ -66,12 +73,17 @@ impl Succession {
     }
 
     /// Of several who are ready, the one of the highest priority; the first, if there are more.
-    fn answered(&mut self, question: QuestionId, answer: Option<Answer>) {
-        if self.closed || self.search.is_none_or(|(asked, _)| asked != question) {
+    fn answered(&mut self, question: QuestionId, answer: Option<Answer>, now: Moment) {
+        let asked = |search: &&mut Search| search.question == question;
+        let Some(search) = self.search.as_mut().filter(asked) else {
+            return;
+        };
+        if self.closed {
             return;
         }
         match answer {
             Some(Answer::Ready { contender }) => {
+                search.until = search.until.min(now + now.since(search.asked));
                 let better = |heir: &Contender| contender.priority > heir.priority;
                 if self.heir.as_ref().is_none_or(better) {
                     self.heir = Some(contender);
@@ -130,9 +142,14 @@ impl Election {
             return;
         }
         let question = self.ask(Question::Ready { to: None });
-        let until = self.now + self.settings.request_timeout / 5;
+        let asked = self.now;
+        let until = asked + self.settings.request_timeout / 5;
         if let Phase::Draining(drain) = &mut self.phase {
-            drain.succession.search = Some((question, until));
+            drain.succession.search = Some(Search {
+                question,
+                asked,
+                until,
+            });
         }
     }
 
@@ -152,6 +169,7 @@ impl Election {
     }
 
     pub(super) fn answered(&mut self, question: QuestionId, answer: Option<Answer>) {
+        let now = self.now;
         match &mut self.phase {
             Phase::Leading(tenure) => {
                 let asked = |handing: &mut Handing| handing.question == question;
@@ -159,7 +177,7 @@ impl Election {
                     self.successor_answered(handing, answer);
                 }
             }
-            Phase::Draining(drain) => drain.succession.answered(question, answer),
+            Phase::Draining(drain) => drain.succession.answered(question, answer, now),
             Phase::Standing(_) => self.leader_answered(question, answer.as_ref()),
             Phase::Acquiring(_) | Phase::Stopped => {}
         }
