@@ -63,7 +63,10 @@ pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
-pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
+pub use crate::role::{
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
+    TermError, handler_fn,
+};
 
 /// What only this crate's own benches and simulations need: no part of its interface.
 #[cfg(feature = "testing")]

@@ -104,6 +104,7 @@ impl ElectionState {
                 Link::Down => CoreLink::Down,
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
+                    self.scope.bucket.send_replace(Some(bucket.clone()));
                     self.bucket = Some(bucket);
                     CoreLink::Up(info)
                 }
@@ -155,6 +156,7 @@ impl ElectionState {
                 let request = self.remember(reply);
                 Input::StepDown { request }
             }
+            ElectionMsg::Ask(Request::Superseded { term }) => Input::Superseded { term },
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
             #[cfg(feature = "testing")]

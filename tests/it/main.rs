@@ -9,6 +9,8 @@ mod cluster;
 mod configuration;
 mod crash;
 mod election;
+mod fenced;
+mod fenced_race;
 mod handlers;
 mod hostile;
 mod lifecycle;

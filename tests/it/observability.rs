@@ -26,11 +26,24 @@ const FAILURES: [&str; 8] = [
     "actor_crashed",
 ];
 
+const FENCED_WRITES: [&str; 9] = [
+    "written",
+    "conflict",
+    "superseded",
+    "not_leader",
+    "unconfirmed",
+    "unavailable",
+    "unsupported",
+    "refused",
+    "invalid",
+];
+
 /// The values that a label may have.
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     match (metric, label) {
         (_, "from_state" | "to_state") => RoleState::ALL.map(RoleState::as_str).to_vec(),
         (_, "error_type") => FAILURES.to_vec(),
+        ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
         (_, "status") => OUTCOMES.to_vec(),
         _ => panic!("an unknown label {label} of {metric}"),
     }
@@ -88,7 +101,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
-    assert_eq!(METRICS.len(), 10);
+    assert_eq!(METRICS.len(), 11);
     for metric in METRICS {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod fence;
+mod fenced;
 mod poison;
 mod watch;
 mod write;

@@ -5,6 +5,7 @@ pub mod bucket;
 pub mod child;
 pub mod clock;
 pub mod dashboard;
+pub mod hammer;
 pub mod instance;
 pub mod journal;
 pub mod logs;
