@@ -12,6 +12,7 @@ use nats_elect::{Event, FailureKind, RoleConfig, RoleSettings, RoleState};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
+use crate::fenced::{Step, Writers};
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
 use crate::tally::Tally;
@@ -97,6 +98,7 @@ pub enum Happening {
         node: usize,
         term: TermId,
     },
+    Fenced(Step),
     Expire,
     Wipe {
         revision: u64,
@@ -114,6 +116,7 @@ impl Happening {
     const fn is_within(&self, process: usize) -> bool {
         match self {
             Self::Arrive { .. }
+            | Self::Fenced(_)
             | Self::Expire
             | Self::Wipe { .. }
             | Self::Relief { .. }
@@ -148,6 +151,8 @@ pub struct World {
     /// Applications look at their terms all the time: a passed deadline is seen.
     pub readers: bool,
     pub chance: Chance,
+    /// Applications that write under their term's fence.
+    pub writers: Option<Writers>,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -192,6 +197,7 @@ impl World {
             timer_lag: Duration::ZERO..Duration::ZERO,
             readers: true,
             chance: Chance::new(seed),
+            writers: None,
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -347,6 +353,7 @@ impl World {
                 };
                 self.input(node, Input::Health { term, healthy });
             }
+            Happening::Fenced(step) => self.fenced(step),
             Happening::Expire => self.expire(),
             Happening::Wipe { revision } => self.wipe(revision),
             Happening::Relief { node, trouble } => self.relieve(node, trouble),
