@@ -4,7 +4,7 @@
 //! exactly one runs each role's handler at a time, elected over one shared NATS connection.
 //!
 //! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
-//! the [`FencingToken`] for systems that compare it. A [`RoleHandle`] asks about a role from the outside.
+//! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};

@@ -205,7 +205,7 @@ impl Labels {
         gauge!(LEASE_REMAINING, self.with(&[])).set(0.0);
         counter!(VALIDATION_FAILURES, self.with(&[])).increment(0);
         counter!(OVERRUNS, self.with(&[])).increment(0);
-        for status in FENCED_STATUSES {
+        for status in ["written", "superseded"] {
             counter!(FENCED_WRITES, self.with(&[("status", status)])).increment(0);
         }
     }

@@ -57,11 +57,11 @@ const LANES: u32 = 16;
 /// # use nats_elect::{BoxError, FencedError, Term};
 /// async fn lead(term: Term) -> Result<(), BoxError> {
 ///     let store = term.store();
-///     let next = match store.get("cursor").await? {
-///         Some(entry) => String::from_utf8(entry.value)?.parse::<u64>()? + 1,
-///         None => 0,
+///     let (done, revision) = match store.get("cursor").await? {
+///         Some(entry) => (String::from_utf8(entry.value)?.parse::<u64>()?, entry.revision),
+///         None => (0, store.create("cursor", "0").await?),
 ///     };
-///     match store.put("cursor", next.to_string()).await {
+///     match store.update("cursor", (done + 1).to_string(), revision).await {
 ///         Ok(_) => Ok(()),
 ///         // Somebody else leads: this term has ended with this answer.
 ///         Err(FencedError::Superseded { .. }) => Ok(()),
@@ -206,7 +206,8 @@ impl FencedStore {
     /// Reads a key from the stream's leader; nothing if it is missing or deleted.
     ///
     /// A read proves nothing: another term may have begun, and a server that has lost its office without knowing yet answers with
-    /// what stood there before. [`update`](Self::update) over the entry's revision tells. It works also after the term.
+    /// what stood there before, for up to some seconds. A value that depends on what was read belongs in an [`update`](Self::update)
+    /// over the entry's revision, not in a [`put`](Self::put). It works also after the term.
     ///
     /// # Errors
     ///
