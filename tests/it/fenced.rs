@@ -1,13 +1,9 @@
 //! State that only the newest term can change: each way to write, on real servers.
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
-use std::time::Duration;
-
 use async_nats::jetstream::kv;
-use nats_elect::testing::{NatsCluster, NatsServer, TcpProxy, eventually};
-use nats_elect::{
-    BatchProblem, EndCause, Event, FencedError, FencedStore, NameProblem, StepDown, Storage,
-};
+use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{BatchProblem, EndCause, Event, FencedError, FencedStore, NameProblem, StepDown};
 
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
@@ -281,76 +277,6 @@ async fn what_can_be_no_key_and_no_batch_is_refused_before_anything_is_sent() {
         });
         assert_eq!(stands.await, before);
     }
-}
-
-async fn crowd(store: &FencedStore, name: &str) -> Duration {
-    let begin = crate::support::clock::Stamp::now();
-    let callers: Vec<_> = (0..50)
-        .map(|n| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                let key = format!("own.{n}");
-                store.put("shared", n.to_string()).await?;
-                let revision = store.create(&key, "1").await?;
-                store.update(&key, "2", revision).await?;
-                let batch = store.batch().put("shared", "x").delete(&key);
-                batch.commit().await
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await.expect("no panic").expect("written");
-    }
-    let took = crate::support::clock::Stamp::now().since(begin);
-    eprintln!("50 callers, 200 fenced writes on {name}: {took:?}");
-    // One key, of which only one can create each version.
-    let racers: Vec<_> = (0..50)
-        .map(|_| {
-            let store = store.clone();
-            tokio::spawn(async move { store.create("won", "x").await })
-        })
-        .collect();
-    let (mut won, mut lost) = (0, 0);
-    for racer in racers {
-        match racer.await.expect("no panic") {
-            Ok(_) => won += 1,
-            Err(FencedError::Conflict { key, current }) => {
-                assert_eq!((key.as_str(), current.is_some()), ("won", true));
-                lost += 1;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!((won, lost), (1, 49));
-    assert_eq!(store.list().await.expect("keys"), ["shared", "won"]);
-    took
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_callers_write_at_once() {
-    let scene = Scene::new().await;
-    if scene.is_at_least(BATCHES) {
-        crowd(&scene.store, "one server").await;
-        assert!(scene.a.is_leader());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_callers_write_at_once_into_three_replicas() {
-    let cluster = NatsCluster::start(3).expect("start");
-    if cluster.node(0).version() < BATCHES {
-        return;
-    }
-    let journal = Journal::default();
-    let a = instance("a", cluster.urls(), &journal)
-        .with(|builder| builder.replicas(3).storage(Storage::File))
-        .standing(leased_for(ms(15_000)))
-        .start()
-        .await;
-    let first = journal.started(ROLE, 0).await;
-    let store = first.term().store().timeout(SOON);
-    crowd(&store, "three servers").await;
-    assert!(a.is_leader());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

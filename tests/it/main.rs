@@ -10,6 +10,7 @@ mod configuration;
 mod crash;
 mod election;
 mod fenced;
+mod fenced_crowd;
 mod fenced_race;
 mod handlers;
 mod hostile;

@@ -3,6 +3,7 @@
 mod bucket;
 mod fence;
 mod fenced;
+mod fenced_race;
 mod poison;
 mod watch;
 mod write;
