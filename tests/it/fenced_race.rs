@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders, Work, Wrote};
@@ -18,20 +18,31 @@ const BATCHES: (u64, u64, u64) = (2, 12, 0);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_was_paused_through_its_successors_promotion_writes_nothing_in_any_way() {
     let server = NatsServer::start().expect("start");
-    if server.version() < BATCHES {
-        return;
+    if server.version() >= BATCHES {
+        a_paused_leader_writes_nothing(&server.url(), 1).await;
     }
-    make_bucket_that_keeps_all(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_does_it_into_three_replicas() {
+    let cluster = NatsCluster::start(3).expect("start");
+    if cluster.node(0).version() >= BATCHES {
+        a_paused_leader_writes_nothing(&cluster.urls(), 3).await;
+    }
+}
+
+async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
+    make_bucket_that_keeps_all(url, replicas).await;
     let journal = Journal::default();
     journal.allow_overlaps();
-    let ttl = ms(1000);
+    let ttl = ms(1500);
     let orders = Orders {
         work: Work::Hammer,
-        ..Orders::new("child", server.url(), ttl)
+        ..Orders::new("child", url, ttl)
     };
     let child = ChildInstance::start(&orders, &journal);
     let first = journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal)
+    let b = instance("b", url, &journal)
         .standing(leased_for(ttl))
         .start()
         .await;
@@ -76,11 +87,11 @@ async fn a_leader_that_was_paused_through_its_successors_promotion_writes_nothin
     )
     .await;
 
-    let stranger = Stranger::connect(&server.url()).await;
+    let stranger = Stranger::connect(url).await;
     let history = History::read(&stranger).await;
     let (first, second_fence) = (first.fencing_token.sequence, second.fencing_token.sequence);
     assert_eq!(history.terms, [first, second_fence]);
-    assert!(history.sound[&first] >= 200, "{history:?}");
+    assert!(history.sound[&first] >= 200, "{:?}", history.sound);
     let tried: Vec<_> = child
         .writes()
         .into_iter()
@@ -93,7 +104,7 @@ async fn a_leader_that_was_paused_through_its_successors_promotion_writes_nothin
     let landed = history.stale.len();
     let refused = tried.len() - ends.get("landed").copied().unwrap_or(0);
     eprintln!(
-        "fenced writes after supersession: {} tried, {refused} refused, {landed} landed ({ends:?}; {} before it)",
+        "fenced writes after supersession, {replicas} replicas: {} tried, {refused} refused, {landed} landed ({ends:?}; {} before it)",
         tried.len(),
         history.sound[&first],
     );
@@ -111,7 +122,7 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
     if server.version() < BATCHES {
         return;
     }
-    make_bucket_that_keeps_all(&server.url()).await;
+    make_bucket_that_keeps_all(&server.url(), 1).await;
     let journal = Journal::default();
     let ttl = ms(1000);
     let ends = Arc::<Mutex<BTreeMap<&str, usize>>>::default();

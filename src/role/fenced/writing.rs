@@ -191,9 +191,11 @@ impl FencedStore {
             Err(error) => return Next::Pause(format!("refused, and not known why: {error}")),
         };
         if fence > ours || (fence < ours && told == Some(fence)) {
-            (self.term.0.ask)(Request::Superseded {
-                term: self.term.0.id,
-            });
+            // A term that is over has nothing left to end. After a crash of its election another may bear its number.
+            if self.term.is_valid() {
+                let term = self.term.0.id;
+                (self.term.0.ask)(Request::Superseded { term });
+            }
             return Next::GiveUp(FencedError::Superseded { fence });
         }
         if fence < ours {

@@ -69,13 +69,14 @@ pub fn verdict(end: &Result<(), FencedError>) -> &'static str {
 }
 
 /// Makes the bucket so that it forgets nothing.
-pub async fn make_bucket_that_keeps_all(url: &str) {
+pub async fn make_bucket_that_keeps_all(url: &str, replicas: usize) {
     let stranger = Stranger::connect(url).await;
     let config = jetstream::stream::Config {
         name: format!("KV_{BUCKET}"),
         subjects: vec![format!("$KV.{BUCKET}.>")],
         max_messages_per_subject: -1,
         storage: StorageType::Memory,
+        num_replicas: replicas,
         allow_rollup: true,
         allow_atomic_publish: true,
         ..Default::default()
