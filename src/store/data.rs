@@ -1,23 +1,23 @@
 //! What stands under a role's data and its fence key, as the stream leader has it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::jetstream::message::StreamMessage;
-use futures::StreamExt;
+use async_nats::jetstream::stream::RawMessage;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::bucket::Bucket;
 use super::entry::is_marker;
 use super::error::StoreError;
-use super::feed::{Position, broken};
 use crate::model::name::{DataKey, RoleName};
 
-/// More keys of one role are not listed: the client's queue holds some more messages than this, and drops what is too much.
-pub const MOST_KEYS: u64 = 50_000;
-/// How long the server keeps the consumer of a list that nobody reads any more.
-const KEPT: Duration = Duration::from_secs(5);
+/// More keys of one role are not listed: each is looked at.
+pub const MOST_KEYS: usize = 10_000;
+/// So many at once.
+const LOOKS: usize = 64;
 
 /// The last message of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +27,19 @@ pub struct DataEntry {
     pub value: Option<Vec<u8>>,
 }
 
+/// As the server answers, the subjects of one page.
 #[derive(Deserialize)]
-struct Consumer {
+struct SubjectsInfo {
+    /// Subjects on all pages.
     #[serde(default)]
-    num_pending: u64,
+    total: usize,
+    #[serde(default)]
+    state: SubjectsState,
+}
+
+#[derive(Default, Deserialize)]
+struct SubjectsState {
+    subjects: Option<BTreeMap<String, u64>>,
 }
 
 impl Bucket {
@@ -64,6 +73,9 @@ impl Bucket {
 
     /// The keys of the role's data that are not deleted, in order.
     ///
+    /// By questions whose answers are JSON, key by key: a consumer would bring the messages as they are, and headers that the
+    /// client can't read would cost the elections their connection.
+    ///
     /// # Errors
     ///
     /// [`StoreError::Rejected`] if there are more than [`MOST_KEYS`], deleted ones included.
@@ -72,84 +84,44 @@ impl Bucket {
         role: &RoleName,
         timeout: Duration,
     ) -> Result<Vec<String>, StoreError> {
-        let listing = self.collect_keys(role, timeout);
+        let prefix = self.data_prefix(role);
+        let listing = async {
+            let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
+            let looks = subjects.into_iter().map(async |subject| {
+                let message = self.last(subject.clone(), timeout).await?;
+                let key = subject.strip_prefix(&*prefix).map(str::to_owned);
+                Ok(key.filter(|_| message.is_some_and(stands)))
+            });
+            let keys: Vec<Option<String>> = stream::iter(looks)
+                .buffer_unordered(LOOKS)
+                .try_collect()
+                .await?;
+            let mut keys: Vec<_> = keys.into_iter().flatten().collect();
+            keys.sort_unstable();
+            Ok(keys)
+        };
         tokio::time::timeout(timeout, listing)
             .await
             .map_err(|_| StoreError::Timeout)?
     }
 
-    async fn collect_keys(
-        &self,
-        role: &RoleName,
-        timeout: Duration,
-    ) -> Result<Vec<String>, StoreError> {
-        self.require_connection()?;
-        let inbox = self.client().new_inbox();
-        let subscribed = self.client().subscribe(inbox.clone()).await;
-        let mut messages = subscribed
-            .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-        let count = self.create_lister(role, &inbox, timeout).await?;
+    async fn subjects(&self, filter: &str, timeout: Duration) -> Result<Vec<String>, StoreError> {
+        let action = format!("STREAM.INFO.{}", self.stream());
+        let body = json!({ "subjects_filter": filter });
+        let info: SubjectsInfo = self.ask_api(&action, &body, timeout).await?;
+        let subjects = info.state.subjects.unwrap_or_default();
+        let count = subjects.len().max(info.total);
         if count > MOST_KEYS {
             return Err(StoreError::Rejected {
                 code: 0,
                 detail: format!("{count} keys are more than the {MOST_KEYS} that can be listed"),
             });
         }
-        let prefix = self.data_prefix(role);
-        let mut keys = BTreeSet::new();
-        let (mut received, mut pending) = (0, count);
-        while pending > 0 {
-            let message = messages
-                .next()
-                .await
-                .ok_or_else(|| broken("the subscription has ended"))?;
-            let position = message.reply.as_deref().and_then(Position::parse);
-            let position = position.ok_or_else(|| broken("a message has no position"))?;
-            received += 1;
-            if position.in_consumer != received {
-                return Err(broken("a message is missing"));
-            }
-            pending = position.pending;
-            let Some(key) = message.subject.strip_prefix(&*prefix) else {
-                continue;
-            };
-            // Written while it is listed, a key may come twice.
-            if message.headers.as_ref().is_some_and(is_marker) {
-                keys.remove(key);
-            } else {
-                keys.insert(key.to_owned());
-            }
-        }
-        Ok(keys.into_iter().collect())
+        Ok(subjects.into_keys().collect())
     }
+}
 
-    /// Returns how many messages it will bring.
-    async fn create_lister(
-        &self,
-        role: &RoleName,
-        inbox: &str,
-        timeout: Duration,
-    ) -> Result<u64, StoreError> {
-        let name = format!("elect-{:032x}", rand::random::<u128>());
-        let filter = format!("{}>", self.data_prefix(role));
-        let action = format!("CONSUMER.CREATE.{}.{name}.{filter}", self.stream());
-        let body = json!({
-            "stream_name": self.stream(),
-            "config": {
-                "name": name,
-                "deliver_subject": inbox,
-                "deliver_policy": "last_per_subject",
-                "filter_subject": filter,
-                "ack_policy": "none",
-                "replay_policy": "instant",
-                "max_deliver": 1,
-                "headers_only": true,
-                "inactive_threshold": u64::try_from(KEPT.as_nanos()).unwrap_or(u64::MAX),
-                "mem_storage": true,
-                "num_replicas": 1,
-            },
-        });
-        let consumer: Consumer = self.ask_api(&action, &body, timeout).await?;
-        Ok(consumer.num_pending)
-    }
+/// What can't be read is not known to delete anything.
+fn stands(message: RawMessage) -> bool {
+    !StreamMessage::try_from(message).is_ok_and(|message| is_marker(&message.headers))
 }

@@ -85,17 +85,15 @@ impl Feed {
 
 /// Where a message stands, as its reply subject tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Position {
+struct Position {
     in_stream: u64,
-    pub in_consumer: u64,
-    /// Messages that come after it, as far as the server knew.
-    pub pending: u64,
+    in_consumer: u64,
 }
 
 impl Position {
     /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, with a domain and an
     /// account hash before the stream in the longer form.
-    pub fn parse(reply: &str) -> Option<Self> {
+    fn parse(reply: &str) -> Option<Self> {
         let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
         let before = match tokens.len() {
             7 => 0,
@@ -105,7 +103,6 @@ impl Position {
         Some(Self {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
-            pending: tokens[before + 6].parse().ok()?,
         })
     }
 }
@@ -145,7 +142,6 @@ mod tests {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
-            pending: 0,
         });
         for reply in [
             "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.0",

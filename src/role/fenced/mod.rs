@@ -230,8 +230,8 @@ impl FencedStore {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`FencedError::Refused`] also if the role has more than 50,000 keys, those included that were deleted and
-    /// of which the marker still stands.
+    /// As [`get`](Self::get); [`FencedError::Refused`] also if the role has more than 10,000 keys, those included that were deleted and
+    /// of which the marker still stands. Each key is looked at: it takes a request for each.
     ///
     /// # Cancel safety
     ///
