@@ -4,7 +4,7 @@
 //! exactly one runs each role's handler at a time, elected over one shared NATS connection.
 //!
 //! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
-//! the [`FencingToken`] for systems that compare it. A [`RoleHandle`] asks about a role from the outside.
+//! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -68,7 +68,10 @@ pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
-pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
+pub use crate::role::{
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
+    TermError, handler_fn,
+};
 #[cfg(feature = "signing")]
 pub use crate::signing::{
     KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,

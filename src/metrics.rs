@@ -70,6 +70,19 @@ const CONNECTION: &str = "election_connection_status";
 const LEASE_REMAINING: &str = "election_lease_remaining_seconds";
 const OVERRUNS: &str = "election_handler_overruns_total";
 const UNTRUSTED: &str = "election_untrusted_records_total";
+const FENCED_WRITES: &str = "election_fenced_writes_total";
+/// How a fenced write can end.
+const FENCED_STATUSES: [&str; 9] = [
+    "written",
+    "conflict",
+    "superseded",
+    "not_leader",
+    "unconfirmed",
+    "unavailable",
+    "unsupported",
+    "refused",
+    "invalid",
+];
 
 /// Every metric that this crate records.
 pub const METRICS: &[Metric] = &[
@@ -150,6 +163,13 @@ pub const METRICS: &[Metric] = &[
         labels: &["reason"],
         description: "Records seen that no trusted key signed, where trusted keys are set",
     },
+    Metric {
+        name: FENCED_WRITES,
+        kind: MetricKind::Counter,
+        unit: Unit::Count,
+        labels: &["status"],
+        description: "Fenced writes of this instance's terms, single or in batches, by outcome",
+    },
 ];
 
 /// Describes every metric to the recorder that is installed now.
@@ -194,6 +214,15 @@ impl Labels {
         counter!(VALIDATION_FAILURES, self.with(&[])).increment(0);
         counter!(OVERRUNS, self.with(&[])).increment(0);
         self.untrusted(Distrust::Unsigned, 0);
+        for status in ["written", "superseded"] {
+            counter!(FENCED_WRITES, self.with(&[("status", status)])).increment(0);
+        }
+    }
+
+    /// A fenced write ended so: one of [`FENCED_STATUSES`].
+    pub fn fenced_write(&self, status: &'static str) {
+        debug_assert!(FENCED_STATUSES.contains(&status));
+        counter!(FENCED_WRITES, self.with(&[("status", status)])).increment(1);
     }
 
     pub fn lease_remaining(&self, remaining: Duration) {

@@ -128,6 +128,7 @@ impl ElectionState {
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
                     self.vouching.bucket_is(bucket.name(), info.epoch);
+                    self.scope.bucket.send_replace(Some(bucket.clone()));
                     self.bucket = Some(bucket);
                     CoreLink::Up(info)
                 }
@@ -202,6 +203,7 @@ impl ElectionState {
                 Input::Asked { letter, question }
             }
             ElectionMsg::Answered { question, answer } => Input::Answered { question, answer },
+            ElectionMsg::Ask(Request::Superseded { term }) => Input::Superseded { term },
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
             #[cfg(feature = "testing")]

@@ -287,6 +287,7 @@ impl Election {
             Input::HandlerEnding { term, end } => self.handler_ending(term, end),
             Input::HandlerEnded { term, end } => self.handler_ended(term, end),
             Input::LeaseOver { term } => self.lease_over(term),
+            Input::Superseded { term } => self.superseded(term),
             Input::Health { term, healthy } => self.health_checked(term, healthy),
             Input::StepDown {
                 request,

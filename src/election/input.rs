@@ -59,6 +59,8 @@ pub enum Input {
     HandlerEnded { term: TermId, end: HandlerEnd },
     /// Somebody read the shared deadline after it had passed: it cannot be extended any more.
     LeaseOver { term: TermId },
+    /// The server refused a fenced write of this term: its fence has moved, and moves back for nobody.
+    Superseded { term: TermId },
     /// A health check ended.
     Health { term: TermId, healthy: bool },
     /// End the term, free the role, and stand again after the cool-down, and not before `hold_off` is over. If a successor

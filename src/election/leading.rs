@@ -211,6 +211,17 @@ impl Election {
         }
     }
 
+    /// Whoever moved the fence holds the role, or has broken what this term's writes rest on.
+    pub(super) fn superseded(&mut self, term: TermId) {
+        let in_office = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_));
+        if in_office && self.hold().is_some_and(|hold| hold.term == term) {
+            if matches!(self.phase, Phase::Leading(_)) {
+                self.tell(Event::ValidationFailed);
+            }
+            self.lost(EndCause::Superseded, None);
+        }
+    }
+
     pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
         let next_beat = self.ledger.next_beat();
         let linked = matches!(self.link, Link::Up(_));

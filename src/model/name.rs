@@ -1,4 +1,4 @@
-//! Names that were checked once: of roles, of buckets, of instances.
+//! Names that were checked once: of roles, of buckets, of instances, of a role's data.
 //!
 //! Each is a string that obeys the rule of the place where it ends up: a role name is a key of the bucket, a bucket name is part of a
 //! stream name, an instance id stands in JSON and in metric labels. They are shared, so cloning one costs no allocation.
@@ -19,7 +19,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 #[error("{name:?} is no {kind}: {problem}; {rule}")]
 #[non_exhaustive]
 pub struct NameError {
-    /// What was to be named: `role name`, `bucket name` or `instance id`.
+    /// What was to be named: `role name`, `bucket name`, `instance id` or `data key`.
     pub kind: &'static str,
     /// The refused string, or its beginning if it is long.
     pub name: String,
@@ -50,6 +50,9 @@ pub enum NameProblem {
     /// A leading `_`, which marks keys that are not roles.
     #[error("it begins with '_', which is reserved")]
     Reserved,
+    /// A dot with nothing before or after it.
+    #[error("it begins or ends with '.', or has two in a row")]
+    Dots,
 }
 
 macro_rules! name {
@@ -187,6 +190,24 @@ name! {
     "an instance id is 1 to 255 bytes of printable UTF-8 without white space, control or invisible characters"
 }
 
+name! {
+    /// The name under which a leader keeps data of its role.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_`, `=` and `.`: what Key-Value clients take for a key. No empty part between
+    /// dots.
+    DataKey, "data key", data_problem,
+    "a data key is 1 to 255 ASCII letters, digits, '-', '/', '_', '=' and '.', and no dot stands at an end or beside another"
+}
+
+fn data_problem(name: &str) -> Option<NameProblem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=' | '.');
+    problem(name, allowed).or_else(|| {
+        name.split('.')
+            .any(str::is_empty)
+            .then_some(NameProblem::Dots)
+    })
+}
+
 fn role_problem(name: &str) -> Option<NameProblem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=');
     problem(name, allowed).or_else(|| name.starts_with('_').then_some(NameProblem::Reserved))
@@ -247,6 +268,28 @@ mod tests {
         for id in ["node-1", "10.0.0.1:80", "zürich", "机器", "a\"b"] {
             assert_eq!(InstanceId::new(id).unwrap().to_string(), id);
         }
+    }
+
+    #[test]
+    fn a_data_key_is_no_pattern_and_has_no_empty_part() {
+        for name in ["a", "jobs.42", "_a", "a/b=c-d", "A.b.C"] {
+            assert_eq!(DataKey::new(name).unwrap(), name);
+        }
+        for name in [".", ".a", "a.", "a..b"] {
+            assert_eq!(
+                DataKey::new(name).unwrap_err().problem,
+                NameProblem::Dots,
+                "{name}"
+            );
+        }
+        for name in ["*", "a.>", "a b", "a\r\nb", "é", "a:b", "$a"] {
+            let problem = DataKey::new(name).unwrap_err().problem;
+            assert!(
+                matches!(problem, NameProblem::Character { .. }),
+                "{name}: {problem}"
+            );
+        }
+        assert!(DataKey::new(&"k".repeat(256)).is_err());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! One role at work on this instance: its handler, its terms, and what both share with the election.
 
 mod deadline;
+mod fenced;
 mod handler;
 mod roster;
 mod running;
 mod scope;
 mod term;
 
+pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, RoleHandler, handler_fn};
 pub(crate) use roster::Roster;

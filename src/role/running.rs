@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::deadline::Deadline;
+use super::fenced::Access;
 use super::handler::ErasedHandler;
 use super::scope::RoleScope;
 use super::term::{Term, TermInner};
@@ -66,6 +67,11 @@ impl RunningTerm {
             validation_interval: scope.settings.validation_interval,
             validate_always: scope.settings.validate_on_critical_ops,
             proof: Mutex::new(None),
+            access: Access::new(
+                scope.role.clone(),
+                scope.bucket.subscribe(),
+                scope.labels.clone(),
+            ),
         }));
         let span =
             tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());

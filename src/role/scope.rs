@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
+use crate::store::Bucket;
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
 const EVENT_CAPACITY: usize = 256;
@@ -34,6 +35,8 @@ pub(crate) enum Request {
         hold_off: Duration,
         reply: oneshot::Sender<Reply>,
     },
+    /// The server refused a write of this term, for its fence has moved.
+    Superseded { term: TermId },
     #[cfg(feature = "testing")]
     Crash,
 }
@@ -57,6 +60,8 @@ pub(crate) struct RoleScope {
     pub status: watch::Sender<CoreStatus>,
     pub leader: watch::Sender<Option<LeaderInfo>>,
     pub connection: watch::Sender<ConnectionStatus>,
+    /// The bucket on the connection of the day, once there is one.
+    pub bucket: watch::Sender<Option<Bucket>>,
     pub events: broadcast::Sender<Event>,
     /// The role is no longer managed.
     pub ended: CancellationToken,
@@ -92,6 +97,7 @@ impl RoleScope {
             connection: watch::Sender::new(status.connection),
             status: watch::Sender::new(status),
             leader: watch::Sender::new(None),
+            bucket: watch::Sender::new(None),
             events: broadcast::Sender::new(EVENT_CAPACITY),
             ended: CancellationToken::new(),
             running: Mutex::new(None),

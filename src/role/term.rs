@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::deadline::Deadline;
+use super::fenced::{Access, FencedStore};
 use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock::{self, Moment};
@@ -74,6 +75,7 @@ pub(super) struct TermInner {
     pub validate_always: bool,
     /// The proof of the last confirmed heartbeat, if this instance signs.
     pub proof: Mutex<Option<String>>,
+    pub access: Arc<Access>,
 }
 
 impl TermInner {
@@ -193,6 +195,11 @@ impl Term {
     /// What of NATS this role can rely on now. `Suspended` is the time to hold back what can wait.
     pub fn connection(&self) -> ConnectionStatus {
         *self.0.connection.borrow()
+    }
+
+    /// Keys and values of this role, in the bucket of the election, whose writes the server refuses once a newer term exists.
+    pub fn store(&self) -> FencedStore {
+        FencedStore::new(self.clone())
     }
 
     /// Proves the lease by a compare-and-set that is sent after this call, and returns the fencing token.

@@ -1,7 +1,7 @@
 //! The bucket: opened, created where that is wished, looked at again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
@@ -15,7 +15,7 @@ use super::info::{BucketInfo, StreamInfo};
 use super::request::NO_RESPONDERS;
 use crate::clock;
 use crate::model::config::Storage;
-use crate::model::name::{BucketName, RoleName};
+use crate::model::name::{BucketName, DataKey, RoleName};
 
 /// The server's code for a stream that exists with other settings.
 const NAME_IN_USE: u64 = 10058;
@@ -50,6 +50,20 @@ struct Shared {
     /// What its keys begin with, as subjects.
     prefix: String,
     cross_check: AtomicU8,
+    traits: Mutex<Option<Traits>>,
+}
+
+/// What the last look at the bucket showed of what fenced writes need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Its creation time, in nanoseconds since the Unix epoch.
+    pub epoch: u64,
+    /// Keys expire, fence records among them.
+    pub expires: bool,
+    /// Several messages can be written as one.
+    pub atomic: bool,
+    /// It is kept on more than one server.
+    pub replicated: bool,
 }
 
 impl Bucket {
@@ -72,6 +86,7 @@ impl Bucket {
                 stream: format!("KV_{name}"),
                 prefix: format!("$KV.{name}."),
                 cross_check: AtomicU8::new(CrossCheck::Unknown as u8),
+                traits: Mutex::new(None),
             }),
         };
         let opening = async {
@@ -139,6 +154,13 @@ impl Bucket {
 
     fn learn(&self, stream: &StreamInfo) -> Result<BucketInfo, StoreError> {
         let mut info = stream.assess(self.name())?;
+        let traits = Traits {
+            epoch: info.epoch,
+            expires: info.max_age.is_some(),
+            atomic: info.atomic,
+            replicated: info.replicas > 1,
+        };
+        *self.traits_slot() = Some(traits);
         // The version of the server that this client talks to: a hint for people, the probe decides.
         if !self.client.is_server_compatible(2, 11, 0) {
             info.notes.push(
@@ -227,6 +249,36 @@ impl Bucket {
 
     pub(super) fn fence_subject(&self, role: &RoleName) -> String {
         format!("{}_fence.{role}", self.shared.prefix)
+    }
+
+    /// What the keys of one role's data begin with. No role has a dot in its name, so none's is the beginning of another's.
+    pub(super) fn data_prefix(&self, role: &RoleName) -> String {
+        format!("{}_data.{role}.", self.shared.prefix)
+    }
+
+    pub(super) fn data_subject(&self, role: &RoleName, key: &DataKey) -> String {
+        format!("{}{key}", self.data_prefix(role))
+    }
+
+    pub(super) fn guard_subject(&self, role: &RoleName) -> String {
+        format!("{}_guard.{role}", self.shared.prefix)
+    }
+
+    /// How many bytes the connected server takes as one message.
+    pub fn max_payload(&self) -> usize {
+        self.client.server_info().max_payload
+    }
+
+    /// What the last look at the bucket showed; each new connection brings one.
+    pub fn traits(&self) -> Option<Traits> {
+        *self.traits_slot()
+    }
+
+    fn traits_slot(&self) -> std::sync::MutexGuard<'_, Option<Traits>> {
+        self.shared
+            .traits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn cross_check(&self) -> CrossCheck {

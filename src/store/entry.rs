@@ -38,6 +38,11 @@ pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -
     FenceEntry { revision, record }
 }
 
+/// Whether the message deletes its key, whoever wrote it.
+pub fn is_marker(headers: &HeaderMap) -> bool {
+    Marker::of(Some(headers)).is_some()
+}
+
 enum Marker {
     Released {
         nonce: Option<Nonce>,

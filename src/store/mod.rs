@@ -8,9 +8,11 @@
 mod answers;
 mod bucket;
 mod cross_check;
+mod data;
 mod entry;
 mod error;
 mod feed;
+mod fenced;
 mod info;
 mod letters;
 mod read;
@@ -23,11 +25,13 @@ mod write;
 #[cfg(feature = "testing")]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use bucket::{Bucket, IfMissing};
+pub use data::DataEntry;
 #[cfg(feature = "testing")]
 pub use entry::{fence_entry, role_entry};
 pub use error::{StoreError, denied_subject};
 #[cfg(feature = "testing")]
 pub use feed::{Feed, Told};
+pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::BucketInfo;
 pub use letters::Letter;
 pub use request::is_closed;

@@ -52,7 +52,7 @@ impl Bucket {
         })
     }
 
-    async fn last(
+    pub(super) async fn last(
         &self,
         subject: String,
         timeout: Duration,

@@ -25,6 +25,17 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<T, StoreError> {
+        let answer = self.ask_plainly(subject, request, timeout).await?;
+        understood(answer.as_ref(), self.name())
+    }
+
+    /// Asks and returns the answer as it is.
+    pub(super) async fn ask_plainly(
+        &self,
+        subject: String,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
         self.require_connection()?;
         let asking = self.client().send_request(subject, request.timeout(None));
         let answer = tokio::time::timeout(timeout, asking)
@@ -41,7 +52,7 @@ impl Bucket {
                 }
                 RequestErrorKind::Other => StoreError::Unavailable(CLOSED.into()),
             })?;
-        understood(&answer.payload, self.name())
+        Ok(answer.payload)
     }
 
     /// Asks the `JetStream` API.

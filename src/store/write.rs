@@ -14,6 +14,7 @@ use super::error::StoreError;
 use crate::model::name::RoleName;
 use crate::model::record::{FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, Record};
 
+const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Names the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
@@ -127,23 +128,36 @@ impl Bucket {
     }
 }
 
-fn expecting(sequence: u64) -> HeaderMap {
+pub(super) fn expecting(sequence: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, sequence.to_string());
     headers
 }
 
 /// Expects the sequence of another subject than the message's own.
+pub(super) fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
+    expecting_of_with(subject, sequence, &[])
+}
+
+/// The same, with further headers.
 ///
 /// Servers up to 2.11.6 look for the first header's name and stop at the second's, of which it is the beginning: in the
 /// wrong order the message carries no condition for them and is stored (nats-server#7065). The map has no order of its own,
 /// but each new one another; so maps are made until one will be sent the right way round.
-pub(super) fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
+pub(super) fn expecting_of_with(
+    subject: &str,
+    sequence: u64,
+    further: &[(&str, &str)],
+) -> HeaderMap {
     loop {
         let mut headers = expecting(sequence);
         headers.insert(EXPECTED_SUBJECT, subject);
-        let first = headers.iter().next();
-        if first.is_some_and(|(name, _)| *name == NATS_EXPECTED_LAST_SUBJECT_SEQUENCE) {
+        for (name, value) in further {
+            headers.insert(*name, *value);
+        }
+        let mut names = headers.iter().map(|(name, _)| name.as_ref());
+        let first = names.find(|name: &&str| name.starts_with(CONDITION));
+        if first == Some(CONDITION) {
             return headers;
         }
     }
@@ -158,10 +172,14 @@ mod tests {
         for sequence in 0..1000 {
             let headers = expecting_of("$KV.b.r", sequence);
             let names: Vec<String> = headers.iter().map(|(name, _)| name.to_string()).collect();
-            assert_eq!(
-                names,
-                ["Nats-Expected-Last-Subject-Sequence", EXPECTED_SUBJECT]
-            );
+            assert_eq!(names, [CONDITION, EXPECTED_SUBJECT]);
+            let headers = expecting_of_with("$KV.b.r", sequence, &[("A", "1"), ("B", "2")]);
+            let at = |wanted: &str| {
+                let mut names = headers.iter().map(|(name, _)| name.to_string());
+                names.position(|name| name == wanted).unwrap()
+            };
+            assert!(at(CONDITION) < at(EXPECTED_SUBJECT));
+            assert_eq!(headers.len(), 4);
         }
     }
 }

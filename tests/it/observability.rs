@@ -35,11 +35,24 @@ const DISTRUST: [&str; 7] = [
     "mismatch",
 ];
 
+const FENCED_WRITES: [&str; 9] = [
+    "written",
+    "conflict",
+    "superseded",
+    "not_leader",
+    "unconfirmed",
+    "unavailable",
+    "unsupported",
+    "refused",
+    "invalid",
+];
+
 /// The values that a label may have.
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     match (metric, label) {
         (_, "from_state" | "to_state") => RoleState::ALL.map(RoleState::as_str).to_vec(),
         (_, "error_type") => FAILURES.to_vec(),
+        ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
         (_, "status") => OUTCOMES.to_vec(),
         (_, "reason") => DISTRUST.to_vec(),
         _ => panic!("an unknown label {label} of {metric}"),
@@ -98,7 +111,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
-    assert_eq!(METRICS.len(), 11);
+    assert_eq!(METRICS.len(), 12);
     for metric in METRICS {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",

@@ -38,8 +38,14 @@ async fn the_documented_privileges_suffice_for_a_candidate_and_for_its_roles_alo
             .role("network", leased_for(ttl))
     };
     let a = join("a").start().await;
-    journal.started(ROLE, 0).await;
+    let first = journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
+    if server.version() >= (2, 12, 0) {
+        let store = first.term().store();
+        store.put("cursor", "1").await.expect("a put");
+        store.create("jobs.1", "x").await.expect("a create");
+        assert_eq!(store.list().await.expect("a list"), ["cursor", "jobs.1"]);
+    }
     let b = join("b").start().await;
     b.wait_until_following("a").await;
 

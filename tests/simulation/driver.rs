@@ -195,6 +195,7 @@ impl World {
                 revoked: None,
             },
         );
+        self.begin_writing(node, start.term, start.fencing_token);
         if let Some((after, end)) = handler.ends {
             self.end_handler(node, start.term, after, end);
         }

@@ -20,6 +20,7 @@ mod checkers;
 mod clock;
 mod driver;
 mod faults;
+mod fenced;
 mod found;
 mod letters;
 #[cfg(nats_elect_mutations)]

@@ -9,6 +9,7 @@ use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::faults::{Fault, Options, Scale};
+use crate::fenced::Writers;
 use crate::world::{World, ms};
 
 /// The bucket of a run.
@@ -167,6 +168,7 @@ impl Plan {
                 "twin".clone_into(&mut world.nodes[node].candidate.instance_id);
             }
         }
+        world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
         world.readers = self.readers;
         world.timer_lag = Duration::ZERO..self.timer_lag;

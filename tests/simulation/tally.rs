@@ -51,6 +51,9 @@ tally! {
     releases: "roles freed at the end of a term",
     regressions: "regressions noticed",
     reopened: "buckets looked at anew",
+    fenced_tried: "fenced writes tried",
+    fenced_written: "fenced writes that took effect",
+    fenced_refused: "fenced writes refused",
 }
 
 impl Tally {

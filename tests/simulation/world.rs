@@ -13,6 +13,7 @@ use nats_elect::{Event, FailureKind, RoleConfig, RoleSettings, RoleState};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
+use crate::fenced::{Step, Writers};
 use crate::letters::Letter;
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
@@ -108,6 +109,7 @@ pub enum Happening {
         id: QuestionId,
         answer: Option<LetterAnswer>,
     },
+    Fenced(Step),
     Expire,
     Wipe {
         revision: u64,
@@ -126,6 +128,7 @@ impl Happening {
         match self {
             Self::Arrive { .. }
             | Self::Letter { .. }
+            | Self::Fenced(_)
             | Self::Expire
             | Self::Wipe { .. }
             | Self::Relief { .. }
@@ -164,6 +167,8 @@ pub struct World {
     /// What questions between instances meet.
     pub letter_chance: Chance,
     pub letters: Vec<Letter>,
+    /// Applications that write under their term's fence.
+    pub writers: Option<Writers>,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -210,6 +215,7 @@ impl World {
             chance: Chance::new(seed),
             letter_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
             letters: Vec::new(),
+            writers: None,
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -369,6 +375,7 @@ impl World {
             Happening::LetterAnswered { node, id, answer } => {
                 self.answer_arrives(node, id, answer);
             }
+            Happening::Fenced(step) => self.fenced(step),
             Happening::Expire => self.expire(),
             Happening::Wipe { revision } => self.wipe(revision),
             Happening::Relief { node, trouble } => self.relieve(node, trouble),

@@ -9,6 +9,7 @@ mod buckets;
 mod claiming;
 mod ending;
 mod failing;
+mod fenced;
 mod fencing;
 mod freeing;
 mod keeping;

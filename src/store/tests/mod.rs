@@ -2,6 +2,8 @@
 
 mod bucket;
 mod fence;
+mod fenced;
+mod fenced_race;
 mod poison;
 mod watch;
 mod write;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use super::*;
+use crate::model::name::DataKey;
 use crate::model::record::Content;
 use crate::testing::eventually;
 
@@ -57,4 +58,30 @@ async fn headers_that_nobody_can_read_make_an_opaque_leader() {
     }
     let at = lab.keys(&r).await.0;
     lab.claim(&r, at, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn data_that_nobody_can_read_is_listed_without_showing_it_to_the_client() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let kv = lab.kv().await;
+    kv.put("_data.r.fine", "x".into()).await.unwrap();
+    let connects = || {
+        let connects = &lab.client.statistics().connects;
+        connects.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let before = connects();
+    // The first ends a client's connection, the second the client, if either is shown to it.
+    for (key, headers) in [
+        ("a", &b"NATS/1.0\r\nno colon\r\n\r\n"[..]),
+        ("b", b"NATS/1.0\r\nA: b\rc\r\n\r\n"),
+    ] {
+        publish_raw(&lab, &format!("$KV.leaders._data.r.{key}"), headers, b"x");
+        let key = DataKey::new(key).unwrap();
+        let read = lab.bucket.data(&r, &key, TIMEOUT).await;
+        assert!(matches!(read, Err(StoreError::Rejected { .. })), "{read:?}");
+    }
+    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    assert_eq!(keys, ["a", "b", "fine"]);
+    assert_eq!(connects(), before);
 }

@@ -296,6 +296,9 @@ impl Life {
                     self.tell(Input::Stop { release });
                 } else if u.ratio(1, 16)? {
                     self.tell(Input::Abandon);
+                } else if u.ratio(1, 4)? {
+                    let term = self.term(u)?;
+                    self.tell(Input::Superseded { term });
                 }
             }
         }

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stamp;
+use super::hammer::{hammer_on, verdict};
 use super::journal::{Journal, Running, Tenure};
 use super::{BUCKET, ROLE, SOON, leased_for};
 
@@ -38,20 +39,34 @@ pub enum Work {
     Obey,
     /// Blocks its thread and acts all the time, whatever it is told.
     Block,
+    /// Writes under its term's fence in every way, on and on, whatever becomes of the term: with and without heed of its lease.
+    Hammer,
 }
 
 /// What a child tells.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Told {
     Started(FencingToken, u64),
     /// The handler is still at it.
     Acted(u64),
     Ended(u64),
+    /// A fenced write ended.
+    Wrote(Wrote),
     /// The process had stood still for that long; what it then thought of its leadership.
     Resumed {
         gap: Duration,
         is_leader: bool,
     },
+}
+
+/// A fenced write of a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wrote {
+    pub way: String,
+    pub heedless: bool,
+    /// When it began, and its end in one word.
+    pub begun: u64,
+    pub verdict: String,
 }
 
 /// An instance in a process of its own. Its handler is in the journal like any other.
@@ -65,6 +80,7 @@ struct Heard {
     running: Option<Running>,
     last_act: Option<Stamp>,
     resumed: Vec<(Duration, bool)>,
+    writes: Vec<Wrote>,
 }
 
 impl Orders {
@@ -152,6 +168,11 @@ impl ChildInstance {
         .await
     }
 
+    /// The fenced writes that it told of so far.
+    pub fn writes(&self) -> Vec<Wrote> {
+        self.heard.lock().expect("no panic").writes.clone()
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a living child");
     }
@@ -183,6 +204,7 @@ impl Heard {
                     running.end_at(Stamp::from_nanos(end));
                 }
             }
+            Told::Wrote(wrote) => self.writes.push(wrote),
             Told::Resumed { gap, is_leader } => self.resumed.push((gap, is_leader)),
         }
     }
@@ -258,6 +280,19 @@ async fn lead(term: Term, work: Work) -> Result<(), BoxError> {
     let _end = TellEnd;
     match work {
         Work::Obey => term.cancelled().await,
+        Work::Hammer => {
+            for heedless in [false, true] {
+                hammer_on(&term, heedless, move |blow| {
+                    tell(&Told::Wrote(Wrote {
+                        way: blow.way.to_owned(),
+                        heedless,
+                        begun: blow.begun.as_nanos(),
+                        verdict: verdict(&blow.end).to_owned(),
+                    }));
+                });
+            }
+            term.cancelled().await;
+        }
         Work::Block => loop {
             tell(&Told::Acted(Stamp::now().as_nanos()));
             thread::sleep(Duration::from_millis(1));

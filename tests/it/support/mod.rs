@@ -6,6 +6,7 @@ pub mod child;
 pub mod clock;
 pub mod dashboard;
 pub mod foreign;
+pub mod hammer;
 pub mod instance;
 pub mod journal;
 pub mod logs;

@@ -1,6 +1,7 @@
 //! What is promised, checked apart from what happens: each checker has only what it hears, and the truth to look at.
 
 mod conduct;
+mod fenced;
 mod forced;
 mod handlers;
 mod leases;
@@ -11,6 +12,7 @@ mod tokens;
 use std::fmt;
 use std::time::Duration;
 
+use nats_elect::FencingToken;
 use nats_elect::internals::{CoreStatus, Effect, Input, Moment, Write};
 
 use crate::world::World;
@@ -46,6 +48,10 @@ pub enum Note<'a> {
         write: &'a Write,
         revision: u64,
     },
+    /// A write under this term's fence took effect.
+    FencedWrite {
+        token: FencingToken,
+    },
     /// Confirmed writes are gone: the stream's tail, a key, or all of it.
     HistoryLost {
         /// What is written next may get the sequences of what was lost.
@@ -67,6 +73,8 @@ pub enum Promise {
     OneLeader,
     /// The fencing tokens of promoted terms strictly increase.
     RisingTokens,
+    /// No fenced write takes effect once a newer term's fence record was stored.
+    FencedWrites,
     /// A handler never runs outside its own valid lease, but for the scheduling allowance and named overruns.
     HandlersInLease,
     /// Once faults stop, somebody leads within a stated bound.
@@ -104,6 +112,7 @@ pub struct Checkers {
     losses: losses::Losses,
     forced: forced::Forced,
     tokens: tokens::Tokens,
+    fenced: fenced::Fenced,
     reports: reports::Reports,
     conduct: conduct::Conduct,
 }
@@ -114,6 +123,7 @@ impl Checkers {
             losses: losses::Losses::new(nodes),
             forced: forced::Forced::new(nodes),
             tokens: tokens::Tokens::default(),
+            fenced: fenced::Fenced::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
         }
@@ -134,6 +144,7 @@ impl Checkers {
             .map_err(broken(Promise::OneLeader))?;
         (self.tokens.hear(world, note, &self.losses, &self.forced))
             .map_err(broken(Promise::RisingTokens))?;
+        (self.fenced.hear(note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))

@@ -3,6 +3,7 @@
 mod buckets;
 mod electing;
 mod ending;
+mod fenced;
 mod fencing;
 mod freeing;
 mod keeping;

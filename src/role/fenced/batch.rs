@@ -1,0 +1,141 @@
+//! Several fenced writes as one.
+
+use std::collections::HashSet;
+
+use super::FencedStore;
+use super::error::{BatchProblem, FencedError};
+use crate::model::name::DataKey;
+use crate::store::MOST_WRITES;
+
+/// Writes to different keys of a role's data of which all take effect at once, or none: see [`FencedStore::batch`].
+///
+/// At most 999 of them: the server takes 1000 messages in a batch, and one guards the fence. Nothing is sent before
+/// [`commit`](Self::commit). It needs nats-server 2.12 and a bucket with `allow_atomic`.
+///
+/// ```
+/// # use nats_elect::{FencedError, FencedStore};
+/// # async fn example(store: FencedStore) -> Result<(), FencedError> {
+/// let revisions = store
+///     .batch()
+///     .delete("jobs.queued.7")
+///     .create("jobs.running.7", "node-1")
+///     .put("last", "7")
+///     .commit()
+///     .await?;
+/// assert_eq!(revisions.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is written before `commit`"]
+pub struct FencedBatch {
+    store: FencedStore,
+    changes: Vec<Change>,
+    /// What was wrong first.
+    problem: Option<FencedError>,
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub key: DataKey,
+    /// Nothing deletes the key.
+    pub value: Option<Vec<u8>>,
+    pub requires: Requires,
+}
+
+/// How the key must stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requires {
+    Nothing,
+    /// Missing or deleted.
+    Missing,
+    Revision(u64),
+}
+
+impl Change {
+    pub fn new(key: &str, value: Option<&[u8]>, requires: Requires) -> Result<Self, FencedError> {
+        Ok(Self {
+            key: DataKey::new(key)?,
+            value: value.map(<[u8]>::to_vec),
+            requires,
+        })
+    }
+}
+
+impl FencedBatch {
+    pub(super) const fn new(store: FencedStore) -> Self {
+        Self {
+            store,
+            changes: Vec::new(),
+            problem: None,
+        }
+    }
+
+    /// Adds a [`put`](FencedStore::put).
+    pub fn put(self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.add(key, Some(value.as_ref()), Requires::Nothing)
+    }
+
+    /// Adds a [`delete`](FencedStore::delete).
+    pub fn delete(self, key: &str) -> Self {
+        self.add(key, None, Requires::Nothing)
+    }
+
+    /// Adds a [`create`](FencedStore::create).
+    pub fn create(self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.add(key, Some(value.as_ref()), Requires::Missing)
+    }
+
+    /// Adds an [`update`](FencedStore::update).
+    pub fn update(self, key: &str, value: impl AsRef<[u8]>, revision: u64) -> Self {
+        self.add(key, Some(value.as_ref()), Requires::Revision(revision))
+    }
+
+    fn add(mut self, key: &str, value: Option<&[u8]>, requires: Requires) -> Self {
+        match Change::new(key, value, requires) {
+            Ok(change) => self.changes.push(change),
+            Err(problem) => {
+                self.problem.get_or_insert(problem);
+            }
+        }
+        self
+    }
+
+    /// Writes all of it, or nothing. Returns the revisions, in the order of the writes.
+    ///
+    /// # Errors
+    ///
+    /// As the single writes; [`FencedError::Conflict`] names the first key that is not as its write requires.
+    /// [`FencedError::Unconfirmed`] means that all or nothing was written, or yet will be. [`FencedError::Batch`] if it is empty, too
+    /// large, or writes a key twice.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, all of it may have been written, or may yet be, or nothing.
+    pub async fn commit(self) -> Result<Vec<u64>, FencedError> {
+        let written = match self.checked() {
+            Ok(()) => self.store.write(&self.changes).await,
+            Err(problem) => Err(problem),
+        };
+        self.store.count(written)
+    }
+
+    fn checked(&self) -> Result<(), FencedError> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        let mut keys = HashSet::new();
+        let twice = self.changes.iter().find(|change| !keys.insert(&change.key));
+        let problem = if self.changes.is_empty() {
+            BatchProblem::Empty
+        } else if self.changes.len() > MOST_WRITES {
+            BatchProblem::TooMany(self.changes.len())
+        } else if let Some(change) = twice {
+            BatchProblem::Twice(change.key.to_string())
+        } else {
+            return Ok(());
+        };
+        Err(FencedError::Batch(problem))
+    }
+}

@@ -1,0 +1,27 @@
+//! What stands under a key of a role's data.
+
+use crate::model::name::DataKey;
+use crate::store::DataEntry;
+
+/// A value of a role's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FencedEntry {
+    /// Its key, as it was given to [`put`](super::FencedStore::put).
+    pub key: String,
+    /// The value.
+    pub value: Vec<u8>,
+    /// The stream sequence of the write: what an [`update`](super::FencedStore::update) is conditional on.
+    pub revision: u64,
+}
+
+impl FencedEntry {
+    /// Nothing if the key is deleted.
+    pub(super) fn of(key: &DataKey, entry: DataEntry) -> Option<Self> {
+        Some(Self {
+            key: key.to_string(),
+            value: entry.value?,
+            revision: entry.revision,
+        })
+    }
+}

@@ -1,0 +1,299 @@
+//! One call's way to an answer: attempts, pauses between them, and what a refusal means.
+
+use std::time::Duration;
+
+use super::batch::{Change, Requires};
+use super::entry::FencedEntry;
+use super::error::FencedError;
+use super::{FencedStore, LANES};
+use crate::clock::{self, Moment};
+use crate::role::scope::Request;
+use crate::store::{Bucket, DataWrite, StoreError, is_closed};
+
+/// Between two attempts: doubling from the first to the second.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+/// Of what the server takes as one message, so much is left for headers.
+const HEADERS: usize = 1024;
+
+/// What is to be done after an attempt that stored nothing.
+enum Next {
+    /// Try again, after a pause.
+    Pause(String),
+    /// Try again at once: what was expected of a deleted key has been mended.
+    Mended,
+    GiveUp(FencedError),
+}
+
+impl FencedStore {
+    /// Writes all of these, or nothing. Returns their revisions.
+    pub(super) async fn write(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
+        let until = clock::now() + self.timeout;
+        let mut writes: Vec<_> = changes.iter().map(as_write).collect();
+        let mut last = "no attempt was made in time".to_owned();
+        let mut pauses = 0;
+        loop {
+            let bucket = self.may_write(&writes)?;
+            let Some(bucket) = bucket else {
+                "not connected".clone_into(&mut last);
+                self.pause(&mut pauses, until, &last).await?;
+                continue;
+            };
+            let attempted = self.attempt(&bucket, &writes, until).await;
+            let error = match attempted {
+                Ok(revisions) => return Ok(revisions),
+                Err(error) => error,
+            };
+            match self
+                .judge(&bucket, changes, &mut writes, error, until)
+                .await
+            {
+                Next::Pause(reason) => last = reason,
+                Next::Mended => continue,
+                Next::GiveUp(error) => return Err(error),
+            }
+            self.pause(&mut pauses, until, &last).await?;
+        }
+    }
+
+    /// Whether anything may be sent now, and to what.
+    fn may_write(&self, writes: &[DataWrite]) -> Result<Option<Bucket>, FencedError> {
+        self.may_send()?;
+        let Some(bucket) = self.access().bucket.borrow().clone() else {
+            return Ok(None);
+        };
+        let Some(traits) = bucket.traits() else {
+            return Ok(None);
+        };
+        if traits.epoch != self.term.0.fencing_token.epoch {
+            // The election learns of it too. In this bucket the term's fence is nothing.
+            return Err(FencedError::NotLeader);
+        }
+        if traits.expires {
+            return Err(unsupported(
+                "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
+                 `bucket_auto_create` makes it",
+            ));
+        }
+        if !traits.atomic && !is_single(writes) {
+            return Err(unsupported(
+                "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
+                 `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
+            ));
+        }
+        let most = bucket.max_payload().saturating_sub(HEADERS);
+        for write in writes {
+            let bytes = write.value.as_ref().map_or(0, Vec::len);
+            if bytes > most {
+                let key = write.key.to_string();
+                return Err(FencedError::TooLarge { key, bytes, most });
+            }
+        }
+        Ok(Some(bucket))
+    }
+
+    fn may_send(&self) -> Result<(), FencedError> {
+        if self.term.is_valid() || self.heedless {
+            Ok(())
+        } else {
+            Err(FencedError::NotLeader)
+        }
+    }
+
+    async fn attempt(
+        &self,
+        bucket: &Bucket,
+        writes: &[DataWrite],
+        until: Moment,
+    ) -> Result<Vec<u64>, StoreError> {
+        let access = self.access();
+        // Where the bucket is replicated the server refuses what meets another write under the same fence on its way.
+        let replicated = bucket.traits().is_some_and(|traits| traits.replicated);
+        let lanes = access
+            .lanes
+            .acquire_many(if replicated { LANES } else { 1 });
+        let busy = || StoreError::Unavailable("other writes of this term are under way".into());
+        let _lanes = tokio::time::timeout(until.since(clock::now()), lanes)
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())?;
+        let left = self.left(until);
+        if left.is_zero() {
+            return Err(busy());
+        }
+        let fence = self.term.0.fencing_token.sequence;
+        match writes {
+            [write] if is_single(writes) => {
+                let value = write.value.as_deref();
+                let written = bucket.write_fenced(&access.role, fence, &write.key, value, left);
+                Ok(vec![written.await?])
+            }
+            _ => {
+                let last = bucket
+                    .write_batch(&access.role, fence, writes, left)
+                    .await?;
+                let first = last + 1 - writes.len() as u64;
+                Ok((first..=last).collect())
+            }
+        }
+    }
+
+    /// Time left of the call, and of the lease.
+    fn left(&self, until: Moment) -> Duration {
+        let left = until.since(clock::now());
+        if self.heedless {
+            left
+        } else {
+            left.min(self.term.remaining())
+        }
+    }
+
+    async fn judge(
+        &self,
+        bucket: &Bucket,
+        changes: &[Change],
+        writes: &mut [DataWrite],
+        error: StoreError,
+        until: Moment,
+    ) -> Next {
+        let reason = error.to_string();
+        match error {
+            StoreError::Conflict { current } => {
+                self.refused(bucket, changes, writes, current, until).await
+            }
+            error if is_closed(&error) => Next::GiveUp(FencedError::Unconfirmed { reason }),
+            StoreError::Unavailable(_) => Next::Pause(reason),
+            // An answer that can't be read may be a confirmation.
+            StoreError::Timeout | StoreError::Rejected { code: 0, .. } => {
+                Next::GiveUp(FencedError::Unconfirmed { reason })
+            }
+            StoreError::Unsupported(_) => Next::GiveUp(FencedError::Unsupported(reason)),
+            _ => Next::GiveUp(FencedError::Refused { reason }),
+        }
+    }
+
+    /// Some condition did not hold, the fence's or a key's: nothing was stored. `told` is where the server said that what it looked at
+    /// stands.
+    ///
+    /// A fence key never goes back to a sequence that it left. So if it is read at ours, it was there when the write came. A read may be
+    /// stale, but not a refusal: what does not fit together is tried again.
+    async fn refused(
+        &self,
+        bucket: &Bucket,
+        changes: &[Change],
+        writes: &mut [DataWrite],
+        told: Option<u64>,
+        until: Moment,
+    ) -> Next {
+        let role = &self.access().role;
+        let ours = self.term.0.fencing_token.sequence;
+        let fence = match bucket.fence_sequence(role, reading(until)).await {
+            Ok(fence) => fence,
+            Err(error) => return Next::Pause(format!("refused, and not known why: {error}")),
+        };
+        if fence > ours || (fence < ours && told == Some(fence)) {
+            // A term that is over has nothing left to end. After a crash of its election another may bear its number.
+            if self.term.is_valid() {
+                let term = self.term.0.id;
+                (self.term.0.ask)(Request::Superseded { term });
+            }
+            return Next::GiveUp(FencedError::Superseded { fence });
+        }
+        if fence < ours {
+            return Next::Pause("refused, and what is read is older than the refusal".into());
+        }
+        let whose = self.find_unmet(bucket, changes, writes, told, until).await;
+        whose.unwrap_or_else(|error| Next::Pause(format!("refused, and not known why: {error}")))
+    }
+
+    /// The fence holds: some key is not as its write requires, or the server does not know the condition.
+    async fn find_unmet(
+        &self,
+        bucket: &Bucket,
+        changes: &[Change],
+        writes: &mut [DataWrite],
+        told: Option<u64>,
+        until: Moment,
+    ) -> Result<Next, StoreError> {
+        let role = &self.access().role;
+        let alone = changes.len() == 1;
+        let mut mended = false;
+        for (change, write) in changes.iter().zip(writes) {
+            if change.requires == Requires::Nothing && !alone {
+                continue;
+            }
+            let standing = bucket.data(role, &change.key, reading(until)).await?;
+            let revision = standing.as_ref().map_or(0, |entry| entry.revision);
+            let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
+            match change.requires {
+                // The number was compared with the key's own sequence.
+                Requires::Nothing if told == Some(revision) => {
+                    return Ok(Next::GiveUp(unsupported(
+                        "this server checks no condition on another key: fenced writes need nats-server 2.11",
+                    )));
+                }
+                Requires::Nothing => {}
+                Requires::Missing if current.is_none() => {
+                    mended |= write.over != Some(revision);
+                    write.over = Some(revision);
+                }
+                Requires::Revision(required) if required == revision => {}
+                // The refusal may have spoken of another sequence: of the fence's, if what was just read is stale.
+                Requires::Missing | Requires::Revision(_)
+                    if told.is_some_and(|told| told != revision) => {}
+                Requires::Missing | Requires::Revision(_) => {
+                    let key = change.key.to_string();
+                    return Ok(Next::GiveUp(FencedError::Conflict { key, current }));
+                }
+            }
+        }
+        Ok(if mended {
+            Next::Mended
+        } else {
+            Next::Pause("refused, and what it was refused for has changed since".into())
+        })
+    }
+
+    async fn pause(
+        &self,
+        pauses: &mut u32,
+        until: Moment,
+        reason: &str,
+    ) -> Result<(), FencedError> {
+        let longest = PAUSE.0.saturating_mul(1 << (*pauses).min(10)).min(PAUSE.1);
+        *pauses += 1;
+        let pause = longest.mul_f64(rand::random_range(0.5..1.0));
+        if self.left(until) <= pause {
+            self.may_send()?;
+            let reason = reason.to_owned();
+            return Err(FencedError::Unavailable { reason });
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+/// A read to find out about a refusal may take as long as the call, and a moment more.
+fn reading(until: Moment) -> Duration {
+    until.since(clock::now()).max(PAUSE.1)
+}
+
+fn is_single(writes: &[DataWrite]) -> bool {
+    matches!(writes, [write] if write.over.is_none())
+}
+
+fn as_write(change: &Change) -> DataWrite {
+    DataWrite {
+        key: change.key.clone(),
+        value: change.value.clone(),
+        over: match change.requires {
+            Requires::Nothing => None,
+            // A deleted key's marker is found by the refusal.
+            Requires::Missing => Some(0),
+            Requires::Revision(revision) => Some(revision),
+        },
+    }
+}
+
+fn unsupported(what: &str) -> FencedError {
+    FencedError::Unsupported(what.to_owned())
+}

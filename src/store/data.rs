@@ -1,0 +1,127 @@
+//! What stands under a role's data and its fence key, as the stream leader has it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::RawMessage;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::bucket::Bucket;
+use super::entry::is_marker;
+use super::error::StoreError;
+use crate::model::name::{DataKey, RoleName};
+
+/// More keys of one role are not listed: each is looked at.
+pub const MOST_KEYS: usize = 10_000;
+/// So many at once.
+const LOOKS: usize = 64;
+
+/// The last message of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataEntry {
+    pub revision: u64,
+    /// Nothing if it deletes the key.
+    pub value: Option<Vec<u8>>,
+}
+
+/// As the server answers, the subjects of one page.
+#[derive(Deserialize)]
+struct SubjectsInfo {
+    /// Subjects on all pages.
+    #[serde(default)]
+    total: usize,
+    #[serde(default)]
+    state: SubjectsState,
+}
+
+#[derive(Default, Deserialize)]
+struct SubjectsState {
+    subjects: Option<BTreeMap<String, u64>>,
+}
+
+impl Bucket {
+    /// The sequence of the role's fence key; 0 if it is missing.
+    pub async fn fence_sequence(
+        &self,
+        role: &RoleName,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        let fence = self.last(self.fence_subject(role), timeout).await?;
+        Ok(fence.map_or(0, |message| message.sequence))
+    }
+
+    /// The last message of a key of the role's data.
+    pub async fn data(
+        &self,
+        role: &RoleName,
+        key: &DataKey,
+        timeout: Duration,
+    ) -> Result<Option<DataEntry>, StoreError> {
+        let Some(message) = self.last(self.data_subject(role, key), timeout).await? else {
+            return Ok(None);
+        };
+        let message = StreamMessage::try_from(message)
+            .map_err(|error| StoreError::unreadable("value", error))?;
+        Ok(Some(DataEntry {
+            revision: message.sequence,
+            value: (!is_marker(&message.headers)).then(|| message.payload.to_vec()),
+        }))
+    }
+
+    /// The keys of the role's data that are not deleted, in order.
+    ///
+    /// By questions whose answers are JSON, key by key: a consumer would bring the messages as they are, and headers that the
+    /// client can't read would cost the elections their connection.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Rejected`] if there are more than [`MOST_KEYS`], deleted ones included.
+    pub async fn data_keys(
+        &self,
+        role: &RoleName,
+        timeout: Duration,
+    ) -> Result<Vec<String>, StoreError> {
+        let prefix = self.data_prefix(role);
+        let listing = async {
+            let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
+            let looks = subjects.into_iter().map(async |subject| {
+                let message = self.last(subject.clone(), timeout).await?;
+                let key = subject.strip_prefix(&*prefix).map(str::to_owned);
+                Ok(key.filter(|_| message.is_some_and(stands)))
+            });
+            let keys: Vec<Option<String>> = stream::iter(looks)
+                .buffer_unordered(LOOKS)
+                .try_collect()
+                .await?;
+            let mut keys: Vec<_> = keys.into_iter().flatten().collect();
+            keys.sort_unstable();
+            Ok(keys)
+        };
+        tokio::time::timeout(timeout, listing)
+            .await
+            .map_err(|_| StoreError::Timeout)?
+    }
+
+    async fn subjects(&self, filter: &str, timeout: Duration) -> Result<Vec<String>, StoreError> {
+        let action = format!("STREAM.INFO.{}", self.stream());
+        let body = json!({ "subjects_filter": filter });
+        let info: SubjectsInfo = self.ask_api(&action, &body, timeout).await?;
+        let subjects = info.state.subjects.unwrap_or_default();
+        let count = subjects.len().max(info.total);
+        if count > MOST_KEYS {
+            return Err(StoreError::Rejected {
+                code: 0,
+                detail: format!("{count} keys are more than the {MOST_KEYS} that can be listed"),
+            });
+        }
+        Ok(subjects.into_keys().collect())
+    }
+}
+
+/// What can't be read is not known to delete anything.
+fn stands(message: RawMessage) -> bool {
+    !StreamMessage::try_from(message).is_ok_and(|message| is_marker(&message.headers))
+}

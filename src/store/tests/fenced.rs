@@ -1,0 +1,215 @@
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+
+use super::*;
+use crate::model::name::DataKey;
+use crate::store::{DataEntry, DataWrite, FenceOn, MOST_WRITES};
+
+fn key(name: &str) -> DataKey {
+    DataKey::new(name).unwrap()
+}
+
+fn put(name: &str, value: &str) -> DataWrite {
+    DataWrite {
+        key: key(name),
+        value: Some(value.into()),
+        over: None,
+    }
+}
+
+fn over(name: &str, value: &str, over: u64) -> DataWrite {
+    DataWrite {
+        over: Some(over),
+        ..put(name, value)
+    }
+}
+
+fn value(revision: u64, value: &str) -> DataEntry {
+    DataEntry {
+        revision,
+        value: Some(value.into()),
+    }
+}
+
+impl Lab {
+    /// A new term's fence record over the one before.
+    async fn next_fence(&self, name: &RoleName) -> u64 {
+        let at = self.bucket.fence_sequence(name, TIMEOUT).await.unwrap();
+        let fence = fence_record(at);
+        self.bucket
+            .fence(name, FenceOn::FenceKeyAt(at), &fence, TIMEOUT)
+            .await
+            .unwrap()
+    }
+
+    async fn batch(&self, fence: u64, writes: &[DataWrite]) -> Result<u64, StoreError> {
+        let r = role("r");
+        self.bucket.write_batch(&r, fence, writes, TIMEOUT).await
+    }
+
+    async fn data(&self, name: &str) -> Option<DataEntry> {
+        let (r, key) = (role("r"), key(name));
+        self.bucket.data(&r, &key, TIMEOUT).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_fenced_write_holds_until_the_fence_moves_and_an_old_server_takes_none() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let k = key("jobs.1");
+    let fence = lab.next_fence(&r).await;
+    let write = async |fence, value: Option<&str>| {
+        let value = value.map(str::as_bytes);
+        lab.bucket.write_fenced(&r, fence, &k, value, TIMEOUT).await
+    };
+    let written = write(fence, Some("one")).await;
+    if !lab.is_at_least(CROSS_CHECKS) {
+        // It checks the number against the key itself, where it never stands.
+        assert_eq!(written, Err(conflict(0)));
+        let kv = lab.kv().await;
+        let standing = kv.put("_data.r.jobs.1", "x".into()).await.unwrap();
+        assert_eq!(write(fence, Some("one")).await, Err(conflict(standing)));
+        return;
+    }
+    let written = written.unwrap();
+    assert_eq!(lab.data("jobs.1").await, Some(value(written, "one")));
+    let deleted = write(fence, None).await.unwrap();
+    let marker = Some(DataEntry {
+        revision: deleted,
+        value: None,
+    });
+    assert_eq!(lab.data("jobs.1").await, marker);
+    assert_eq!(lab.data("jobs.2").await, None);
+
+    let newer = lab.next_fence(&r).await;
+    assert_eq!(write(fence, Some("stale")).await, Err(conflict(newer)));
+    assert_eq!(write(fence, None).await, Err(conflict(newer)));
+    assert_eq!(lab.data("jobs.1").await, marker);
+    write(newer, Some("two")).await.unwrap();
+    // Another role's fence is another one.
+    let other = lab.next_fence(&role("other")).await;
+    assert_eq!(write(other, Some("foreign")).await, Err(conflict(newer)));
+}
+
+#[tokio::test]
+async fn a_batch_is_written_whole_or_not_at_all() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let fence = lab.next_fence(&r).await;
+    let writes = [put("a", "1"), over("b", "2", 0), put("c", "3")];
+    let written = lab.batch(fence, &writes).await;
+    if !lab.is_at_least(BATCHES) {
+        let refused = if lab.is_at_least(CROSS_CHECKS) {
+            matches!(written, Err(StoreError::Unsupported(_)))
+        } else {
+            written == Err(conflict(0))
+        };
+        assert!(refused, "{written:?}");
+        for name in ["a", "b", "c"] {
+            assert_eq!(lab.data(name).await, None);
+        }
+        return;
+    }
+    let last = written.unwrap();
+    for (back, (name, text)) in [("c", "3"), ("b", "2"), ("a", "1")].into_iter().enumerate() {
+        assert_eq!(lab.data(name).await, Some(value(last - back as u64, text)));
+    }
+    // The guard is one empty message that no Key-Value client takes for a key.
+    let kv = lab.kv().await;
+    assert_eq!(kv.get("_guard.r").await.unwrap(), None);
+
+    // One key stands elsewhere: nothing is written.
+    let elsewhere = [put("a", "x"), over("b", "x", 7), put("d", "x")];
+    assert_eq!(lab.batch(fence, &elsewhere).await, Err(conflict(last - 1)));
+    assert_eq!(lab.data("a").await, Some(value(last - 2, "1")));
+    assert_eq!(lab.data("d").await, None);
+    // Over what stands, and over a delete marker as over anything else.
+    let deletion = DataWrite {
+        value: None,
+        ..over("b", "", last - 1)
+    };
+    let deleted = lab.batch(fence, &[deletion]).await.unwrap();
+    let again = lab.batch(fence, &[over("b", "4", 0)]).await;
+    assert_eq!(again, Err(conflict(deleted)));
+    let again = lab.batch(fence, &[over("b", "4", deleted)]).await.unwrap();
+    assert_eq!(lab.data("b").await, Some(value(again, "4")));
+
+    let newer = lab.next_fence(&r).await;
+    for stale in [
+        vec![put("a", "x")],
+        vec![over("b", "x", again)],
+        writes.to_vec(),
+    ] {
+        assert_eq!(lab.batch(fence, &stale).await, Err(conflict(newer)));
+    }
+    assert_eq!(lab.data("b").await, Some(value(again, "4")));
+    assert_eq!(lab.data("a").await, Some(value(last - 2, "1")));
+    let all: Vec<_> = (0..MOST_WRITES)
+        .map(|n| put(&format!("many.{n}"), "x"))
+        .collect();
+    lab.batch(newer, &all).await.unwrap();
+    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    assert_eq!(keys.len(), MOST_WRITES + 3);
+    // One guard in all.
+    let context = jetstream::new(lab.client.clone());
+    let stream = context.get_stream("KV_leaders").await.unwrap();
+    assert_eq!(
+        stream.cached_info().state.messages,
+        MOST_WRITES as u64 + 3 + 2
+    );
+}
+
+#[tokio::test]
+async fn the_keys_of_a_role_are_listed_without_those_that_were_deleted() {
+    let lab = Lab::new().await;
+    let kv = lab.kv().await;
+    let r = role("r");
+    assert_eq!(lab.bucket.data_keys(&r, TIMEOUT).await.unwrap(), [""; 0]);
+    for key in [
+        "_data.r.b",
+        "_data.r.a.x",
+        "_data.rr.c",
+        "r",
+        "_data.r.gone",
+    ] {
+        kv.put(key, "x".into()).await.unwrap();
+    }
+    kv.delete("_data.r.gone").await.unwrap();
+    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    assert_eq!(keys, ["a.x", "b"]);
+}
+
+#[tokio::test]
+async fn a_bucket_without_atomic_batches_says_so_and_stores_nothing() {
+    let lab = Lab::new().await;
+    let context = jetstream::new(lab.client.clone());
+    let config = jetstream::kv::Config {
+        bucket: "plain".into(),
+        ..Default::default()
+    };
+    context.create_key_value(config).await.unwrap();
+    let name = BucketName::new("plain").unwrap();
+    let opened = Bucket::open(lab.client.clone(), &name, CREATE, TIMEOUT).await;
+    let (plain, _) = opened.unwrap();
+    assert!(!plain.traits().unwrap().atomic);
+    let r = role("r");
+    let fence = plain
+        .fence(&r, FenceOn::FenceKeyAt(0), &fence_record(1), TIMEOUT)
+        .await
+        .unwrap();
+    let refused = plain
+        .write_batch(&r, fence, &[put("a", "1")], TIMEOUT)
+        .await;
+    if lab.is_at_least(CROSS_CHECKS) {
+        assert!(
+            matches!(refused, Err(StoreError::Unsupported(_))),
+            "{refused:?}"
+        );
+    } else {
+        assert_eq!(refused, Err(conflict(0)));
+    }
+    let stream = context.get_stream("KV_plain").await.unwrap();
+    let found = stream.get_last_raw_message_by_subject("$KV.plain._data.r.a");
+    let found = found.await.unwrap_err();
+    assert_eq!(found.kind(), LastRawMessageErrorKind::NoMessageFound);
+}

@@ -1,0 +1,232 @@
+//! Fence records and writes under the fences before them, at the same moment: what the server stores, in which order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::{Config, StorageType};
+use futures::StreamExt;
+
+use super::*;
+use crate::model::name::DataKey;
+use crate::store::{DataWrite, FenceOn};
+use crate::testing::NatsCluster;
+
+/// So many terms follow each other, as fast as they can.
+const TERMS: u64 = 100;
+const WRITERS: usize = 4;
+
+/// A bucket that forgets nothing.
+async fn bucket(url: &str, replicas: usize) -> Bucket {
+    let client = async_nats::connect(url.split(',').collect::<Vec<_>>());
+    let client = client.await.unwrap();
+    let config = Config {
+        name: "KV_leaders".into(),
+        subjects: vec!["$KV.leaders.>".into()],
+        max_messages_per_subject: -1,
+        num_replicas: replicas,
+        storage: StorageType::File,
+        allow_atomic_publish: true,
+        ..Config::default()
+    };
+    let context = jetstream::new(client.clone());
+    context.get_or_create_stream(config).await.unwrap();
+    open(&client, IfMissing::Fail).await.unwrap().0
+}
+
+/// One term after the other writes its fence record, while writers write under the fence that they heard of last.
+async fn race(urls: &[String], replicas: usize, batches: bool) {
+    let led = bucket(&urls[0], replicas).await;
+    let r = role("r");
+    let (fence, over) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let (fence, over) = (Arc::clone(&fence), Arc::clone(&over));
+        let bucket = bucket(&urls[writer % urls.len()], replicas).await;
+        let r = r.clone();
+        writers.push(tokio::spawn(async move {
+            let key = DataKey::new(&format!("k{writer}")).unwrap();
+            let mut landed = 0;
+            while !over.load(Ordering::Relaxed) {
+                let at = fence.load(Ordering::Relaxed);
+                let value = at.to_string();
+                let written = if batches && writer % 2 == 1 {
+                    let write = DataWrite {
+                        key: key.clone(),
+                        value: Some(value.into()),
+                        over: None,
+                    };
+                    bucket.write_batch(&r, at, &[write], TIMEOUT).await
+                } else {
+                    let value = Some(value.as_bytes());
+                    bucket.write_fenced(&r, at, &key, value, TIMEOUT).await
+                };
+                match written {
+                    Ok(_) => landed += 1,
+                    Err(StoreError::Conflict { .. } | StoreError::Unavailable(_)) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            landed
+        }));
+    }
+    let mut claimed = 0;
+    for beat in 0..TERMS {
+        claimed = loop {
+            match led.claim(&r, claimed, &record(beat), TIMEOUT).await {
+                Ok(claimed) => break claimed,
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+        };
+        let fenced = loop {
+            let on = FenceOn::RoleKeyAt(claimed);
+            match led.fence(&r, on, &fence_record(beat), TIMEOUT).await {
+                Ok(fenced) => break fenced,
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+        };
+        fence.store(fenced, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(beat % 5)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut landed = 0;
+    for writer in writers {
+        landed += writer.await.unwrap();
+    }
+    let stale = stale(&led).await;
+    eprintln!(
+        "fenced writes against {TERMS} fence records on {replicas} replicas: {landed} landed, {} of them after a newer one",
+        stale.len()
+    );
+    assert!(landed > TERMS, "{landed}");
+    assert!(stale.is_empty(), "such as {:?}", stale[0]);
+}
+
+/// Data that stands behind a newer fence record than its writer's: its sequence, the writer's fence, the newest.
+async fn stale(bucket: &Bucket) -> Vec<(u64, u64, u64)> {
+    let context = jetstream::new(bucket.client().clone());
+    let mut stream = context.get_stream("KV_leaders").await.unwrap();
+    let all = stream.info().await.unwrap().state.messages;
+    let config = pull::OrderedConfig {
+        deliver_policy: DeliverPolicy::All,
+        ..Default::default()
+    };
+    let consumer = stream.create_consumer(config).await.unwrap();
+    let mut messages = consumer.messages().await.unwrap();
+    let mut newest = 0;
+    let mut stale = Vec::new();
+    for _ in 0..all {
+        let message = messages.next().await.unwrap().unwrap();
+        let sequence = message.info().unwrap().stream_sequence;
+        if *message.subject == *"$KV.leaders._fence.r" {
+            newest = sequence;
+        } else if message.subject.starts_with("$KV.leaders._data.") {
+            let fence = std::str::from_utf8(&message.payload).unwrap();
+            let fence = fence.parse().unwrap();
+            if fence != newest {
+                stale.push((sequence, fence, newest));
+            }
+        }
+    }
+    stale
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_write_lands_behind_a_newer_fence_record_on_one_server() {
+    let server = NatsServer::start().unwrap();
+    if server.version() >= CROSS_CHECKS {
+        let batches = server.version() >= BATCHES;
+        race(&[server.url()], 1, batches).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_write_lands_behind_a_newer_fence_record_on_three_servers() {
+    let cluster = NatsCluster::start(3).unwrap();
+    let version = cluster.node(0).version();
+    if version >= CROSS_CHECKS {
+        let urls: Vec<_> = cluster.nodes().iter().map(NatsServer::url).collect();
+        race(&urls, 3, version >= BATCHES).await;
+    }
+}
+
+/// While two of three servers stand still nothing is committed: a fence record and the writes that come after it are on their way
+/// together, in this order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
+    let cluster = NatsCluster::start(3).unwrap();
+    let version = cluster.node(0).version();
+    if version < CROSS_CHECKS {
+        return;
+    }
+    let first = bucket(&cluster.node(0).url(), 3).await;
+    let leader = cluster.wait_for_stream_leader("KV_leaders").unwrap();
+    // All on one connection, to the server that leads: it takes them as they were sent.
+    let bucket = bucket(&cluster.node(leader).url(), 3).await;
+    drop(first);
+    let r = role("r");
+    let mut claimed = bucket.claim(&r, 0, &record(0), TIMEOUT).await.unwrap();
+    let (mut landed, mut refused) = (0, 0);
+    for beat in 1..=20 {
+        let on = FenceOn::RoleKeyAt(claimed);
+        let fence = fence_record(beat);
+        let standing = bucket.fence(&r, on, &fence, TIMEOUT).await.unwrap();
+        claimed = bucket
+            .claim(&r, claimed, &record(beat), TIMEOUT)
+            .await
+            .unwrap();
+        let followers = (0..3).filter(|index| *index != leader);
+        for index in followers.clone() {
+            cluster.node(index).pause().unwrap();
+        }
+        let key = DataKey::new("k").unwrap();
+        let value = standing.to_string();
+        let batch = [DataWrite {
+            key: DataKey::new("b").unwrap(),
+            value: Some(value.clone().into()),
+            over: None,
+        }];
+        let next = fence_record(1000 + beat);
+        let newer = bucket.fence(&r, FenceOn::RoleKeyAt(claimed), &next, TIMEOUT);
+        let single = bucket.write_fenced(&r, standing, &key, Some(value.as_bytes()), TIMEOUT);
+        let batched = async {
+            if version >= BATCHES && beat % 2 == 0 {
+                Some(bucket.write_batch(&r, standing, &batch, TIMEOUT).await)
+            } else {
+                None
+            }
+        };
+        let single = async {
+            if beat % 2 == 1 {
+                Some(single.await)
+            } else {
+                None
+            }
+        };
+        let going_on = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            for index in followers {
+                cluster.node(index).resume().unwrap();
+            }
+        };
+        let (newer, single, batched, ()) = tokio::join!(biased; newer, single, batched, going_on);
+        newer.unwrap();
+        for end in [single, batched].into_iter().flatten() {
+            match end {
+                Ok(_) => landed += 1,
+                Err(StoreError::Conflict { .. } | StoreError::Unavailable(_)) => refused += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    let stale = stale(&bucket).await;
+    eprintln!(
+        "fenced writes that met a newer fence record on its way: {refused} refused, {landed} landed, {} of them behind it",
+        stale.len()
+    );
+    assert!(stale.is_empty(), "such as {:?}", stale[0]);
+    assert!(refused > 0);
+}
