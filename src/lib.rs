@@ -56,12 +56,12 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
-    RoleConfig, RoleSettings, Storage,
+    AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
+    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, TlsConfig,
 };
 pub use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
-pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
+pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{BoxError, RoleHandler, Term, TermError, handler_fn};
 

@@ -19,7 +19,7 @@ use crate::election::{
 use crate::model::event::{Event, FailureKind};
 use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
-use crate::store::{self, FenceOn, StoreError};
+use crate::store::{self, Denied, FenceOn, StoreError};
 
 /// One role's election.
 pub(super) struct ElectionActor;
@@ -40,6 +40,8 @@ pub(super) struct ElectionState {
     running: Option<RunningTerm>,
     /// The write under way, to be failed at once if the server forbids it.
     writing: Option<OpId>,
+    /// The same for the read under way.
+    reading: Option<OpId>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     timer: Option<JoinHandle<()>>,
@@ -71,6 +73,7 @@ impl Actor for ElectionActor {
             bucket: None,
             running: None,
             writing: None,
+            reading: None,
             requests: HashMap::new(),
             next_request: 0,
             timer: None,
@@ -120,25 +123,13 @@ impl ElectionState {
                 Input::WriteEnded { op, outcome }
             }
             ElectionMsg::ReadEnded { op, outcome } => {
+                self.reading.take_if(|reading| *reading == op);
                 if let Err(failure) = &outcome {
                     self.doubt_bucket(failure);
                 }
                 Input::ReadEnded { op, outcome }
             }
-            ElectionMsg::Denied { subject } => {
-                let op = self.writing.take()?;
-                let detail = format!(
-                    "this NATS user may not publish to \"{subject}\": grant it, or let this instance not stand for the role"
-                );
-                let failure = Failure {
-                    kind: FailureKind::PermissionDenied,
-                    detail,
-                };
-                Input::WriteEnded {
-                    op,
-                    outcome: WriteOutcome::Failed(failure),
-                }
-            }
+            ElectionMsg::Denied(denied) => return self.denied(&denied),
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
@@ -160,6 +151,22 @@ impl ElectionState {
             #[cfg(feature = "testing")]
             ElectionMsg::Ask(Request::Crash) => panic!("crashed on request"),
         })
+    }
+
+    /// The answer to what was asked will not come: it is failed at once.
+    fn denied(&mut self, denied: &Denied) -> Option<Input> {
+        let failure = Failure {
+            kind: FailureKind::PermissionDenied,
+            detail: format!("{denied}: grant it, or let this instance not stand for the role"),
+        };
+        if denied.subject.starts_with("$KV.") {
+            let op = self.writing.take()?;
+            let outcome = WriteOutcome::Failed(failure);
+            return Some(Input::WriteEnded { op, outcome });
+        }
+        let op = self.reading.take()?;
+        let outcome = Err(failure);
+        Some(Input::ReadEnded { op, outcome })
     }
 
     /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
@@ -294,10 +301,11 @@ impl ElectionState {
         });
     }
 
-    fn read(&self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
+    fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
+        self.reading = Some(op);
         let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
         let myself = myself.clone();
         tokio::spawn(async move {

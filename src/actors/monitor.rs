@@ -4,18 +4,18 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
-use async_nats::{Client, ConnectErrorKind};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use super::connection::{Connection, StartFailure};
+use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
 use crate::model::name::{BucketName, RoleName};
-use crate::store::{self, BucketInfo, IfMissing, StoreError};
+use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
 
 /// Between looks at the connection's state. With a client of our own, events tell the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);
@@ -53,8 +53,8 @@ pub(super) struct MonitorState {
     retrying: bool,
     failures: u32,
     last_problem: String,
-    /// The subject that the server last refused and that a look needs: requests to it only time out.
-    denied: Option<String>,
+    /// What the server last refused and a look needs: requests only time out.
+    denied: Option<Denied>,
 }
 
 /// What the others were told last.
@@ -173,15 +173,9 @@ impl MonitorState {
     }
 
     fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
-        self.last_problem = format!("no connection to NATS: {error}");
-        if matches!(
-            error.kind(),
-            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation
-        ) {
-            let reason = format!(
-                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
-            );
-            self.start_failed(StartFailure::Authentication(reason));
+        self.last_problem = problem(error);
+        if let Some(failure) = lasting(error) {
+            self.start_failed(failure);
         }
         self.retry_later(myself);
     }
@@ -190,8 +184,8 @@ impl MonitorState {
         tracing::debug!(%event, "connection");
         match event {
             async_nats::Event::ServerError(error) => {
-                if let Some(subject) = store::denied_subject(&error.to_string()) {
-                    self.denied(subject);
+                if let Some(denied) = Denied::parse(&error.to_string()) {
+                    self.denied(myself, denied);
                 }
             }
             async_nats::Event::Disconnected => self.tell(Standing::Down, Link::Down),
@@ -199,22 +193,30 @@ impl MonitorState {
         }
     }
 
-    fn denied(&mut self, subject: &str) {
-        tracing::warn!(subject, "NATS refuses this subject to this user: grant it");
-        let keys = format!("$KV.{}.", self.setup.bucket);
-        if let Some(key) = subject.strip_prefix(&keys) {
-            let role = key.strip_prefix("_fence.").unwrap_or(key);
-            if let Ok(role) = RoleName::new(role) {
-                self.setup.routes.send(
-                    &role,
-                    ElectionMsg::Denied {
-                        subject: subject.to_owned(),
-                    },
-                );
+    fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
+        tracing::warn!("{denied}: grant it");
+        let bucket = &self.setup.bucket;
+        let key = denied.subject.strip_prefix(&format!("$KV.{bucket}."));
+        let key = key.filter(|_| denied.publish);
+        let role = key.map(|key| key.strip_prefix("_fence.").unwrap_or(key));
+        if let Some(role) = role.and_then(|role| RoleName::new(role).ok()) {
+            self.setup.routes.send(&role, ElectionMsg::Denied(denied));
+        } else if denied.subject.starts_with("$JS.API.STREAM.MSG.GET.") {
+            // Every role reads its keys.
+            for election in self.setup.routes.all() {
+                let _ = election.send_message(ElectionMsg::Denied(denied.clone()));
             }
-        } else if !subject.starts_with("$JS.API.CONSUMER.") {
+        } else if key.is_some() || !denied.publish || denied.subject.starts_with("$JS.API.STREAM.")
+        {
             // A look at the bucket, or every answer.
-            self.denied = Some(subject.to_owned());
+            self.denied = Some(denied);
+            if self.looking {
+                // Its answer will not come.
+                self.looks += 1;
+                self.looking = false;
+                let subject = String::new();
+                self.look_failed(myself, &StoreError::Timeout { subject });
+            }
         }
     }
 
@@ -361,8 +363,8 @@ impl MonitorState {
 
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
         let error = match (error, self.denied.take()) {
-            (StoreError::Timeout, Some(subject)) => {
-                StoreError::PermissionDenied(format!("\"{subject}\""))
+            (StoreError::Timeout { .. }, Some(denied)) => {
+                StoreError::PermissionDenied(denied.to_string())
             }
             (error, _) => error.clone(),
         };

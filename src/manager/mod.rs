@@ -1,5 +1,6 @@
 //! What users touch: the manager of an instance's roles, and the handles on them.
 
+mod access;
 mod builder;
 mod error;
 mod handle;

@@ -8,6 +8,7 @@
 mod answers;
 mod bucket;
 mod cross_check;
+mod denied;
 mod entry;
 mod error;
 mod feed;
@@ -22,9 +23,10 @@ mod write;
 #[cfg(feature = "testing")]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use bucket::{Bucket, IfMissing};
+pub use denied::Denied;
 #[cfg(feature = "testing")]
 pub use entry::{fence_entry, role_entry};
-pub use error::{StoreError, denied_subject};
+pub use error::StoreError;
 #[cfg(feature = "testing")]
 pub use feed::{Feed, Told};
 pub use info::BucketInfo;

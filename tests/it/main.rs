@@ -16,4 +16,8 @@ mod network;
 mod observability;
 mod privileges;
 mod proofs;
+mod secrets;
+mod security;
+mod security_environment;
+mod security_tls;
 mod support;

@@ -4,6 +4,7 @@ pub mod apart;
 pub mod bucket;
 pub mod child;
 pub mod clock;
+pub mod credentials;
 pub mod dashboard;
 pub mod instance;
 pub mod journal;
