@@ -14,6 +14,7 @@ mod hostile;
 mod lifecycle;
 mod network;
 mod observability;
+mod permissions;
 mod privileges;
 mod proofs;
 mod secrets;

@@ -9,6 +9,7 @@ pub mod dashboard;
 pub mod instance;
 pub mod journal;
 pub mod logs;
+pub mod user;
 
 use std::time::Duration;
 
