@@ -40,6 +40,7 @@ pub(super) struct MonitorSetup {
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
@@ -55,6 +56,8 @@ pub(super) struct MonitorState {
     last_problem: String,
     /// What the server last refused and a look needs: requests only time out.
     denied: Option<Denied>,
+    /// Said once in each outage.
+    told_refused: bool,
 }
 
 /// What the others were told last.
@@ -91,6 +94,7 @@ impl Actor for MonitorActor {
             failures: 0,
             last_problem: "no answer yet".into(),
             denied: None,
+            told_refused: false,
             setup,
         };
         state.connect(&myself);
@@ -188,8 +192,20 @@ impl MonitorState {
                     self.denied(myself, denied);
                 }
             }
+            // What the client says of an attempt to reconnect.
+            async_nats::Event::ClientError(error) => self.not_reconnected(&error.to_string()),
             async_nats::Event::Disconnected => self.tell(Standing::Down, Link::Down),
             _ => self.look_at_connection(myself),
+        }
+    }
+
+    /// The client tries on for ever, and so it should: what is refused now may be granted again. But somebody must know.
+    fn not_reconnected(&mut self, problem: &str) {
+        let refused = problem.contains("authorization violation");
+        if refused && !std::mem::replace(&mut self.told_refused, true) {
+            tracing::error!(
+                "NATS refuses the credentials of a connection that it had accepted before: trying on"
+            );
         }
     }
 
@@ -255,6 +271,7 @@ impl MonitorState {
             return;
         }
         self.connects = connects;
+        self.told_refused = false;
         if flapped && self.link != Standing::Down {
             self.tell(Standing::Down, Link::Down);
         }

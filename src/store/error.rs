@@ -11,7 +11,7 @@ pub enum StoreError {
     /// No answer in time. A write may or may not have been stored: read back, or retry with the same expectation.
     ///
     /// A request that the user's permissions forbid ends like this too: the server tells of it only on the side, as an
-    /// event of the connection ([`Denied`](super::Denied) reads it), and a client that was made elsewhere keeps it to itself.
+    /// event of the connection (`Denied` reads it), and a client that was made elsewhere keeps it to itself.
     #[error(
         "NATS did not answer \"{subject}\" in time; if this goes on, check the connection, and that this user may publish there and subscribe to its inbox"
     )]
