@@ -201,10 +201,11 @@ impl MonitorState {
 
     /// The client tries on for ever, and so it should: what is refused now may be granted again. But somebody must know.
     fn not_reconnected(&mut self, problem: &str) {
-        let refused = problem.contains("authorization violation");
+        let refused =
+            problem.contains("authorization violation") || problem.contains("failed signing nonce");
         if refused && !std::mem::replace(&mut self.told_refused, true) {
             tracing::error!(
-                "NATS refuses the credentials of a connection that it had accepted before: trying on"
+                "NATS refuses the credentials of a connection that it had accepted before, or they can't be read any more: trying on"
             );
         }
     }

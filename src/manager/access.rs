@@ -9,21 +9,22 @@ use async_nats::rustls::pki_types::pem::PemObject;
 use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore, crypto};
 use async_nats::{ConnectOptions, ServerAddr};
-use nkeys::{KeyPair, KeyPairType};
 
+use super::identity::{Identity, read_anew};
 use crate::model::config::{AuthConfig, ConfigError, HIDDEN, ManagerConfig, TlsConfig};
 
 const SEED_RULE: &str = "must be the seed of a user's nkey: 58 characters that begin with SU, as `nk -gen user` writes it";
 const CREDS_RULE: &str = "must hold a user's JWT and seed between their BEGIN and END lines, as `nsc generate creds` writes them";
 
-/// Adds to `options` what the configuration says of the connection. It reads files, so not on a thread that must not block.
-pub(super) fn added_to(
-    options: ConnectOptions,
+/// The options for what the configuration says of the connection, over those of the caller. It reads files, so not on a
+/// thread that must not block.
+pub(super) fn options(
+    given: Option<ConnectOptions>,
     config: &ManagerConfig,
     servers: &[ServerAddr],
 ) -> Result<ConnectOptions, ConfigError> {
+    let options = authenticated(given, &config.auth)?;
     let options = with_credentials_of(options, servers);
-    let options = authenticated(options, &config.auth)?;
     let mut options = encrypted(options, &config.tls)?;
     if let Some(prefix) = &config.inbox_prefix {
         options = options.custom_inbox_prefix(prefix);
@@ -50,52 +51,55 @@ pub(super) fn nothing_said(config: &ManagerConfig) -> Result<(), ConfigError> {
 }
 
 fn authenticated(
-    options: ConnectOptions,
+    given: Option<ConnectOptions>,
     auth: &AuthConfig,
 ) -> Result<ConnectOptions, ConfigError> {
-    if let (Some(user), Some(password)) = (&auth.user, &auth.password) {
-        return Ok(options.user_and_password(user.clone(), password.expose().to_owned()));
-    }
-    if let Some(token) = &auth.token {
-        return Ok(options.token(token.expose().to_owned()));
-    }
-    if let Some(nkey) = &auth.nkey {
-        let seed = seed_in(nkey.expose());
-        let seed = seed.ok_or_else(|| ConfigError::new("auth.nkey", HIDDEN, SEED_RULE))?;
-        return Ok(options.nkey(seed.to_owned()));
-    }
-    if let Some(path) = &auth.nkey_file {
-        let text = read("auth.nkey_file", path)?;
-        let seed = seed_in(&text).ok_or_else(|| wrong("auth.nkey_file", path, SEED_RULE))?;
-        return Ok(options.nkey(seed.to_owned()));
-    }
-    if let Some(creds) = &auth.creds {
-        let signed = with_creds(options, creds.expose());
-        return signed.ok_or_else(|| ConfigError::new("auth.creds", HIDDEN, CREDS_RULE));
-    }
-    if let Some(path) = &auth.creds_file {
-        let text = read("auth.creds_file", path)?;
-        let signed = with_creds(options, &text);
-        return signed.ok_or_else(|| wrong("auth.creds_file", path, CREDS_RULE));
-    }
-    Ok(options)
+    let (identity, field, rule) = if let Some(nkey) = &auth.nkey {
+        let identity = Identity::of_seed(nkey.expose());
+        (identity, "auth.nkey", SEED_RULE)
+    } else if let Some(creds) = &auth.creds {
+        let identity = Identity::of_creds(creds.expose());
+        (identity, "auth.creds", CREDS_RULE)
+    } else if let Some(path) = &auth.nkey_file {
+        return with_file(given, path, of_nkey_file);
+    } else if let Some(path) = &auth.creds_file {
+        return with_file(given, path, of_creds_file);
+    } else {
+        let options = given.unwrap_or_default();
+        return Ok(match (&auth.user, &auth.password, &auth.token) {
+            (Some(user), Some(password), _) => {
+                options.user_and_password(user.clone(), password.expose().to_owned())
+            }
+            (_, _, Some(token)) => options.token(token.expose().to_owned()),
+            _ => options,
+        });
+    };
+    identity
+        .map(|identity| identity.added_to(given.unwrap_or_default()))
+        .ok_or_else(|| ConfigError::new(field, HIDDEN, rule))
 }
 
-/// A user's seed, alone or on a line of its own.
-fn seed_in(text: &str) -> Option<&str> {
-    let seed = text
-        .lines()
-        .map(str::trim)
-        .find(|it| it.starts_with("SU"))?;
-    let pair = KeyPair::from_seed(seed).ok()?;
-    matches!(pair.key_pair_type(), KeyPairType::User).then_some(seed)
+fn with_file(
+    given: Option<ConnectOptions>,
+    path: &Path,
+    read: fn(&Path) -> Result<Identity, ConfigError>,
+) -> Result<ConnectOptions, ConfigError> {
+    let identity = read(path)?;
+    // What the caller gave can't be taught to read a file.
+    Ok(match given {
+        None => read_anew(path.to_owned(), read),
+        Some(options) => identity.added_to(options),
+    })
 }
 
-fn with_creds(options: ConnectOptions, text: &str) -> Option<ConnectOptions> {
-    // The client wants a line's end after the last line.
-    let text = format!("{}\n", text.trim());
-    // Its error might quote what it could not read.
-    options.credentials(&text).ok()
+fn of_nkey_file(path: &Path) -> Result<Identity, ConfigError> {
+    let identity = Identity::of_seed(&read("auth.nkey_file", path)?);
+    identity.ok_or_else(|| wrong("auth.nkey_file", path, SEED_RULE))
+}
+
+fn of_creds_file(path: &Path) -> Result<Identity, ConfigError> {
+    let identity = Identity::of_creds(&read("auth.creds_file", path)?);
+    identity.ok_or_else(|| wrong("auth.creds_file", path, CREDS_RULE))
 }
 
 fn encrypted(mut options: ConnectOptions, tls: &TlsConfig) -> Result<ConnectOptions, ConfigError> {
@@ -230,16 +234,6 @@ mod tests {
         ] {
             let address = without_credentials(written.parse().unwrap());
             assert_eq!(address.into_inner().as_str(), shown);
-        }
-    }
-
-    #[test]
-    fn a_seed_is_found_among_other_lines_and_only_a_users() {
-        let seed = KeyPair::new_user().seed().unwrap();
-        assert_eq!(seed_in(&format!("# mine\n  {seed}\r\n")), Some(&*seed));
-        let accounts = KeyPair::new_account().seed().unwrap();
-        for bad in ["", "SU", &accounts, &seed[1..], &seed.to_lowercase()] {
-            assert_eq!(seed_in(bad), None, "{bad}");
         }
     }
 

@@ -106,7 +106,10 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Authenticates with an nkey whose seed is in this file. The file is read once, by `start`.
+    /// Authenticates with an nkey whose seed is in this file.
+    ///
+    /// `start` looks whether it can be used; it is read anew for each connection, but for
+    /// [`connect_options`](Self::connect_options): then once.
     pub fn nkey_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.auth.nkey_file = Some(path.into());
         self
@@ -118,7 +121,10 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Authenticates with the JWT and seed of a `.creds` file. The file is read once, by `start`.
+    /// Authenticates with the JWT and seed of a `.creds` file.
+    ///
+    /// `start` looks whether it can be used; it is read anew for each connection, so that it can be replaced before its JWT
+    /// ends. With [`connect_options`](Self::connect_options) it is read once.
     pub fn creds_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.auth.creds_file = Some(path.into());
         self
@@ -252,7 +258,7 @@ impl RoleManagerBuilder {
             access::nothing_said(&config)?;
             Connection::Given(client)
         } else {
-            let (servers, options) = connecting(&config, options.unwrap_or_default()).await?;
+            let (servers, options) = connecting(&config, options).await?;
             Connection::Own {
                 options: tuned(options, instance_id.as_str()),
                 servers,
@@ -330,12 +336,12 @@ impl fmt::Debug for RoleManagerBuilder {
 /// Where and how to connect. The files are read on a thread that may block.
 async fn connecting(
     config: &ManagerConfig,
-    options: ConnectOptions,
+    given: Option<ConnectOptions>,
 ) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
     let servers = servers(config)?;
     let config = config.clone();
     let resolved = tokio::task::spawn_blocking(move || {
-        let options = access::added_to(options, &config, &servers)?;
+        let options = access::options(given, &config, &servers)?;
         let servers = servers.into_iter().map(access::without_credentials);
         Ok((servers.collect(), options))
     });

@@ -4,6 +4,7 @@ mod access;
 mod builder;
 mod error;
 mod handle;
+mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use nats_elect::testing::NatsServer;
-use nats_elect::{Error, ManagerConfig, RoleManager, RoleManagerBuilder};
+use async_nats::ConnectOptions;
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{Error, ManagerConfig, RoleManager, RoleManagerBuilder, Storage};
 use nkeys::KeyPair;
 
 use crate::support::clock::Stamp;
@@ -132,6 +133,8 @@ async fn an_nkey_by_its_seed_or_a_file() {
     let files = Files::new();
     let file = files.write("user.nk", &format!("# the metrics service\n{seed}\n"));
     accepted(&url, |it| it.nkey_file(&file)).await;
+    let further = || ConnectOptions::new().subscription_capacity(1000);
+    accepted(&url, |it| it.connect_options(further()).nkey_file(&file)).await;
     let other = KeyPair::new_user().seed().expect("its seed");
     unauthenticated(&url, |it| it.nkey(&*other)).await;
 }
@@ -148,6 +151,8 @@ async fn credentials_of_an_operators_user() {
     let files = Files::new();
     let file = files.write("user.creds", &creds);
     accepted(&url, |it| it.creds_file(&file)).await;
+    let further = || ConnectOptions::new().subscription_capacity(1000);
+    accepted(&url, |it| it.connect_options(further()).creds_file(&file)).await;
     let forged = Operator::forged_creds();
     unauthenticated(&url, |it| it.creds(forged)).await;
 }
@@ -160,14 +165,13 @@ async fn a_restarted_server_is_told_again_who_connects() {
     let files = Files::new();
     let file = files.write("user.creds", &operator.creds());
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.creds_file(file).storage(nats_elect::Storage::File))
+        .with(|it| it.creds_file(file).storage(Storage::File))
         .standing(leased_for(ms(20_000)))
         .start()
         .await;
     journal.started(ROLE, 0).await;
     server.restart().expect("restart");
-    nats_elect::testing::eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok())
-        .await;
+    eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
     assert_eq!(journal.tenures(ROLE).len(), 1, "the term goes on");
     a.stop().await;
 }
@@ -237,4 +241,32 @@ async fn a_client_of_the_callers_own_has_its_own_credentials() {
         let client = client.clone();
         misconfigured(field, "client", |_| access.client(client)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on() {
+    let files = Files::new();
+    let (old, new) = (KeyPair::new_user(), KeyPair::new_user());
+    let admit = |user: &KeyPair| {
+        let user = user.public_key();
+        let users = format!("authorization {{ users = [ {{ nkey: {user} }} ] }}\n");
+        files.write("users.conf", &users);
+    };
+    let keep = |user: &KeyPair| files.write("user.nk", &user.seed().expect("its seed"));
+    admit(&old);
+    let file = keep(&old);
+    let mut server = server(&files.included("users.conf"));
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .with(|it| it.nkey_file(file).storage(Storage::File))
+        .standing(leased_for(ms(20_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    admit(&new);
+    keep(&new);
+    server.restart().expect("restart");
+    eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
+    assert_eq!(journal.tenures(ROLE).len(), 1, "the term goes on");
+    a.stop().await;
 }

@@ -12,8 +12,8 @@ pub(crate) const HIDDEN: &str = "***";
 
 /// How to authenticate: one way, or none. Default: none.
 ///
-/// The ways are `user` with `password`; `token`; `nkey` or `nkey_file`; `creds` or `creds_file`. Files are read once, when
-/// the manager starts.
+/// The ways are `user` with `password`; `token`; `nkey` or `nkey_file`; `creds` or `creds_file`. Files are read anew
+/// for each connection, or once beside connection options that the program made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
