@@ -24,6 +24,8 @@ const POLL_GIVEN: Duration = Duration::from_millis(20);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between looks at a bucket that can't be used, and between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Between new connections that are made to try a refused subscription again.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -56,6 +58,8 @@ pub(super) struct MonitorState {
     last_problem: String,
     /// What the server last refused and a look needs: requests only time out.
     denied: Option<Denied>,
+    /// When the connection was last made anew for a subscription that was refused.
+    renewed_at: Option<Moment>,
     /// Said once in each outage.
     told_refused: bool,
 }
@@ -94,6 +98,7 @@ impl Actor for MonitorActor {
             failures: 0,
             last_problem: "no answer yet".into(),
             denied: None,
+            renewed_at: None,
             told_refused: false,
             setup,
         };
@@ -125,7 +130,7 @@ impl Actor for MonitorActor {
                 state.retrying = false;
                 if state.client.is_none() {
                     state.connect(&myself);
-                } else {
+                } else if !state.reconnect() {
                     state.look_at_bucket(&myself);
                 }
             }
@@ -210,6 +215,25 @@ impl MonitorState {
         }
     }
 
+    /// Where answers could not be subscribed to, only another connection tries that again. Returns whether it is made.
+    fn reconnect(&mut self) -> bool {
+        let refused = self.denied.as_ref().is_some_and(|denied| !denied.publish);
+        let own = matches!(self.setup.connection, Connection::Own { .. });
+        let lately = self
+            .renewed_at
+            .is_some_and(|at| clock::now() < at + RENEWAL);
+        let Some(client) = self.client.clone().filter(|_| refused && own) else {
+            return false;
+        };
+        if lately {
+            return false;
+        }
+        self.renewed_at = Some(clock::now());
+        // The client's events, or the next poll, tell how it went.
+        tokio::spawn(async move { client.force_reconnect().await });
+        true
+    }
+
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
         tracing::warn!("{denied}: grant it");
         let bucket = &self.setup.bucket;
@@ -223,18 +247,33 @@ impl MonitorState {
             for election in self.setup.routes.all() {
                 let _ = election.send_message(ElectionMsg::Denied(denied.clone()));
             }
-        } else if key.is_some() || !denied.publish || denied.subject.starts_with("$JS.API.STREAM.")
-        {
-            // A look at the bucket, or every answer.
-            self.denied = Some(denied);
+        } else if !denied.publish {
+            if self.is_inbox(&denied.subject) {
+                // No answer will come to anything.
+                self.not_looked(myself, denied);
+            }
+        } else if key.is_some() || denied.subject.starts_with("$JS.API.STREAM.") {
             if self.looking {
-                // Its answer will not come.
-                self.looks += 1;
-                self.looking = false;
-                let subject = String::new();
-                self.look_failed(myself, &StoreError::Timeout { subject });
+                self.not_looked(myself, denied);
+            } else {
+                self.denied = Some(denied);
             }
         }
+    }
+
+    fn is_inbox(&self, subject: &str) -> bool {
+        let inbox = self.client.as_ref().map(Client::new_inbox);
+        let prefix = inbox.as_deref().and_then(|inbox| inbox.rsplit_once('.'));
+        prefix.is_some_and(|(prefix, _)| subject.starts_with(prefix))
+    }
+
+    /// The bucket can't be looked at for what was refused: the answer to a look will not come.
+    fn not_looked(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
+        self.denied = Some(denied);
+        self.looks += 1;
+        self.looking = false;
+        let subject = String::new();
+        self.look_failed(myself, &StoreError::Timeout { subject });
     }
 
     fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
@@ -272,6 +311,7 @@ impl MonitorState {
             return;
         }
         self.connects = connects;
+        self.denied = None;
         self.told_refused = false;
         if flapped && self.link != Standing::Down {
             self.tell(Standing::Down, Link::Down);
@@ -316,7 +356,8 @@ impl MonitorState {
         let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
-        self.denied = None;
+        // A subscription is tried once for each connection, and refused once.
+        self.denied.take_if(|denied| denied.publish);
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
         let myself = myself.clone();
@@ -350,6 +391,7 @@ impl MonitorState {
         match result {
             Ok((bucket, info)) => {
                 self.failures = 0;
+                self.denied = None;
                 let core = core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
@@ -380,7 +422,7 @@ impl MonitorState {
     }
 
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
-        let error = match (error, self.denied.take()) {
+        let error = match (error, &self.denied) {
             (StoreError::Timeout { .. }, Some(denied)) => {
                 StoreError::PermissionDenied(denied.to_string())
             }

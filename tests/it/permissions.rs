@@ -250,6 +250,39 @@ async fn what_is_granted_later_is_used_and_what_is_taken_away_ends_the_term() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inbox_that_is_taken_away_is_told_and_back_when_it_is_granted() {
+    let files = Files::new();
+    let users = |subscribe: &str| {
+        let may = format!("publish: \">\", subscribe: {subscribe:?}");
+        format!(
+            "authorization {{ users = [ {{ user: u, password: p, permissions: {{ {may} }} }} ] }}\n"
+        )
+    };
+    files.write("users.conf", &users(">"));
+    let server = server(&files.included("users.conf"));
+    if server.version() < (2, 11, 0) {
+        return;
+    }
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+
+    reload(&server, &files, &users("_ELSEWHERE.>"));
+    journal.ended(ROLE, 0).await;
+    eventually(SOON, "a word of it", async || {
+        let failure = a.role(ROLE).status().last_failure?;
+        let told =
+            failure.kind == FailureKind::PermissionDenied && failure.detail.contains("_INBOX.>");
+        told.then_some(())
+    })
+    .await;
+
+    reload(&server, &files, &users(">"));
+    journal.started(ROLE, 1).await;
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credentials_that_are_refused_later_are_told_and_tried_on() {
     let logs = logs::install();
     let refusals = || {
