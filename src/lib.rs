@@ -33,6 +33,11 @@
 //!
 //! The README's table says what can be relied on, by what, and as long as what; `docs/protocol.md` says why.
 //!
+//! # Security
+//!
+//! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] say how to authenticate and to encrypt;
+//! [`ManagerConfig::with_env`] takes it from the environment. `docs/security.md` says what to grant to whom.
+//!
 //! # Features
 //!
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
