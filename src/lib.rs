@@ -33,6 +33,11 @@
 //!
 //! The README's table says what can be relied on, by what, and as long as what; `docs/protocol.md` says why.
 //!
+//! # Security
+//!
+//! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] say how to authenticate and to encrypt;
+//! [`ManagerConfig::with_env`] takes it from the environment. `docs/security.md` says what to grant to whom.
+//!
 //! # Features
 //!
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
@@ -60,13 +65,13 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig,
-    RoleConfig, RoleSettings, Storage, Takeover,
+    AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
+    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
 pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
-pub use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState, RoleStatus};
+pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{
     BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,

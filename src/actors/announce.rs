@@ -6,6 +6,7 @@ use crate::role::RoleScope;
 /// Announces one event.
 pub(super) fn announce(scope: &RoleScope, event: Event) {
     scope.labels.record(&event);
+    scope.note(&event);
     scope.span.in_scope(|| log(&event));
     match &event {
         Event::LeaderChanged(leader) => {

@@ -1,8 +1,11 @@
 //! Where the connection comes from, and how it is set up for leases.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::rustls;
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
 use thiserror::Error;
 
 use crate::store::StoreError;
@@ -26,9 +29,58 @@ pub(crate) enum StartFailure {
     #[error("{0}")]
     Authentication(String),
     #[error("{0}")]
+    Tls(String),
+    #[error("{0}")]
     Unavailable(String),
     #[error(transparent)]
     Bucket(StoreError),
+}
+
+/// What is wrong with a connection that could not be made, if it does not pass by itself.
+pub(super) fn lasting(error: &ConnectError) -> Option<StartFailure> {
+    match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            Some(StartFailure::Authentication(format!(
+                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
+            )))
+        }
+        ConnectErrorKind::Tls => Some(StartFailure::Tls(format!(
+            "TLS could not be set up ({error}): check the files of `tls`, and the server's address"
+        ))),
+        _ => tls_refusal(error).map(StartFailure::Tls),
+    }
+}
+
+/// What ended a handshake, in words, if it was for one side to refuse the other.
+fn tls_refusal(error: &ConnectError) -> Option<String> {
+    let error = error.source()?.downcast_ref::<io::Error>()?.get_ref()?;
+    let error = error.downcast_ref::<rustls::Error>()?;
+    let advice = match error {
+        rustls::Error::InvalidCertificate(_) => {
+            "the server's certificate is refused here: check `tls.ca_file`, and that the certificate names the host of the server's address"
+        }
+        rustls::Error::AlertReceived(_) => {
+            "the server refuses this client: check `tls.cert_file` and `tls.key_file`"
+        }
+        rustls::Error::InvalidMessage(_) => {
+            "the server does not answer with TLS: it has none, or it wants it after its greeting only (`tls.first`)"
+        }
+        _ => return None,
+    };
+    Some(format!("TLS failed ({error}): {advice}"))
+}
+
+/// What can be said about a connection that may yet be made.
+pub(super) fn problem(error: &ConnectError) -> String {
+    let text = error.to_string();
+    // The client has no kind for a server that does not greet.
+    let silent = error.kind() == ConnectErrorKind::TimedOut || text.contains("expected INFO");
+    let hint = if silent {
+        "; a server that wants TLS before its greeting keeps silent like this (`tls.first`)"
+    } else {
+        ""
+    };
+    format!("no connection to NATS: {text}{hint}")
 }
 
 /// What we add to a caller's connection options: our name, and settings fit for leases.

@@ -25,7 +25,7 @@ use crate::model::record::{Entry, Record};
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
-use crate::store::{self, FenceOn, StoreError};
+use crate::store::{self, Denied, FenceOn, StoreError};
 
 /// One role's election.
 pub(super) struct ElectionActor;
@@ -46,6 +46,8 @@ pub(super) struct ElectionState {
     running: Option<RunningTerm>,
     /// The write under way, to be failed at once if the server forbids it.
     writing: Option<OpId>,
+    /// The same for the read under way.
+    reading: Option<OpId>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     /// The question of another instance that came last: it is answered at once, or not at all.
@@ -92,6 +94,7 @@ impl Actor for ElectionActor {
             bucket: None,
             running: None,
             writing: None,
+            reading: None,
             requests: HashMap::new(),
             next_request: 0,
             letter: None,
@@ -148,6 +151,7 @@ impl ElectionState {
                 Input::WriteEnded { op, outcome }
             }
             ElectionMsg::ReadEnded { op, mut outcome } => {
+                self.reading.take_if(|reading| *reading == op);
                 match &mut outcome {
                     Ok(snapshot) => {
                         if let Some(entry) = &mut snapshot.role {
@@ -158,20 +162,7 @@ impl ElectionState {
                 }
                 Input::ReadEnded { op, outcome }
             }
-            ElectionMsg::Denied { subject } => {
-                let op = self.writing.take()?;
-                let detail = format!(
-                    "this NATS user may not publish to \"{subject}\": grant it, or let this instance not stand for the role"
-                );
-                let failure = Failure {
-                    kind: FailureKind::PermissionDenied,
-                    detail,
-                };
-                Input::WriteEnded {
-                    op,
-                    outcome: WriteOutcome::Failed(failure),
-                }
-            }
+            ElectionMsg::Denied(denied) => return self.denied(&denied),
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
@@ -215,6 +206,22 @@ impl ElectionState {
         if let Some(why) = self.vouching.judge(entry, clock::now()) {
             announce(&self.scope, Event::UntrustedRecord { why });
         }
+    }
+
+    /// The answer to what was asked will not come: it is failed at once.
+    fn denied(&mut self, denied: &Denied) -> Option<Input> {
+        let failure = Failure {
+            kind: FailureKind::PermissionDenied,
+            detail: format!("{denied}: grant it, or let this instance not stand for the role"),
+        };
+        if denied.subject.starts_with("$KV.") {
+            let op = self.writing.take()?;
+            let outcome = WriteOutcome::Failed(failure);
+            return Some(Input::WriteEnded { op, outcome });
+        }
+        let op = self.reading.take()?;
+        let outcome = Err(failure);
+        Some(Input::ReadEnded { op, outcome })
     }
 
     /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
@@ -403,10 +410,11 @@ impl ElectionState {
         Some((running.clone(), unsigned))
     }
 
-    fn read(&self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
+    fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
+        self.reading = Some(op);
         let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
         let myself = myself.clone();
         tokio::spawn(async move {

@@ -11,7 +11,7 @@ use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
 use crate::role::{HandlerReport, Request, RoleScope};
-use crate::store::{self, BucketInfo, StoreError};
+use crate::store::{self, BucketInfo, Denied, StoreError};
 
 /// The way to the bucket, for everyone who uses it.
 #[derive(Clone)]
@@ -107,10 +107,8 @@ pub(crate) enum ElectionMsg {
         op: OpId,
         outcome: Result<Snapshot, Failure>,
     },
-    /// The server refused a publish to one of the role's keys.
-    Denied {
-        subject: String,
-    },
+    /// The server refused a publish to one of the role's keys, or the reading of keys.
+    Denied(Denied),
     /// Another instance asks, and waits for an answer there.
     Asked {
         question: Question,

@@ -4,18 +4,18 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
-use async_nats::{Client, ConnectErrorKind};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use super::connection::{Connection, StartFailure};
+use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
 use crate::model::name::{BucketName, RoleName};
-use crate::store::{self, BucketInfo, IfMissing, StoreError};
+use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
 
 /// Between looks at the connection's state. With a client of our own, events tell the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);
@@ -24,6 +24,8 @@ const POLL_GIVEN: Duration = Duration::from_millis(20);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between looks at a bucket that can't be used, and between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Between new connections that are made to try a refused subscription again.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,6 +42,7 @@ pub(super) struct MonitorSetup {
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
@@ -53,8 +56,12 @@ pub(super) struct MonitorState {
     retrying: bool,
     failures: u32,
     last_problem: String,
-    /// The subject that the server last refused and that a look needs: requests to it only time out.
-    denied: Option<String>,
+    /// What the server last refused and a look needs: requests only time out.
+    denied: Option<Denied>,
+    /// When the connection was last made anew for a subscription that was refused.
+    renewed_at: Option<Moment>,
+    /// Said once in each outage.
+    told_refused: bool,
 }
 
 /// What the others were told last.
@@ -91,6 +98,8 @@ impl Actor for MonitorActor {
             failures: 0,
             last_problem: "no answer yet".into(),
             denied: None,
+            renewed_at: None,
+            told_refused: false,
             setup,
         };
         state.connect(&myself);
@@ -121,7 +130,7 @@ impl Actor for MonitorActor {
                 state.retrying = false;
                 if state.client.is_none() {
                     state.connect(&myself);
-                } else {
+                } else if !state.reconnect() {
                     state.look_at_bucket(&myself);
                 }
             }
@@ -173,15 +182,9 @@ impl MonitorState {
     }
 
     fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
-        self.last_problem = format!("no connection to NATS: {error}");
-        if matches!(
-            error.kind(),
-            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation
-        ) {
-            let reason = format!(
-                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
-            );
-            self.start_failed(StartFailure::Authentication(reason));
+        self.last_problem = problem(error);
+        if let Some(failure) = lasting(error) {
+            self.start_failed(failure);
         }
         self.retry_later(myself);
     }
@@ -190,32 +193,87 @@ impl MonitorState {
         tracing::debug!(%event, "connection");
         match event {
             async_nats::Event::ServerError(error) => {
-                if let Some(subject) = store::denied_subject(&error.to_string()) {
-                    self.denied(subject);
+                if let Some(denied) = Denied::parse(&error.to_string()) {
+                    self.denied(myself, denied);
                 }
             }
+            // What the client says of an attempt to reconnect.
+            async_nats::Event::ClientError(error) => self.not_reconnected(&error.to_string()),
             async_nats::Event::Disconnected => self.tell(Standing::Down, Link::Down),
             _ => self.look_at_connection(myself),
         }
     }
 
-    fn denied(&mut self, subject: &str) {
-        tracing::warn!(subject, "NATS refuses this subject to this user: grant it");
-        let keys = format!("$KV.{}.", self.setup.bucket);
-        if let Some(key) = subject.strip_prefix(&keys) {
-            let role = key.strip_prefix("_fence.").unwrap_or(key);
-            if let Ok(role) = RoleName::new(role) {
-                self.setup.routes.send(
-                    &role,
-                    ElectionMsg::Denied {
-                        subject: subject.to_owned(),
-                    },
-                );
-            }
-        } else if !subject.starts_with("$JS.API.CONSUMER.") && !subject.starts_with("nats-elect.") {
-            // A look at the bucket, or every answer.
-            self.denied = Some(subject.to_owned());
+    /// The client tries on for ever, and so it should: what is refused now may be granted again. But somebody must know.
+    fn not_reconnected(&mut self, problem: &str) {
+        let refused =
+            problem.contains("authorization violation") || problem.contains("failed signing nonce");
+        if refused && !std::mem::replace(&mut self.told_refused, true) {
+            tracing::error!(
+                "NATS refuses the credentials of a connection that it had accepted before, or they can't be read any more: trying on"
+            );
         }
+    }
+
+    /// Where answers could not be subscribed to, only another connection tries that again. Returns whether it is made.
+    fn reconnect(&mut self) -> bool {
+        let refused = self.denied.as_ref().is_some_and(|denied| !denied.publish);
+        let own = matches!(self.setup.connection, Connection::Own { .. });
+        let lately = self
+            .renewed_at
+            .is_some_and(|at| clock::now() < at + RENEWAL);
+        let Some(client) = self.client.clone().filter(|_| refused && own) else {
+            return false;
+        };
+        if lately {
+            return false;
+        }
+        self.renewed_at = Some(clock::now());
+        // The client's events, or the next poll, tell how it went.
+        tokio::spawn(async move { client.force_reconnect().await });
+        true
+    }
+
+    fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
+        tracing::warn!("{denied}: grant it");
+        let bucket = &self.setup.bucket;
+        let key = denied.subject.strip_prefix(&format!("$KV.{bucket}."));
+        let key = key.filter(|_| denied.publish);
+        let role = key.map(|key| key.strip_prefix("_fence.").unwrap_or(key));
+        if let Some(role) = role.and_then(|role| RoleName::new(role).ok()) {
+            self.setup.routes.send(&role, ElectionMsg::Denied(denied));
+        } else if denied.subject.starts_with("$JS.API.STREAM.MSG.GET.") {
+            // Every role reads its keys.
+            for election in self.setup.routes.all() {
+                let _ = election.send_message(ElectionMsg::Denied(denied.clone()));
+            }
+        } else if !denied.publish {
+            if self.is_inbox(&denied.subject) {
+                // No answer will come to anything.
+                self.not_looked(myself, denied);
+            }
+        } else if key.is_some() || denied.subject.starts_with("$JS.API.STREAM.") {
+            if self.looking {
+                self.not_looked(myself, denied);
+            } else {
+                self.denied = Some(denied);
+            }
+        }
+    }
+
+    fn is_inbox(&self, subject: &str) -> bool {
+        let inbox = self.client.as_ref().map(Client::new_inbox);
+        let prefix = inbox.as_deref().and_then(|inbox| inbox.rsplit_once('.'));
+        prefix.is_some_and(|(prefix, _)| subject.starts_with(prefix))
+    }
+
+    /// The bucket can't be looked at for what was refused: the answer to a look will not come.
+    fn not_looked(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
+        self.denied = Some(denied);
+        self.looks += 1;
+        self.looking = false;
+        let subject = String::new();
+        self.look_failed(myself, &StoreError::Timeout { subject });
     }
 
     fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
@@ -253,6 +311,8 @@ impl MonitorState {
             return;
         }
         self.connects = connects;
+        self.denied = None;
+        self.told_refused = false;
         if flapped && self.link != Standing::Down {
             self.tell(Standing::Down, Link::Down);
         }
@@ -296,7 +356,8 @@ impl MonitorState {
         let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
-        self.denied = None;
+        // A subscription is tried once for each connection, and refused once.
+        self.denied.take_if(|denied| denied.publish);
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
         let myself = myself.clone();
@@ -330,6 +391,7 @@ impl MonitorState {
         match result {
             Ok((bucket, info)) => {
                 self.failures = 0;
+                self.denied = None;
                 let core = core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
@@ -360,9 +422,9 @@ impl MonitorState {
     }
 
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
-        let error = match (error, self.denied.take()) {
-            (StoreError::Timeout, Some(subject)) => {
-                StoreError::PermissionDenied(format!("\"{subject}\""))
+        let error = match (error, &self.denied) {
+            (StoreError::Timeout { .. }, Some(denied)) => {
+                StoreError::PermissionDenied(denied.to_string())
             }
             (error, _) => error.clone(),
         };

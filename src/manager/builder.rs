@@ -1,5 +1,7 @@
 //! How a manager is put together.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_nats::{Client, ConnectOptions, ServerAddr};
@@ -7,20 +9,32 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::access;
 use super::error::Error;
 use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
-use crate::model::config::{ManagerConfig, RoleConfig, Storage};
+use crate::model::config::{
+    AuthConfig, ConfigError, ManagerConfig, RoleConfig, Secret, Storage, listed,
+};
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
 use crate::role::{ErasedHandler, RoleHandler, Roster};
 use crate::store::IfMissing;
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
+///
+/// What is said later goes before what was said earlier: [`config`](Self::config) first, then
+/// [`with_env`](Self::with_env), then single settings. Only the ways to authenticate that are named here, by
+/// [`token`](Self::token) and its like, go before those of the configuration and the environment wherever they stand; two
+/// of them are an error.
 #[must_use = "a builder does nothing before `start`"]
 #[derive(Default)]
 pub struct RoleManagerBuilder {
     config: ManagerConfig,
+    /// Replaces what the configuration says of it, if anything is said here.
+    auth: AuthConfig,
+    /// What was wrong with the environment.
+    unreadable: Option<ConfigError>,
     options: Option<ConnectOptions>,
     client: Option<Client>,
     roles: Vec<(String, RoleConfig, Arc<dyn ErasedHandler>)>,
@@ -34,17 +48,24 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Where NATS is: one URL, or several separated by commas. Default: `nats://127.0.0.1:4222`.
-    pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
-        self.config.servers = servers
-            .as_ref()
-            .split(',')
-            .map(|server| server.trim().to_owned())
-            .collect();
+    /// Takes from the environment how to connect: `NATS_URL`, `NATS_CREDS` and the others that
+    /// [`ManagerConfig::with_env`] names. Without this call the environment is not looked at.
+    pub fn with_env(mut self) -> Self {
+        match self.config.clone().with_env() {
+            Ok(config) => self.config = config,
+            Err(error) => self.unreadable = self.unreadable.or(Some(error)),
+        }
         self
     }
 
-    /// How to connect: credentials, TLS, and whatever else async-nats offers.
+    /// Where NATS is: one URL, or several separated by commas. Default: `nats://127.0.0.1:4222`.
+    pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
+        self.config.servers = listed(servers.as_ref());
+        self
+    }
+
+    /// How to connect: whatever async-nats offers. Credentials, TLS and the inbox prefix that are set by other methods here
+    /// or by the configuration are added to it.
     ///
     /// The manager sets the connection's name, its ping interval (2 s), its connection timeout (2 s), its reconnect
     /// delay and its event callback itself, and never gives up reconnecting; what `options` say of these is not used.
@@ -57,9 +78,96 @@ impl RoleManagerBuilder {
     ///
     /// It stays on the runtime on which it was made: a handler that blocks that runtime's threads then delays heartbeats
     /// too. And the server's word that a publish is forbidden reaches only the client's own event callback: here it
-    /// shows as a timeout. If it is drained, no role is led here any more before a new manager is started.
+    /// shows as a timeout, whose text names the subject. Credentials, TLS and an inbox prefix are the client's own: set
+    /// here as well, they are an error. If the client is drained, no role is led here any more before a new manager is started.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
+        self
+    }
+
+    /// Authenticates with a user's name and password.
+    pub fn user_and_password(
+        mut self,
+        user: impl Into<String>,
+        password: impl Into<Secret>,
+    ) -> Self {
+        self.auth.user = Some(user.into());
+        self.auth.password = Some(password.into());
+        self
+    }
+
+    /// Authenticates with a token.
+    pub fn token(mut self, token: impl Into<Secret>) -> Self {
+        self.auth.token = Some(token.into());
+        self
+    }
+
+    /// Authenticates with an nkey: the user's seed, which begins with `SU`.
+    pub fn nkey(mut self, seed: impl Into<Secret>) -> Self {
+        self.auth.nkey = Some(seed.into());
+        self
+    }
+
+    /// Authenticates with an nkey whose seed is in this file.
+    ///
+    /// `start` looks whether it can be used; it is read anew for each connection, but for
+    /// [`connect_options`](Self::connect_options): then once.
+    pub fn nkey_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.auth.nkey_file = Some(path.into());
+        self
+    }
+
+    /// Authenticates with a JWT and its seed, in the form of a `.creds` file.
+    pub fn creds(mut self, content: impl Into<Secret>) -> Self {
+        self.auth.creds = Some(content.into());
+        self
+    }
+
+    /// Authenticates with the JWT and seed of a `.creds` file.
+    ///
+    /// `start` looks whether it can be used; it is read anew for each connection, so that it can be replaced before its JWT
+    /// ends. With [`connect_options`](Self::connect_options) it is read once.
+    pub fn creds_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.auth.creds_file = Some(path.into());
+        self
+    }
+
+    /// Trusts the certificate authorities of this PEM file, instead of those of the system. Asks for TLS.
+    ///
+    /// `start` looks whether it can be used; it is read anew for each connection.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.tls.ca_file = Some(path.into());
+        self
+    }
+
+    /// Shows the server this certificate (and its chain), with this private key: PEM files. Asks for TLS.
+    ///
+    /// `start` looks whether they can be used; they are read anew for each connection.
+    pub fn client_certificate(
+        mut self,
+        cert_file: impl Into<PathBuf>,
+        key_file: impl Into<PathBuf>,
+    ) -> Self {
+        self.config.tls.cert_file = Some(cert_file.into());
+        self.config.tls.key_file = Some(key_file.into());
+        self
+    }
+
+    /// Never connects without TLS. Default: as the servers say, or their addresses (`tls://`).
+    pub fn require_tls(mut self) -> Self {
+        self.config.tls.required = true;
+        self
+    }
+
+    /// Encrypts before the server's greeting, for servers that are set to `handshake_first`. Asks for TLS.
+    pub fn tls_first(mut self) -> Self {
+        self.config.tls.first = true;
+        self
+    }
+
+    /// What reply subjects begin with, where the user may not subscribe to `_INBOX.>`. Default: `_INBOX`.
+    pub fn inbox_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.config.inbox_prefix = Some(prefix.into());
         self
     }
 
@@ -143,20 +251,28 @@ impl RoleManagerBuilder {
     /// is called.
     ///
     /// # Errors
-    /// A setting or a name that breaks a rule, at once and before anything is done. Credentials that NATS refuses, a
-    /// bucket that is missing or unfit, JetStream being off, a permission that is missing: as soon as it is known.
+    /// A setting or a name that breaks a rule, and a file that can't be used, at once and before anything connects.
+    /// Credentials that NATS refuses, certificates that either side refuses, a bucket that is missing or unfit, JetStream being off, a permission that is missing: as soon as it is known.
     /// [`Error::Unavailable`] if NATS could not be used within `start_timeout`.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<RoleManager, Error> {
         let Self {
-            config,
+            mut config,
+            auth,
+            unreadable,
             options,
             client,
             roles,
             notary,
         } = self;
+        if let Some(error) = unreadable {
+            return Err(error.into());
+        }
+        if !auth.is_empty() {
+            config.auth = auth;
+        }
         config.validate()?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
@@ -166,10 +282,10 @@ impl RoleManagerBuilder {
         };
         let incarnation = Uuid::from_u128(rand::random());
         let connection = if let Some(client) = client {
+            access::nothing_said(&config)?;
             Connection::Given(client)
         } else {
-            let servers = servers(&config)?;
-            let options = with_credentials(options.unwrap_or_default(), &servers);
+            let (servers, options) = connecting(&config, options).await?;
             Connection::Own {
                 options: tuned(options, instance_id.as_str()),
                 servers,
@@ -234,6 +350,35 @@ impl RoleManagerBuilder {
     }
 }
 
+impl fmt::Debug for RoleManagerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roles: Vec<_> = self.roles.iter().map(|(name, ..)| name).collect();
+        f.debug_struct("RoleManagerBuilder")
+            .field("config", &self.config)
+            .field("auth", &self.auth)
+            .field("roles", &roles)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where and how to connect. The files are read on a thread that may block.
+async fn connecting(
+    config: &ManagerConfig,
+    given: Option<ConnectOptions>,
+) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
+    let servers = servers(config)?;
+    let config = config.clone();
+    let resolved = tokio::task::spawn_blocking(move || {
+        let options = access::options(given, &config, &servers)?;
+        let servers = servers.into_iter().map(access::without_credentials);
+        Ok((servers.collect(), options))
+    });
+    let resolved: Result<_, ConfigError> = resolved
+        .await
+        .map_err(|error| Error::Thread(error.to_string()))?;
+    Ok(resolved?)
+}
+
 fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
     let parse = |server: &String| {
         server.parse().map_err(|_| Error::Unavailable {
@@ -242,39 +387,6 @@ fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
         })
     };
     config.servers.iter().map(parse).collect()
-}
-
-/// async-nats does not look at what an address says of who connects.
-fn with_credentials(options: ConnectOptions, servers: &[ServerAddr]) -> ConnectOptions {
-    let named = |server: &ServerAddr| {
-        let password = server.password().map(percent_decoded);
-        Some((percent_decoded(server.username()?), password))
-    };
-    match servers.iter().find_map(named) {
-        None => options,
-        Some((user, Some(password))) => options.user_and_password(user, password),
-        Some((token, None)) => options.token(token),
-    }
-}
-
-/// What stands in an address for characters that have a meaning there. What is no valid escape stays as it is.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() {
-            &after[2..]
-        } else {
-            after
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Host name, process id and a short random part.
@@ -300,22 +412,4 @@ fn host_name() -> String {
 #[cfg(not(unix))]
 fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_of_an_address_are_unescaped() {
-        for (written, meant) in [
-            ("secret", "secret"),
-            ("p%40ss%3aword", "p@ss:word"),
-            ("100%", "100%"),
-            ("%zz%+1%4", "%zz%+1%4"),
-            ("gr%C3%BCn", "grün"),
-        ] {
-            assert_eq!(percent_decoded(written), meant, "{written}");
-        }
-    }
 }

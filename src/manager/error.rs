@@ -54,6 +54,9 @@ pub enum Error {
     /// NATS refused the credentials.
     #[error("{0}")]
     Authentication(String),
+    /// TLS could not be set up, or one side refused the other's certificate.
+    #[error("{0}")]
+    Tls(String),
     /// JetStream is off on the server or for this account.
     #[error("JetStream is not enabled ({0}): enable it on the server and for this account")]
     JetStreamDisabled(String),
@@ -124,6 +127,7 @@ impl Error {
     pub(super) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {
         match failure {
             StartFailure::Authentication(reason) => Self::Authentication(reason),
+            StartFailure::Tls(reason) => Self::Tls(reason),
             StartFailure::Unavailable(reason) => Self::Unavailable {
                 after: start_timeout,
                 reason,

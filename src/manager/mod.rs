@@ -1,8 +1,10 @@
 //! What users touch: the manager of an instance's roles, and the handles on them.
 
+mod access;
 mod builder;
 mod error;
 mod handle;
+mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;

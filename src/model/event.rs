@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
 
@@ -98,7 +100,8 @@ impl Outcome {
 }
 
 /// Kinds of failure, closed: they are label values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
     /// No answer in time.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::event::FailureKind;
 use super::token::FencingToken;
 
 /// Where an instance stands in one role's election.
@@ -144,6 +145,21 @@ pub struct RoleStatus {
     pub connection: ConnectionStatus,
     /// Time until this instance's lease ends, if it holds one.
     pub lease_remaining: Option<Duration>,
+    /// What failed last; none if since then a term began, a heartbeat was confirmed, a claim came second, or the connection
+    /// came back. How long ago it was tells whether it still goes on.
+    pub last_failure: Option<LastFailure>,
+}
+
+/// A failure that nothing has made good yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LastFailure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// In words, for people: what failed, and what to do about it.
+    pub detail: String,
+    /// Time since then.
+    pub ago: Duration,
 }
 
 #[cfg(test)]

@@ -12,12 +12,13 @@ use tracing::Span;
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
 use super::running::RunningTerm;
+use crate::clock::Moment;
 use crate::election::{CoreStatus, Reply, TermId};
 use crate::model::config::RoleSettings;
-use crate::model::event::Event;
+use crate::model::event::{Event, FailureKind, Outcome};
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
-use crate::model::status::{ConnectionStatus, LeaderInfo, RoleStatus};
+use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleStatus};
 use crate::store::Bucket;
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
@@ -66,6 +67,7 @@ pub(crate) struct RoleScope {
     /// The role is no longer managed.
     pub ended: CancellationToken,
     running: Mutex<Option<RunningTerm>>,
+    last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
 }
 
 impl RoleScope {
@@ -101,6 +103,7 @@ impl RoleScope {
             events: broadcast::Sender::new(EVENT_CAPACITY),
             ended: CancellationToken::new(),
             running: Mutex::new(None),
+            last_failure: Mutex::new(None),
         });
         let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
         let ended = scope.ended.clone();
@@ -129,7 +132,38 @@ impl RoleScope {
             revision: core.revision,
             connection: core.connection,
             lease_remaining: core.lease_until.map(|until| until.since(now)),
+            last_failure: self.last_failure(now),
         }
+    }
+
+    fn last_failure(&self, now: Moment) -> Option<LastFailure> {
+        let failure = self.last_failure.lock();
+        let failure = failure.unwrap_or_else(PoisonError::into_inner).clone();
+        failure.map(|(at, kind, detail)| LastFailure {
+            kind,
+            detail,
+            ago: now.since(at),
+        })
+    }
+
+    /// Keeps a failure in mind until something goes well again. That the keys can be read does not make good that they
+    /// can't be written, and a claim not that its fence can't.
+    pub fn note(&self, event: &Event) {
+        let now = match event {
+            Event::Failure { kind, detail } => Some((crate::clock::now(), *kind, detail.clone())),
+            Event::TermStarted { .. }
+            | Event::ClaimEnded {
+                outcome: Outcome::Conflict,
+            }
+            | Event::HeartbeatEnded {
+                outcome: Outcome::Confirmed,
+                ..
+            }
+            | Event::ConnectionChanged(ConnectionStatus::Connected) => None,
+            _ => return,
+        };
+        let failure = self.last_failure.lock();
+        *failure.unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     pub fn running(&self) -> Option<RunningTerm> {

@@ -109,7 +109,9 @@ impl Bucket {
         // Also ends the wait for a bucket that is being created: the next attempt would find it, or create it.
         match tokio::time::timeout(timeout, opening).await {
             Ok(opened) => opened.map(|info| (bucket, info)),
-            Err(_) => Err(StoreError::Timeout),
+            Err(_) => Err(StoreError::Timeout {
+                subject: format!("$JS.API.STREAM.INFO.{}", bucket.stream()),
+            }),
         }
     }
 

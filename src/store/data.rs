@@ -102,7 +102,9 @@ impl Bucket {
         };
         tokio::time::timeout(timeout, listing)
             .await
-            .map_err(|_| StoreError::Timeout)?
+            .map_err(|_| StoreError::Timeout {
+                subject: format!("{prefix}>"),
+            })?
     }
 
     async fn subjects(&self, filter: &str, timeout: Duration) -> Result<Vec<String>, StoreError> {

@@ -11,11 +11,14 @@ pub enum StoreError {
     /// No answer in time. A write may or may not have been stored: read back, or retry with the same expectation.
     ///
     /// A request that the user's permissions forbid ends like this too: the server tells of it only on the side, as an
-    /// event of the connection (`denied_subject` reads it).
+    /// event of the connection (`Denied` reads it), and a client that was made elsewhere keeps it to itself.
     #[error(
-        "NATS did not answer in time; if this goes on, check the connection and that this user may publish to the bucket"
+        "NATS did not answer \"{subject}\" in time; if this goes on, check the connection, and that this user may publish there and subscribe to its inbox"
     )]
-    Timeout,
+    Timeout {
+        /// What was published to.
+        subject: String,
+    },
 
     /// The server could not take the request just now; nothing was stored. Retry.
     #[error("NATS cannot take the request just now ({0}); it is worth retrying")]
@@ -65,7 +68,7 @@ impl StoreError {
     /// The failure's kind in events and metrics.
     pub const fn kind(&self) -> FailureKind {
         match self {
-            Self::Timeout => FailureKind::Timeout,
+            Self::Timeout { .. } => FailureKind::Timeout,
             Self::Unavailable(_) => FailureKind::Unavailable,
             Self::PermissionDenied(_) => FailureKind::PermissionDenied,
             Self::BucketMissing { .. } | Self::JetStreamDisabled(_) => FailureKind::BucketMissing,
@@ -76,7 +79,7 @@ impl StoreError {
 
     /// Whether the same request may succeed a moment later without anyone doing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Timeout | Self::Unavailable(_))
+        matches!(self, Self::Timeout { .. } | Self::Unavailable(_))
     }
 
     /// Sorts an error answer of `JetStream`.
@@ -123,14 +126,6 @@ impl StoreError {
             detail: format!("unreadable {what}: {why}"),
         }
     }
-}
-
-/// The subject that a user may not publish or subscribe to, in the text of an asynchronous server error: a permission
-/// that is missing is told in no other way.
-pub fn denied_subject(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("ermissions Violation for ")?;
-    let (_, rest) = rest.split_once('"')?;
-    Some(rest.split_once('"')?.0)
 }
 
 fn last_sequence(text: &str) -> Option<u64> {
@@ -208,12 +203,5 @@ mod tests {
         };
         assert_eq!(code, 10054);
         assert!(detail.contains("exceeds maximum"), "{detail}");
-    }
-
-    #[test]
-    fn a_permission_violation_is_read_from_the_servers_text() {
-        let text = r#"nats: Permissions Violation for Publish to "$KV.leaders.a""#;
-        assert_eq!(denied_subject(text), Some("$KV.leaders.a"));
-        assert_eq!(denied_subject("nats: stale connection"), None);
     }
 }

@@ -138,7 +138,7 @@ impl Bucket {
         let request = Request::new().headers(headers);
         let asked = self.ask_plainly(self.guard_subject(role), request, timeout);
         let answer = match asked.await {
-            Err(StoreError::Timeout) => return Err(late()),
+            Err(StoreError::Timeout { .. }) => return Err(late()),
             answer => answer?,
         };
         if answer.as_ref().is_empty() {

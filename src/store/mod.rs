@@ -9,6 +9,7 @@ mod answers;
 mod bucket;
 mod cross_check;
 mod data;
+mod denied;
 mod entry;
 mod error;
 mod feed;
@@ -26,9 +27,10 @@ mod write;
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use bucket::{Bucket, IfMissing};
 pub use data::DataEntry;
+pub use denied::Denied;
 #[cfg(feature = "testing")]
 pub use entry::{fence_entry, role_entry};
-pub use error::{StoreError, denied_subject};
+pub use error::StoreError;
 #[cfg(feature = "testing")]
 pub use feed::{Feed, Told};
 pub use fenced::{DataWrite, MOST_WRITES};

@@ -37,12 +37,16 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
         self.require_connection()?;
-        let asking = self.client().send_request(subject, request.timeout(None));
+        let asking = self
+            .client()
+            .send_request(subject.clone(), request.timeout(None));
         let answer = tokio::time::timeout(timeout, asking)
             .await
-            .map_err(|_| StoreError::Timeout)?
+            .map_err(|_| StoreError::Timeout {
+                subject: subject.clone(),
+            })?
             .map_err(|error| match error.kind() {
-                RequestErrorKind::TimedOut => StoreError::Timeout,
+                RequestErrorKind::TimedOut => StoreError::Timeout { subject },
                 RequestErrorKind::NoResponders => StoreError::Unavailable(NO_RESPONDERS.into()),
                 RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
                     StoreError::Rejected {

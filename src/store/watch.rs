@@ -57,7 +57,7 @@ impl Bucket {
         };
         let messages = tokio::time::timeout(timeout, starting)
             .await
-            .map_err(|_| StoreError::Timeout)??;
+            .map_err(|_| self.silent_watch())??;
         let watch = Watch {
             bucket: self.clone(),
             messages,
@@ -99,6 +99,12 @@ impl Bucket {
         Ok(())
     }
 
+    fn silent_watch(&self) -> StoreError {
+        StoreError::Timeout {
+            subject: format!("$JS.API.CONSUMER.CREATE.{}.>", self.stream()),
+        }
+    }
+
     fn connects(&self) -> u64 {
         self.client().statistics().connects.load(Ordering::Relaxed)
     }
@@ -109,7 +115,7 @@ impl Watch {
         loop {
             let message = tokio::time::timeout(SILENCE, self.messages.next())
                 .await
-                .map_err(|_| StoreError::Timeout)?
+                .map_err(|_| self.bucket.silent_watch())?
                 .ok_or_else(|| broken("the subscription has ended"))?;
             if self.bucket.connects() != self.connects {
                 return Err(broken("the connection was made anew"));

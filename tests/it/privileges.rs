@@ -1,43 +1,61 @@
-//! The permissions that the documentation gives to candidates: enough, and no more.
+//! The permissions in `deploy/nats`: enough for whom they are made, and no more.
 
-use async_nats::ConnectOptions;
-use nats_elect::testing::NatsServer;
+use async_nats::jetstream::{self, kv};
+use futures::StreamExt;
+use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Event, FailureKind};
 
+use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{guest, instance};
+use crate::support::instance::{Instance, guest};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, leased_for, ms, recovered};
+use crate::support::user::{User, users_of};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
-const CANDIDATE: &str = include_str!("../../deploy/nats/candidate.conf");
+const FILES: [&str; 3] = [
+    include_str!("../../deploy/nats/candidate.conf"),
+    include_str!("../../deploy/nats/observer.conf"),
+    include_str!("../../deploy/nats/admin.conf"),
+];
+const PASSWORD: &str = "change-me";
+
+fn server() -> NatsServer {
+    let users = users_of(&FILES);
+    let server = NatsServer::builder().config(&users).start();
+    server.expect("start")
+}
+
+/// An instance of the admin's makes the bucket as the library does, and leaves.
+async fn make_bucket(server: &NatsServer) {
+    let maker = guest("maker", server.url(), &Journal::default())
+        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create());
+    maker.start().await.stop().await;
+}
+
+async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
+    let ttl = ms(10_000);
+    guest(id, server.url(), journal)
+        .with(|it| it.user_and_password("candidate", PASSWORD))
+        .standing(leased_for(ttl))
+        .role("metrics", leased_for(ttl))
+        .role("network", leased_for(ttl))
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn each_file_is_a_configuration_that_the_server_takes() {
+    for file in FILES {
+        NatsServer::builder().config(file).start().expect("start");
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_documented_privileges_suffice_for_a_candidate_and_for_its_roles_alone() {
-    let server = NatsServer::builder()
-        .config(CANDIDATE)
-        .start()
-        .expect("start");
-    let operator =
-        ConnectOptions::with_user_and_password("operator".into(), "change-me-too".into());
-    let candidate =
-        || ConnectOptions::with_user_and_password("candidate".into(), "change-me".into());
+async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
+    let server = server();
+    make_bucket(&server).await;
     let journal = Journal::default();
-    // The operator's first start makes the bucket.
-    let maker = instance("operator", server.url(), &journal)
-        .with(|builder| builder.connect_options(operator))
-        .start()
-        .await;
-    maker.stop().await;
-
-    let ttl = ms(10_000);
-    let join = |id| {
-        guest(id, server.url(), &journal)
-            .with(|builder| builder.connect_options(candidate()))
-            .standing(leased_for(ttl))
-            .role("metrics", leased_for(ttl))
-            .role("network", leased_for(ttl))
-    };
-    let a = join("a").start().await;
+    let a = candidate("a", &server, &journal).await;
     let first = journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
     if server.version() >= (2, 12, 0) {
@@ -46,25 +64,123 @@ async fn the_documented_privileges_suffice_for_a_candidate_and_for_its_roles_alo
         store.create("jobs.1", "x").await.expect("a create");
         assert_eq!(store.list().await.expect("a list"), ["cursor", "jobs.1"]);
     }
-    let b = join("b").start().await;
+    let b = candidate("b", &server, &journal).await;
     b.wait_until_following("a").await;
 
     let stop = Stamp::now();
     a.stop().await;
     let next = journal.started(ROLE, 1).await;
-    recovered("least_privileges", ttl, stop, &next);
+    recovered("least_privileges", ms(10_000), stop, &next);
     assert_eq!(next.instance, "b");
     assert!(
-        next.start.since(stop) < ttl / 2,
+        next.start.since(stop) < ms(5000),
         "the watch told of the release"
     );
 
     let denied = |event: &Event| {
         matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
-            if detail.contains("network"))
+            if detail.contains("$KV.leaders.network"))
     };
     b.log_of("network")
         .wait_for("a word of what it may not do", denied)
         .await;
     assert!(journal.tenures("network").is_empty());
+    let user = User::connect(&server.url(), "candidate", PASSWORD).await;
+    for subject in [
+        "$KV.leaders._fence.network",
+        "$JS.API.STREAM.DELETE.KV_leaders",
+        "$JS.API.STREAM.PURGE.KV_leaders",
+        "$JS.API.STREAM.UPDATE.KV_leaders",
+    ] {
+        user.may_not_publish(subject).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_sees_everything_and_writes_nothing() {
+    let server = server();
+    make_bucket(&server).await;
+    let journal = Journal::default();
+    let a = candidate("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+
+    let user = User::connect(&server.url(), "observer", PASSWORD).await;
+    let observer = Stranger {
+        jetstream: jetstream::new(user.client.clone()),
+    };
+    // The stream's settings, and keys from its leader.
+    assert_eq!(observer.record().await["id"], "a");
+    observer.fence_sequence(ROLE).await;
+    // What Key-Value clients do.
+    let store = observer.store().await;
+    store.get(ROLE).await.expect("get").expect("a record");
+    let mut keys = store.keys().await.expect("keys");
+    keys.next().await.expect("a key").expect("a key");
+    let mut watch = store.watch_with_history(ROLE).await.expect("watch");
+    let first = watch.next().await.expect("an entry").expect("an entry");
+    let second = watch.next().await.expect("an entry").expect("an entry");
+    assert!(second.revision > first.revision, "a heartbeat");
+    assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");
+
+    for subject in [
+        "$KV.leaders.scheduler",
+        "$KV.leaders._fence.scheduler",
+        "$KV.leaders.anything",
+        "$JS.API.STREAM.UPDATE.KV_leaders",
+        "$JS.API.STREAM.PURGE.KV_leaders",
+        "$JS.API.STREAM.MSG.DELETE.KV_leaders",
+        "$JS.API.STREAM.DELETE.KV_leaders",
+        "$JS.API.STREAM.CREATE.KV_others",
+    ] {
+        user.may_not_publish(subject).await;
+    }
+
+    // An instance with these permissions follows, and knows who leads.
+    let b = guest("b", server.url(), &journal)
+        .with(|it| it.user_and_password("observer", PASSWORD))
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    b.wait_until_following("a").await;
+    // Its watch shows each heartbeat; it has no reason to read.
+    let revision = b.role(ROLE).status().revision;
+    eventually(SOON, "a later heartbeat", async || {
+        (b.role(ROLE).status().revision > revision).then_some(())
+    })
+    .await;
+    a.role(ROLE).validate().await.expect("still the leader");
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
+    let server = server();
+    let user = User::connect(&server.url(), "admin", PASSWORD).await;
+    let admin = Stranger {
+        jetstream: jetstream::new(user.client.clone()),
+    };
+    let store = admin.make_bucket(kv::Config::default()).await;
+    let mut config = admin.stream().await.cached_info().config.clone();
+    config.description = Some("who leads".into());
+    let edited = admin.jetstream.update_stream(&config).await;
+    assert_eq!(edited.expect("edit").config.description, config.description);
+
+    let journal = Journal::default();
+    let a = candidate("a", &server, &journal).await;
+    let b = candidate("b", &server, &journal).await;
+    let first = journal.started(ROLE, 0).await;
+    assert_eq!(admin.record().await["id"], *first.instance);
+    store.delete(ROLE).await.expect("delete");
+    let next = journal.started(ROLE, 1).await;
+    assert!(next.fencing_token > first.fencing_token);
+    assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");
+
+    for subject in [
+        format!("$KV.{BUCKET}._fence.{ROLE}"),
+        format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
+        format!("$JS.API.STREAM.PURGE.KV_{BUCKET}"),
+    ] {
+        user.may_not_publish(&subject).await;
+    }
+    drop((a, b));
 }

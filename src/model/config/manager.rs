@@ -6,19 +6,21 @@ use std::time::Duration;
 use async_nats::ServerAddr;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::ConfigError;
+use super::access::{HIDDEN, validate_inbox_prefix};
 use super::rules::{DAY, ensure, range};
+use super::{AuthConfig, ConfigError, TlsConfig};
 use crate::model::name::{BucketName, InstanceId, beginning};
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
 ///
-/// Its `Debug` form shows no user names and passwords of server addresses; its serialized form does.
+/// Its `Debug` form shows no secrets, and no user names of server addresses; its serialized form does.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ManagerConfig {
     /// Addresses of NATS servers, in a file a single string or a list. Default `["nats://127.0.0.1:4222"]`; at least one.
-    /// The client learns of the cluster's other servers from the first that answers.
+    /// The client learns of the cluster's other servers from the first that answers. An address may say who connects
+    /// (`nats://user:password@host`, or a token alone), if `auth` does not; other servers are told the same.
     #[serde(deserialize_with = "one_or_many")]
     pub servers: Vec<String>,
 
@@ -42,6 +44,17 @@ pub struct ManagerConfig {
 
     /// Storage of a bucket that is created here. Default [`Storage::File`].
     pub storage: Storage,
+
+    /// How to authenticate. Default: as the server's address says.
+    #[serde(skip_serializing_if = "AuthConfig::is_empty")]
+    pub auth: AuthConfig,
+
+    /// How the connection is encrypted.
+    pub tls: TlsConfig,
+
+    /// What reply subjects begin with: the user may subscribe to this, followed by `.>`. Default `_INBOX`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inbox_prefix: Option<String>,
 }
 
 impl Default for ManagerConfig {
@@ -54,6 +67,9 @@ impl Default for ManagerConfig {
             bucket_auto_create: false,
             replicas: 1,
             storage: Storage::default(),
+            auth: AuthConfig::default(),
+            tls: TlsConfig::default(),
+            inbox_prefix: None,
         }
     }
 }
@@ -126,8 +142,28 @@ impl ManagerConfig {
             "replicas",
             self.replicas,
             "must be from 1 to 5",
-        )
+        )?;
+        self.auth.validate()?;
+        self.tls.validate()?;
+        if let Some(way) = self.auth.ways().first()
+            && let Some(i) = self.servers.iter().position(|server| names_a_user(server))
+        {
+            return Err(ConfigError::new(
+                *way,
+                HIDDEN,
+                format!("`servers[{i}]` says who connects too: say it in one place"),
+            ));
+        }
+        self.inbox_prefix
+            .as_deref()
+            .map_or(Ok(()), validate_inbox_prefix)
     }
+}
+
+/// Whether an address says who connects.
+pub(super) fn names_a_user(server: &str) -> bool {
+    let address = server.parse::<ServerAddr>();
+    address.is_ok_and(|address| address.username().is_some())
 }
 
 fn name_rule(problem: impl fmt::Display, rule: &str) -> String {
@@ -149,6 +185,9 @@ impl fmt::Debug for ManagerConfig {
             .field("bucket_auto_create", &self.bucket_auto_create)
             .field("replicas", &self.replicas)
             .field("storage", &self.storage)
+            .field("auth", &self.auth)
+            .field("tls", &self.tls)
+            .field("inbox_prefix", &self.inbox_prefix)
             .finish()
     }
 }
@@ -265,6 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn who_connects_is_said_in_one_place() {
+        let mut config = ManagerConfig {
+            servers: vec!["nats://a".into(), "nats://me:secret@b".into()],
+            ..ManagerConfig::default()
+        };
+        assert_eq!(config.validate(), Ok(()));
+        config.auth.token = Some("secret".into());
+        refused(
+            &config,
+            "auth.token",
+            "***",
+            "`servers[1]` says who connects",
+        );
+        let error = config.validate().unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
     fn an_error_quotes_no_endless_address() {
         let config = ManagerConfig {
             servers: vec![format!("http://{}", "s".repeat(1 << 20))],
@@ -313,6 +370,16 @@ mod tests {
             bucket_auto_create: true,
             replicas: 3,
             storage: Storage::Memory,
+            tls: TlsConfig {
+                ca_file: Some("/ca.pem".into()),
+                ..TlsConfig::default()
+            },
+            auth: AuthConfig {
+                user: Some("ada".into()),
+                password: Some("secret".into()),
+                ..AuthConfig::default()
+            },
+            inbox_prefix: Some("_INBOX.elect".into()),
             ..ManagerConfig::default()
         };
         let text = toml::to_string(&config).unwrap();

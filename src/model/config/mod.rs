@@ -4,17 +4,24 @@
 //! [`RoleConfig::settings`] checks every rule and resolves them to [`RoleSettings`], which the core runs on: whoever holds one
 //! holds values that fit together.
 
+mod access;
+mod environment;
 mod manager;
 mod role;
 mod rules;
+mod secret;
 mod settings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use access::HIDDEN;
+pub use access::{AuthConfig, TlsConfig};
+pub(crate) use environment::listed;
 pub use manager::{ManagerConfig, Storage};
 pub use role::{
     DEFAULT_CLAIM_DELAY, FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover,
 };
+pub use secret::Secret;
 pub use settings::{HealthSettings, RoleSettings};
 
 /// A setting that breaks a rule. Nothing was started or changed; mend the setting and try again.
@@ -31,7 +38,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    fn new(field: impl Into<String>, value: impl Into<String>, rule: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        field: impl Into<String>,
+        value: impl Into<String>,
+        rule: impl Into<String>,
+    ) -> Self {
         Self {
             field: field.into(),
             value: value.into(),

@@ -163,7 +163,7 @@ impl FencedStore {
             error if is_closed(&error) => Next::GiveUp(FencedError::Unconfirmed { reason }),
             StoreError::Unavailable(_) => Next::Pause(reason),
             // An answer that can't be read may be a confirmation.
-            StoreError::Timeout | StoreError::Rejected { code: 0, .. } => {
+            StoreError::Timeout { .. } | StoreError::Rejected { code: 0, .. } => {
                 Next::GiveUp(FencedError::Unconfirmed { reason })
             }
             StoreError::Unsupported(_) => Next::GiveUp(FencedError::Unsupported(reason)),

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::clock;
 use crate::model::record::{Content, Entry};
-use crate::store::{FenceOn, denied_subject};
+use crate::store::{Denied, FenceOn};
 use crate::testing::{NatsCluster, eventually};
 
 async fn content(lab: &Lab, name: &str) -> Content {
@@ -196,9 +196,15 @@ async fn a_silent_server_is_a_timeout() {
     lab.server.pause().unwrap();
     let short = Duration::from_millis(100);
     let claim = lab.bucket.claim(&r, 0, &record(1), short).await;
-    assert_eq!(claim, Err(StoreError::Timeout));
+    let silent = |error: StoreError, subject: &str| {
+        assert!(
+            matches!(&error, StoreError::Timeout { subject: asked } if asked.contains(subject)),
+            "{error:?}"
+        );
+    };
+    silent(claim.unwrap_err(), "$KV.leaders.r");
     let keys = lab.bucket.snapshot(&r, true, short).await;
-    assert_eq!(keys, Err(StoreError::Timeout));
+    silent(keys.unwrap_err(), "$JS.API.STREAM.");
     lab.server.resume().unwrap();
     // It was written all the same, which is what the nonce is for.
     eventually(TIMEOUT, "the ghost write", async || {
@@ -235,13 +241,23 @@ async fn a_forbidden_write_is_a_timeout_and_an_event_of_the_connection() {
         .unwrap();
     let short = Duration::from_millis(200);
     let denied = bucket.claim(&role("secret"), 0, &record(2), short).await;
-    assert_eq!(denied, Err(StoreError::Timeout));
+    let subject = "$KV.leaders.secret".to_owned();
+    assert_eq!(
+        denied,
+        Err(StoreError::Timeout {
+            subject: subject.clone()
+        })
+    );
     let error = loop {
         if let Event::ServerError(error) = events.recv().await.unwrap() {
-            break denied_subject(&error.to_string()).map(ToOwned::to_owned);
+            break Denied::parse(&error.to_string());
         }
     };
-    assert!(error.is_some_and(|subject| subject.contains("secret")));
+    let told = Denied {
+        publish: true,
+        subject,
+    };
+    assert_eq!(error, Some(told));
 }
 
 #[tokio::test]

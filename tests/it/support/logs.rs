@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The log since [`install`], of this crate alone and in every detail.
+/// The log since [`install`]: of this crate in every detail, and of its NATS client short of whole messages.
 #[derive(Clone, Debug, Default)]
 pub struct Logs(Arc<Mutex<Vec<u8>>>);
 
@@ -15,7 +15,7 @@ pub fn install() -> Logs {
     let logs = LOGS.get_or_init(|| {
         let logs = Logs::default();
         tracing_subscriber::fmt()
-            .with_env_filter("nats_elect=trace")
+            .with_env_filter("nats_elect=trace,async_nats=debug")
             .with_ansi(false)
             .with_writer(logs.clone())
             .init();

@@ -4,6 +4,7 @@ pub mod apart;
 pub mod bucket;
 pub mod child;
 pub mod clock;
+pub mod credentials;
 pub mod dashboard;
 pub mod foreign;
 pub mod hammer;
@@ -12,6 +13,7 @@ pub mod journal;
 pub mod logs;
 pub mod raw;
 pub mod stage;
+pub mod user;
 
 use std::time::Duration;
 

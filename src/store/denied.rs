@@ -1,0 +1,64 @@
+//! What the server says a user may not do. It says so only on the side, as an event of the connection; the request itself
+//! just gets no answer.
+
+use std::fmt;
+
+/// Something that the user's permissions forbid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// Whether it was to be published to; else it was subscribed to.
+    pub publish: bool,
+    /// The subject, without wildcards if it was published to.
+    pub subject: String,
+}
+
+impl Denied {
+    /// Reads the text of an asynchronous server error.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.split_once("ermissions Violation for ")?;
+        let (what, rest) = rest.split_once('"')?;
+        let (subject, _) = rest.split_once('"')?;
+        Some(Self {
+            publish: !what.starts_with("Subscription"),
+            subject: subject.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Denied {
+    /// What is forbidden, and what to grant.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { publish, subject } = self;
+        if *publish {
+            return write!(f, "this NATS user may not publish to \"{subject}\"");
+        }
+        write!(f, "this NATS user may not subscribe to \"{subject}\"")?;
+        // Subjects of answers end in random parts.
+        let prefix = subject.split('.').next().unwrap_or_default();
+        if prefix == "_INBOX" {
+            write!(
+                f,
+                ", where answers come in: it needs \"_INBOX.>\", or an `inbox_prefix` under which it may subscribe"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permission_violation_is_read_from_the_servers_text() {
+        let text = r#"nats: Permissions Violation for Publish to "$KV.leaders.a""#;
+        let denied = Denied::parse(text).expect("a violation");
+        assert!(denied.publish);
+        assert_eq!(denied.subject, "$KV.leaders.a");
+        let text = r#"nats: Permissions Violation for Subscription to "_INBOX.x.*""#;
+        let denied = Denied::parse(text).expect("a violation");
+        assert!(!denied.publish);
+        assert!(denied.to_string().contains("\"_INBOX.>\""), "{denied}");
+        assert_eq!(Denied::parse("nats: stale connection"), None);
+    }
+}

@@ -1,0 +1,317 @@
+//! Permissions that are missing: said in words, by subject, and soon; and made good by granting them.
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{Error, Event, FailureKind, LastFailure, RoleConfig, RoleState};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::clock::Stamp;
+use crate::support::credentials::Files;
+use crate::support::instance::{Instance, guest, instance};
+use crate::support::journal::Journal;
+use crate::support::user::{all_but, violations};
+use crate::support::{ROLE, SOON, leased_for, logs, ms};
+
+const CLAIM: &str = "$KV.leaders.scheduler";
+const FENCE: &str = "$KV.leaders._fence.scheduler";
+
+fn server(config: &str) -> NatsServer {
+    NatsServer::builder().config(config).start().expect("start")
+}
+
+/// Tries again each second what does not pass by itself.
+fn patient() -> RoleConfig {
+    let mut config = leased_for(ms(3000));
+    config.retry.max_backoff = ms(1000);
+    config
+}
+
+/// The user `u` of a server that forbids it something.
+async fn restricted(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
+    instance(id, server.url(), journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(patient())
+        .role("metrics", patient())
+        .start()
+        .await
+}
+
+fn denies(subject: &str) -> impl Fn(&Event) -> bool {
+    let subject = format!("\"{subject}\"");
+    move |event| {
+        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
+            if detail.contains(&subject) && detail.contains("grant it"))
+    }
+}
+
+async fn status_failure(a: &Instance) -> LastFailure {
+    eventually(SOON, "a failure in the status", async || {
+        a.role(ROLE).status().last_failure
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
+    let server = server(&all_but(&[CLAIM]));
+    let journal = Journal::default();
+    let begin = Stamp::now();
+    let a = restricted("a", &server, &journal).await;
+    let (told, _) = a.log().wait_for("a word of it", denies(CLAIM)).await;
+    assert!(
+        told.since(begin) < ms(5000),
+        "it took {:?}",
+        told.since(begin)
+    );
+    let failure = status_failure(&a).await;
+    assert_eq!(failure.kind, FailureKind::PermissionDenied);
+    assert!(failure.detail.contains(CLAIM), "{failure:?}");
+    assert!(!a.is_leader());
+    journal.started("metrics", 0).await;
+    assert_eq!(a.role("metrics").status().last_failure, None);
+
+    // It is tried again about once a second, not all the time.
+    let before = violations(&server, CLAIM);
+    tokio::time::sleep(ms(4000)).await;
+    let tried = violations(&server, CLAIM) - before;
+    assert!((2..=6).contains(&tried), "{tried} attempts");
+    assert_eq!(journal.tenures("metrics").len(), 1);
+    assert!(journal.tenures(ROLE).is_empty());
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
+    let server = server(&all_but(&[FENCE]));
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    a.log().wait_for("a word of it", denies(FENCE)).await;
+    let failure = status_failure(&a).await;
+    assert!(failure.detail.contains(FENCE), "{failure:?}");
+    // Each claim is given back at once, and the pause after it doubles.
+    let begin = Stamp::now();
+    let before = violations(&server, FENCE);
+    tokio::time::sleep(ms(5000)).await;
+    let tried = violations(&server, FENCE) - before;
+    assert!(
+        tried <= 6,
+        "{tried} attempts in {:?}",
+        Stamp::now().since(begin)
+    );
+    assert!(journal.tenures(ROLE).is_empty());
+
+    let _b = guest("b", server.url(), &journal)
+        .with(|it| it.user_and_password("all", "p"))
+        .standing(patient())
+        .start()
+        .await;
+    let first = journal.started(ROLE, 0).await;
+    assert_eq!(first.instance, "b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_read_the_keys_is_told_of_that() {
+    let subject = "$JS.API.STREAM.MSG.GET.KV_leaders";
+    let server = server(&all_but(&[subject]));
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    a.log().wait_for("a word of it", denies(subject)).await;
+    let failure = status_failure(&a).await;
+    assert_eq!(failure.kind, FailureKind::PermissionDenied);
+    assert!(journal.tenures(ROLE).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_watch_roles_are_led_all_the_same() {
+    let server = server(&all_but(&["$JS.API.CONSUMER.>"]));
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+    let b = restricted("b", &server, &journal).await;
+    b.wait_until_following("a").await;
+    a.stop().await;
+    assert_eq!(journal.started(ROLE, 1).await.instance, "b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_the_callers_own_shows_it_as_a_timeout_that_names_the_subject() {
+    let server = server(&all_but(&[CLAIM]));
+    let login = async_nats::ConnectOptions::with_user_and_password("u".into(), "p".into());
+    let client = login.connect(server.url()).await.expect("connect");
+    let journal = Journal::default();
+    let a = instance("a", "nats://127.0.0.1:1", &journal)
+        .with(|it| it.client(client))
+        .standing(patient())
+        .role("metrics", patient())
+        .start()
+        .await;
+    journal.started("metrics", 0).await;
+    let failure = status_failure(&a).await;
+    assert_eq!(failure.kind, FailureKind::Timeout);
+    let says = |what: &str| failure.detail.contains(what);
+    assert!(says(CLAIM) && says("may publish there"), "{failure:?}");
+    assert!(!a.is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whose_inbox_is_elsewhere_says_where() {
+    let server = server(
+        r#"authorization { users = [
+            { user: u, password: p, permissions: { publish: ">", subscribe: "_MINE.elect.>" } } ] }"#,
+    );
+    let journal = Journal::default();
+    let joining = || {
+        instance("a", server.url(), &journal)
+            .with(|it| it.user_and_password("u", "p"))
+            .standing(patient())
+    };
+    let begin = Stamp::now();
+    let error = joining().try_start().await.err().expect("a refusal");
+    assert!(Stamp::now().since(begin) < ms(5000));
+    let Error::PermissionDenied(reason) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(
+        reason.contains("subscribe") && reason.contains("inbox_prefix"),
+        "{reason}"
+    );
+
+    let a = joining()
+        .with(|it| it.inbox_prefix("_MINE.elect"))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    a.role(ROLE).validate().await.expect("a leader");
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_may_not_be_made_is_told_at_the_start() {
+    let subject = "$JS.API.STREAM.CREATE.KV_leaders";
+    let server = server(&all_but(&[subject]));
+    let joining =
+        instance("a", server.url(), &Journal::default()).with(|it| it.user_and_password("u", "p"));
+    let begin = Stamp::now();
+    let error = joining.try_start().await.err().expect("a refusal");
+    assert!(Stamp::now().since(begin) < ms(5000));
+    let Error::PermissionDenied(reason) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(reason.contains(subject), "{reason}");
+}
+
+/// Has the server read its configuration anew.
+fn reload(server: &NatsServer, files: &Files, users: &str) {
+    files.write("users.conf", users);
+    let reloads = || {
+        server
+            .log()
+            .matches("Reloaded server configuration")
+            .count()
+    };
+    let before = reloads();
+    let pid = server
+        .pid()
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    kill_process(pid.expect("it runs"), Signal::HUP).expect("tell it");
+    while reloads() == before {
+        std::thread::sleep(ms(5));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_granted_later_is_used_and_what_is_taken_away_ends_the_term() {
+    let files = Files::new();
+    files.write("users.conf", &all_but(&[CLAIM]));
+    let server = server(&files.included("users.conf"));
+    if server.version() < (2, 11, 0) {
+        // On a reload it shuts JetStream down if the command line alone asked for it, as the testing kit's does.
+        return;
+    }
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    a.log().wait_for("a word of it", denies(CLAIM)).await;
+
+    reload(&server, &files, &all_but(&[]));
+    journal.started(ROLE, 0).await;
+    a.wait_until_leader().await;
+    assert_eq!(a.role(ROLE).status().last_failure, None);
+
+    let taken = Stamp::now();
+    reload(&server, &files, &all_but(&[CLAIM]));
+    a.log()
+        .wait_for_after(taken, "a word of it", denies(CLAIM))
+        .await;
+    journal.ended(ROLE, 0).await;
+    assert_eq!(a.role("metrics").status().state, RoleState::Leader);
+
+    reload(&server, &files, &all_but(&[]));
+    journal.started(ROLE, 1).await;
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inbox_that_is_taken_away_is_told_and_back_when_it_is_granted() {
+    let files = Files::new();
+    let users = |subscribe: &str| {
+        let may = format!("publish: \">\", subscribe: {subscribe:?}");
+        format!(
+            "authorization {{ users = [ {{ user: u, password: p, permissions: {{ {may} }} }} ] }}\n"
+        )
+    };
+    files.write("users.conf", &users(">"));
+    let server = server(&files.included("users.conf"));
+    if server.version() < (2, 11, 0) {
+        return;
+    }
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+
+    reload(&server, &files, &users("_ELSEWHERE.>"));
+    journal.ended(ROLE, 0).await;
+    eventually(SOON, "a word of it", async || {
+        let failure = a.role(ROLE).status().last_failure?;
+        let told =
+            failure.kind == FailureKind::PermissionDenied && failure.detail.contains("_INBOX.>");
+        told.then_some(())
+    })
+    .await;
+
+    reload(&server, &files, &users(">"));
+    journal.started(ROLE, 1).await;
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_that_are_refused_later_are_told_and_tried_on() {
+    let logs = logs::install();
+    let refusals = || {
+        logs.text()
+            .matches("NATS refuses the credentials of")
+            .count()
+    };
+    let files = Files::new();
+    let users = |password: &str| {
+        format!("authorization {{ users = [ {{ user: u, password: {password} }} ] }}\n")
+    };
+    files.write("users.conf", &users("p"));
+    let server = server(&files.included("users.conf"));
+    if server.version() < (2, 11, 0) {
+        return;
+    }
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+
+    reload(&server, &files, &users("another"));
+    eventually(SOON, "a word of it", async || {
+        (refusals() > 0).then_some(())
+    })
+    .await;
+    journal.ended(ROLE, 0).await;
+    assert_eq!(refusals(), 1, "once in an outage");
+
+    reload(&server, &files, &users("p"));
+    journal.started(ROLE, 1).await;
+    a.stop().await;
+}

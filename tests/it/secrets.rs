@@ -1,0 +1,176 @@
+//! Secrets are for NATS alone: whatever is shown, logged or said in an error does without them.
+
+use std::fmt::Write;
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{ManagerConfig, RoleManager, RoleManagerBuilder};
+use nkeys::KeyPair;
+
+use crate::support::credentials::{Files, Operator};
+use crate::support::dashboard::{self, Scrape};
+use crate::support::instance::{Recorded, instance};
+use crate::support::journal::Journal;
+use crate::support::logs;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+
+/// One way to authenticate: the server's side, the right secrets and wrong ones.
+struct Way {
+    id: &'static str,
+    server: String,
+    right: Access,
+    wrong: Access,
+    /// What must not be seen.
+    secrets: Vec<String>,
+}
+
+type Access = Box<dyn Fn(RoleManagerBuilder, &str) -> RoleManagerBuilder>;
+
+fn access(how: impl Fn(RoleManagerBuilder, &str) -> RoleManagerBuilder + 'static) -> Access {
+    Box::new(how)
+}
+
+fn in_address(who: &'static str) -> Access {
+    access(move |it, url| it.servers(url.replace("nats://", &format!("nats://{who}@"))))
+}
+
+fn ways(files: &Files) -> Vec<Way> {
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+    let login = "authorization { user: ada, password: passw0rd-right }";
+    let (user, other) = (KeyPair::new_user(), KeyPair::new_user());
+    let (seed, wrong_seed) = (
+        user.seed().expect("its seed"),
+        other.seed().expect("its seed"),
+    );
+    let seed_file = files.write("user.nk", &seed);
+    let operator = Operator::new();
+    let (creds, forged) = (operator.creds(), Operator::forged_creds());
+    let creds_file = files.write("user.creds", &creds);
+    // The JWTs and the seeds, each on a line of its own.
+    let lines = creds.lines().chain(forged.lines());
+    let hidden = lines.filter(|line| line.len() > 50 && !line.contains("---"));
+    let hidden = hidden.map(ToOwned::to_owned).collect();
+    let secrets_of_login = || words(&["passw0rd-right", "passw0rd-wrong"]);
+    vec![
+        Way {
+            id: "login",
+            server: login.into(),
+            right: access(|it, _| it.user_and_password("ada", "passw0rd-right")),
+            wrong: access(|it, _| it.user_and_password("ada", "passw0rd-wrong")),
+            secrets: secrets_of_login(),
+        },
+        Way {
+            id: "address",
+            server: login.into(),
+            right: in_address("ada:passw0rd-right"),
+            wrong: in_address("ada:passw0rd-wrong"),
+            secrets: secrets_of_login(),
+        },
+        Way {
+            id: "token",
+            server: "authorization { token: t0ken-right }".into(),
+            right: access(|it, _| it.token("t0ken-right")),
+            wrong: in_address("t0ken-wrong"),
+            secrets: words(&["t0ken-right", "t0ken-wrong"]),
+        },
+        Way {
+            id: "nkey",
+            server: format!(
+                "authorization {{ users [ {{ nkey: {} }} ] }}",
+                user.public_key()
+            ),
+            secrets: vec![seed, wrong_seed.clone()],
+            right: access(move |it, _| it.nkey_file(&seed_file)),
+            wrong: access(move |it, _| it.nkey(&*wrong_seed)),
+        },
+        Way {
+            id: "creds",
+            server: operator.server_config(),
+            secrets: hidden,
+            right: access(move |it, _| it.creds_file(&creds_file)),
+            wrong: access(move |it, _| it.creds(&*forged)),
+        },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_password_token_seed_or_jwt_is_ever_shown() {
+    dashboard::install();
+    let logs = logs::install();
+    let (files, mut shown, mut secrets) = (Files::new(), String::new(), Vec::new());
+    for way in ways(&files) {
+        let mut server = NatsServer::builder()
+            .config(&way.server)
+            .start()
+            .expect("start");
+        let url = server.url();
+        let plain = || RoleManager::builder().servers(&url).bucket(BUCKET);
+        for how in [&way.right, &way.wrong] {
+            let _ = write!(shown, "{:?}", how(plain(), &url));
+        }
+        let handler = Recorded::obedient(way.id, &Journal::default());
+        let refused = (way.wrong)(plain(), &url).role(ROLE, leased_for(ms(5000)), handler);
+        let error = refused.start().await.expect_err("a refusal");
+        let _ = write!(shown, "{error} {error:?}");
+
+        let journal = Journal::default();
+        let joining = instance(way.id, &url, &journal)
+            .with(|it| (way.right)(it.storage(nats_elect::Storage::File), &url));
+        let a = joining.standing(leased_for(ms(20_000))).start().await;
+        let tenure = journal.started(ROLE, 0).await;
+        // Connecting again is where secrets are needed once more.
+        server.restart().expect("restart");
+        eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
+        let (role, term) = (a.role(ROLE), tenure.term());
+        let _ = write!(
+            shown,
+            "{:?} {role:?} {term:?} {:?} {:?}",
+            a.manager(),
+            a.log().all(),
+            role.status()
+        );
+        let token = term.lease_token().expose();
+        secrets.extend([token.to_string(), token.simple().to_string()]);
+        secrets.extend(way.secrets);
+        a.stop().await;
+    }
+    let logged = logs.text();
+    assert!(logged.contains("async_nats") && logged.contains("term started"));
+    shown.push_str(&logged);
+    shown.push_str(&Scrape::now().text);
+    let shown = shown.to_lowercase();
+    assert!(secrets.len() >= 20, "{} secrets", secrets.len());
+    for secret in secrets {
+        let at = shown.find(&secret.to_lowercase());
+        assert!(
+            at.is_none(),
+            "…{}…",
+            &shown[at.unwrap_or(0).saturating_sub(200)..][..300]
+        );
+    }
+}
+
+#[test]
+fn a_configuration_shows_no_secrets_and_still_can_be_written() {
+    let mut config = ManagerConfig::default();
+    config.servers = vec!["nats://ada:passw0rd@host".into()];
+    config.auth.password = Some("passw0rd".into());
+    config.auth.token = Some("passw0rd".into());
+    config.auth.nkey = Some("passw0rd".into());
+    config.auth.creds = Some("passw0rd".into());
+    let builder = RoleManager::builder()
+        .config(config.clone())
+        .token("passw0rd");
+    for shown in [format!("{config:?}"), format!("{builder:?}")] {
+        assert!(
+            shown.contains("***") && !shown.contains("passw0rd"),
+            "{shown}"
+        );
+    }
+    let error = config.validate().expect_err("too much at once").to_string();
+    assert!(!error.contains("passw0rd"), "{error}");
+    let written = toml::to_string(&config).expect("TOML");
+    assert_eq!(
+        toml::from_str::<ManagerConfig>(&written).expect("TOML"),
+        config
+    );
+}
