@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::testing::{NatsServer, eventually};
-use nats_elect::{Event, FailureKind};
+use nats_elect::{Event, FailureKind, Handoff, StepDown};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -66,6 +66,9 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
     }
     let b = candidate("b", &server, &journal).await;
     b.wait_until_following("a").await;
+
+    let down = a.role("metrics").step_down(StepDown::to("b")).await;
+    assert_eq!(down.expect("a leader").handoff, Some(Handoff::Accepted));
 
     let stop = Stamp::now();
     a.stop().await;
