@@ -11,6 +11,7 @@ use super::draining::Drain;
 use super::effect::{Effect, Handoff, Reply};
 use super::input::{LetterId, Link, QuestionId, RequestId};
 use super::ledger::Purpose;
+use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::event::EndCause;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
@@ -251,7 +252,8 @@ impl Election {
     fn yield_to(&mut self, record: Nonce, by: Contender) -> Answer {
         let refused = |why| Answer::Refused { why };
         let term = self.ledger.find(Some(record)).map(|attempt| attempt.term);
-        if term.is_none() || term != self.hold().map(|hold| hold.term) {
+        let current = term.is_some() && term == self.hold().map(|hold| hold.term);
+        if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);
         }
         if by.priority <= self.settings.priority {

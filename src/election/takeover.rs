@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::core::{Election, Phase};
 use super::input::{Link, QuestionId};
+use super::mutation::mutated;
 use super::standing::Standing;
 use crate::clock::Moment;
 use crate::model::config::Takeover;
@@ -90,10 +91,13 @@ impl Election {
         bid.asking.is_none().then_some(bid.ask_at)
     }
 
-    /// From then on the role may be claimed over its living leader.
+    /// From then on the role may be claimed over its living leader. Not where writes were lost: somebody else than the one who is
+    /// seen may lead.
     pub(super) fn force_at(&self, standing: &Standing) -> Option<Moment> {
+        let since = standing.bid.as_ref()?.since?;
         match self.settings.takeover {
-            Takeover::Forced { after } => Some(standing.bid.as_ref()?.since? + after),
+            Takeover::Forced { after } => Some((since + after).max(self.view.quarantined_until())),
+            Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
             _ => None,
         }
     }

@@ -252,6 +252,11 @@ impl View {
             .map(|sight| sight.free_at.max(self.not_before))
     }
 
+    /// Until when nothing is free, since something was seen to be lost.
+    pub const fn quarantined_until(&self) -> Moment {
+        self.not_before
+    }
+
     /// The sequence that a claim expects.
     pub fn claim_over(&self) -> u64 {
         self.revision().unwrap_or(0)

@@ -79,6 +79,10 @@ mutations! {
     BelieveOldRelease,
     /// The end of each term is told as a release.
     TellReleased,
+    /// Whoever may only ask for a role claims it over its living leader.
+    ForceWithoutLeave,
+    /// A leader yields to a request that was meant for an earlier term.
+    YieldToOldRequests,
 }
 
 impl Mutation {

@@ -1,12 +1,15 @@
 //! The rules of the protocol and of the core's interface: one request at a time, no write without having seen what it
 //! replaces, no nonce twice, nothing freed or claimed under a running handler, no lease that comes back, no busy loop.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Effect, FenceCondition, Input, Link, Moment, Nonce, OpId, Write, WriteKind, WriteOutcome,
+    Answer, Effect, FenceCondition, Input, Link, Moment, Nonce, OpId, Question, Write, WriteKind,
+    WriteOutcome,
 };
+
+use uuid::Uuid;
 
 use super::{Note, demand};
 use crate::network::Kind;
@@ -19,6 +22,9 @@ const MOST_STEPS: usize = 150;
 #[derive(Debug)]
 pub struct Conduct {
     nonces: HashSet<Nonce>,
+    /// Where the records that took effect stand, and the last claim of each incarnation.
+    records: HashMap<Nonce, u64>,
+    claims: HashMap<Uuid, u64>,
     nodes: Vec<Seen>,
 }
 
@@ -26,6 +32,8 @@ pub struct Conduct {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     linked: bool,
+    /// The record that the last request to yield was about.
+    asked: Option<Nonce>,
     pending: Option<OpId>,
     role: HashSet<u64>,
     fence: HashSet<u64>,
@@ -36,6 +44,8 @@ impl Conduct {
     pub fn new(nodes: usize) -> Self {
         Self {
             nonces: HashSet::new(),
+            records: HashMap::new(),
+            claims: HashMap::new(),
             nodes: vec![Seen::default(); nodes],
         }
     }
@@ -44,6 +54,8 @@ impl Conduct {
         match note {
             Note::Booted { node } | Note::Died { node } => self.nodes[*node] = Seen::default(),
             Note::Takes { node, input } => self.nodes[*node].takes(input),
+            Note::Committed { write, revision } => self.committed(write, *revision),
+            Note::HistoryLost { .. } => self.claims.clear(),
             Note::Wants { node, effect } => {
                 self.wants(world, *node, effect)
                     .map_err(|problem| format!("node-{node}: {problem}: {effect:?}"))?;
@@ -56,6 +68,15 @@ impl Conduct {
             _ => {}
         }
         Ok(())
+    }
+
+    fn committed(&mut self, write: &Write, revision: u64) {
+        if let WriteKind::Claim { .. } = write.kind {
+            self.claims.insert(write.nonce.incarnation, revision);
+        }
+        if let WriteKind::Claim { .. } | WriteKind::Renew { .. } = write.kind {
+            self.records.insert(write.nonce, revision);
+        }
     }
 
     fn wants(&mut self, world: &World, node: usize, effect: &Effect) -> Result<(), String> {
@@ -82,6 +103,17 @@ impl Conduct {
                     "a lease is extended after its end".to_owned()
                 })
             }
+            Effect::Answer {
+                answer: Answer::Yielding,
+                ..
+            } => {
+                let asked = seen.asked.and_then(|record| self.records.get(&record));
+                let incarnation = world.nodes[node].candidate.incarnation;
+                let claim = self.claims.get(&incarnation);
+                demand(claim.is_none() || asked >= claim, || {
+                    "it yields to a request for another term".to_owned()
+                })
+            }
             Effect::Cancel { term } => {
                 demand(world.nodes[node].terms[term].acting.is_none(), || {
                     "cancelled before it resigned".to_owned()
@@ -95,6 +127,16 @@ impl Conduct {
 impl Seen {
     fn takes(&mut self, input: &Input) {
         match input {
+            Input::Asked {
+                question:
+                    Question::Yield {
+                        incarnation, beat, ..
+                    },
+                ..
+            } => {
+                let (incarnation, beat) = (*incarnation, *beat);
+                self.asked = Some(Nonce { incarnation, beat });
+            }
             Input::Link(link) => self.linked = matches!(link, Link::Up(_)),
             Input::Observed(entry) => {
                 self.role.insert(entry.revision);
