@@ -22,6 +22,7 @@ mod observability;
 mod permissions;
 mod privileges;
 mod proofs;
+mod rotation;
 mod secrets;
 mod security;
 mod security_environment;
