@@ -42,6 +42,17 @@ fn answered(solo: &Solo) -> Option<Answer> {
     })
 }
 
+/// What the caller was told of a role that was freed.
+fn handoff(solo: &Solo) -> Option<Handoff> {
+    match solo.reply(ASK)? {
+        Reply::SteppedDown {
+            released: true,
+            handoff,
+        } => *handoff,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn hand_over() -> Input {
     Input::StepDown {
         request: ASK,
@@ -196,12 +207,7 @@ fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
     assert_eq!(solo.reply(ASK), None, "nobody has claimed it yet");
     let heirs = record_of(HEIR, 0, Some(ms(1000)));
     solo.feed(Input::Observed(entry(104, heirs)));
-    let handoff = Some(Handoff::Accepted);
-    let released = true;
-    assert_eq!(
-        solo.reply(ASK),
-        Some(&Reply::SteppedDown { released, handoff })
-    );
+    assert_eq!(handoff(&solo), Some(Handoff::Accepted));
     assert_eq!(solo.election.status().state, RoleState::Demoted);
 }
 
@@ -210,12 +216,7 @@ fn anothers_record_is_told_as_such() {
     let mut solo = handed_over(103);
     let anothers = record_of(Uuid::from_u128(3), 0, Some(ms(1000)));
     solo.feed(Input::Observed(entry(104, anothers)));
-    let handoff = Some(Handoff::TakenByAnother);
-    let released = true;
-    assert_eq!(
-        solo.reply(ASK),
-        Some(&Reply::SteppedDown { released, handoff })
-    );
+    assert_eq!(handoff(&solo), Some(Handoff::TakenByAnother));
 }
 
 #[test]
@@ -229,12 +230,7 @@ fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
     solo.read(Some(entry(103, handoff)), Some(OLD_FENCE));
     assert_eq!(solo.reply(ASK), None);
     solo.wait(solo.settings.request_timeout);
-    let handoff = Some(Handoff::TimedOut);
-    let released = true;
-    assert_eq!(
-        solo.reply(ASK),
-        Some(&Reply::SteppedDown { released, handoff })
-    );
+    assert_eq!(handoff(&solo), Some(Handoff::TimedOut));
 }
 
 #[test]
@@ -243,12 +239,7 @@ fn the_look_finds_an_heir_that_the_watch_did_not_show() {
     solo.wait(solo.settings.handoff_hold());
     let heirs = record_of(HEIR, 0, Some(ms(1000)));
     solo.read(Some(entry(104, heirs)), Some(OLD_FENCE));
-    let handoff = Some(Handoff::Accepted);
-    let released = true;
-    assert_eq!(
-        solo.reply(ASK),
-        Some(&Reply::SteppedDown { released, handoff })
-    );
+    assert_eq!(handoff(&solo), Some(Handoff::Accepted));
 }
 
 #[test]
