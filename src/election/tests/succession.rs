@@ -223,11 +223,11 @@ fn anothers_record_is_told_as_such() {
 fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
     let mut solo = handed_over(103);
     solo.wait(solo.settings.handoff_hold());
-    let handoff = Content::Handoff {
+    let marker = Content::Handoff {
         nonce: None,
         heir: HEIR,
     };
-    solo.read(Some(entry(103, handoff)), Some(OLD_FENCE));
+    solo.read(Some(entry(103, marker)), Some(OLD_FENCE));
     assert_eq!(solo.reply(ASK), None);
     solo.wait(solo.settings.request_timeout);
     assert_eq!(handoff(&solo), Some(Handoff::TimedOut));
