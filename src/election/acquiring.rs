@@ -95,6 +95,7 @@ impl Election {
                 self.claimed(attempt, *revision, known);
             }
             WriteOutcome::Conflict { .. } => {
+                mutated!(CountFromErrorText => return);
                 let read_at = self.now + self.patience_for_watch();
                 self.standing_must_read(read_at, false);
             }
