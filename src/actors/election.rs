@@ -1,7 +1,8 @@
 //! The actor of one role's election: messages in, steps of the state machine, effects out.
 
+mod errands;
+
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,19 +14,18 @@ use tokio::task::JoinHandle;
 use super::Link;
 use super::announce::announce;
 use super::messages::{ElectionMsg, SupervisorMsg};
-use super::vouching::{Unsigned, Vouching};
+use super::vouching::Vouching;
 use crate::clock::{self, Moment};
 use crate::election::{
-    Candidate, Effect, Election, Failure, FenceCondition, Fresh, Input, LetterId, Link as CoreLink,
-    OpId, QuestionId, Reply, RequestId, TermId, Write, WriteKind, WriteOutcome,
+    Candidate, Effect, Election, Failure, Fresh, Input, LetterId, Link as CoreLink, OpId, Reply,
+    RequestId, TermId, WriteOutcome,
 };
 use crate::model::event::{Event, FailureKind};
-use crate::model::letter::{Answer, Question, Refusal};
-use crate::model::record::{Entry, Record};
+use crate::model::record::Entry;
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
 use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
-use crate::store::{self, Denied, FenceOn, StoreError};
+use crate::store::{self, Denied};
 
 /// One role's election.
 pub(super) struct ElectionActor;
@@ -359,152 +359,6 @@ impl ElectionState {
         }
     }
 
-    fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
-        let Write { op, nonce, kind } = write;
-        let Some(bucket) = self.bucket.clone() else {
-            return;
-        };
-        self.writing = Some(op);
-        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
-        let myself = myself.clone();
-        let signing = match &kind {
-            WriteKind::Renew { record, .. } => self.signing(record),
-            _ => None,
-        };
-        tokio::spawn(async move {
-            let signed = signing.map(|(term, sign)| (term, sign()));
-            let outcome = match kind {
-                WriteKind::Claim { over, record } => {
-                    bucket.claim(&role, over, &record, timeout).await
-                }
-                WriteKind::Fence { condition, fence } => {
-                    bucket
-                        .fence(&role, fence_on(condition), &fence, timeout)
-                        .await
-                }
-                WriteKind::Renew { over, mut record } => {
-                    record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
-                    bucket.renew(&role, over, &record, timeout).await
-                }
-                WriteKind::Release { over, heir } => {
-                    bucket.release(&role, over, &nonce, heir, timeout).await
-                }
-            };
-            if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {
-                term.set_proof(proof);
-            }
-            let _ = myself.send_message(ElectionMsg::WriteEnded {
-                op,
-                outcome: outcome_of(outcome),
-            });
-        });
-    }
-
-    /// What a heartbeat of the term in office signs; nothing once it is being wound down.
-    fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
-        let running = self.running.as_ref()?;
-        let fencing_token = running.in_office()?;
-        let settings = &self.scope.settings;
-        let lease_end = self.stepped + settings.ttl - settings.drift_margin();
-        let unsigned = self.vouching.statement(record, fencing_token, lease_end)?;
-        Some((running.clone(), unsigned))
-    }
-
-    fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
-        let Some(bucket) = self.bucket.clone() else {
-            return;
-        };
-        self.reading = Some(op);
-        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
-        let myself = myself.clone();
-        tokio::spawn(async move {
-            let outcome = bucket.snapshot(&role, check_bucket, timeout).await;
-            let outcome = outcome.map_err(|error| failure_of(&error));
-            let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
-        });
-    }
-
-    fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
-        let asked = self.is_well();
-        let myself = myself.clone();
-        tokio::spawn(async move {
-            let healthy = asked.await;
-            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
-        });
-    }
-
-    /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
-    fn is_well(&self) -> impl Future<Output = bool> + use<> {
-        let asked = self
-            .scope
-            .runtime
-            .spawn(Arc::clone(&self.scope.handler).healthy());
-        let timeout = self.scope.settings.health.timeout;
-        async move {
-            let abort = asked.abort_handle();
-            let healthy = matches!(tokio::time::timeout(timeout, asked).await, Ok(Ok(true)));
-            abort.abort();
-            healthy
-        }
-    }
-
-    /// Asks other instances. Who wants to lead in another's place must be well.
-    fn inquire(
-        &self,
-        myself: &ActorRef<ElectionMsg>,
-        id: QuestionId,
-        question: Question,
-        within: Duration,
-    ) {
-        let bucket = self.bucket.clone();
-        let role = self.scope.role.clone();
-        let well = matches!(question, Question::Yield { .. }).then(|| self.is_well());
-        let myself = myself.clone();
-        tokio::spawn(async move {
-            let tell = |answer| {
-                let _ = myself.send_message(ElectionMsg::Answered {
-                    question: id,
-                    answer,
-                });
-            };
-            if let Some(well) = well
-                && !well.await
-            {
-                let why = Refusal::Unhealthy;
-                tell(Some(Answer::Refused { why }));
-            } else if let Some(bucket) = bucket {
-                bucket
-                    .inquire(&role, &question, within, |answer| tell(Some(answer)))
-                    .await;
-            }
-            tell(None);
-        });
-    }
-
-    /// Answers another instance. Who says that it could lead must be well.
-    fn answer(&mut self, letter: LetterId, answer: Answer) {
-        let Some((_, reply)) = self.letter.take_if(|(last, _)| *last == letter) else {
-            return;
-        };
-        let Some(bucket) = self.bucket.clone() else {
-            return;
-        };
-        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well());
-        tokio::spawn(async move {
-            let ill = match well {
-                Some(well) => !well.await,
-                None => false,
-            };
-            let answer = if ill {
-                let why = Refusal::Unhealthy;
-                Answer::Refused { why }
-            } else {
-                answer
-            };
-            bucket.answer(reply, &answer).await;
-        });
-    }
-
     fn publish_status(&self) {
         let mut status = self.election.status();
         status.leader = self.vouching.told(status.leader, clock::now());
@@ -553,28 +407,5 @@ fn fresh() -> Fresh {
     Fresh {
         lease_token: LeaseToken::new(uuid),
         chance: rand::random(),
-    }
-}
-
-const fn fence_on(condition: FenceCondition) -> FenceOn {
-    match condition {
-        FenceCondition::RoleKeyAt(revision) => FenceOn::RoleKeyAt(revision),
-        FenceCondition::FenceKeyAt(revision) => FenceOn::FenceKeyAt(revision),
-    }
-}
-
-fn failure_of(error: &StoreError) -> Failure {
-    Failure {
-        kind: error.kind(),
-        detail: error.to_string(),
-    }
-}
-
-fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
-    match result {
-        Ok(revision) => WriteOutcome::Acked { revision },
-        Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
-        Err(StoreError::Unsupported(_)) => WriteOutcome::Unsupported,
-        Err(error) => WriteOutcome::Failed(failure_of(&error)),
     }
 }
