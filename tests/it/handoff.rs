@@ -156,7 +156,8 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
         assert!(a.is_leader());
     }
     ill.set_healthy(true);
-    let down = a.role(ROLE).step_down(StepDown::to("b")).await;
+    let how = StepDown::to("b").hold_off(ms(60_000));
+    let down = a.role(ROLE).step_down(how).await;
     assert_eq!(
         down.expect("it is well now").handoff,
         Some(Handoff::Accepted)
