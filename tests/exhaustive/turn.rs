@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Content, Effect, Failure, Fresh, HandlerEnd, Input, Link, Moment, OpId, Reply, RequestId,
-    TermStart, Write, WriteKind, WriteOutcome,
+    Content, Effect, Fresh, HandlerEnd, Input, Moment, Reply, RequestId, TermStart, WriteOutcome,
 };
-use nats_elect::{Event, FailureKind, Handoff, LeaseToken, Outcome};
+use nats_elect::{Event, Handoff, LeaseToken, Outcome};
 use uuid::Uuid;
 
 use crate::action::Action;
 use crate::bucket::stranger;
 use crate::configuration::Configuration;
 use crate::fault::Fault;
-use crate::instance::{Answer, Asks, Doubted, Instance, Process, Progress, Request, Term};
+use crate::instance::{Asks, Doubted, Instance, Process, Term};
 use crate::properties::{Broken, Misconduct, Witness, Witnessed, is_overdue};
 use crate::state::State;
 
@@ -153,26 +152,26 @@ impl<'a> Turn<'a> {
         instance.process.as_mut().expect("only live ones act")
     }
 
-    fn term(&mut self, index: usize) -> &mut Term {
+    pub fn term(&mut self, index: usize) -> &mut Term {
         let term = self.process(index).term.as_mut();
         term.expect("effects speak of terms that were started")
     }
 
-    fn spend(&mut self, fault: Fault) {
+    pub fn spend(&mut self, fault: Fault) {
         self.state.faults.spend(fault);
         self.disturbed();
     }
 
     /// Something went wrong, or ended to be wrong: the time to a leader counts anew.
-    const fn disturbed(&mut self) {
+    pub const fn disturbed(&mut self) {
         self.state.leaderless = 0;
     }
 
-    fn broke(&mut self, broken: Broken) {
+    pub fn broke(&mut self, broken: Broken) {
         self.state.broken.get_or_insert(broken);
     }
 
-    fn misbehaved(&mut self, misconduct: Misconduct) {
+    pub fn misbehaved(&mut self, misconduct: Misconduct) {
         self.broke(Broken::Conduct(misconduct));
     }
 
@@ -493,166 +492,6 @@ impl<'a> Turn<'a> {
         {
             process.term = None;
         }
-    }
-
-    /// What a write must fulfil before it is sent.
-    fn may_write(&mut self, index: usize, write: &Write) {
-        let process = self.process(index);
-        let repeated = process
-            .last_beat
-            .is_some_and(|last| last >= write.nonce.beat);
-        process.last_beat = Some(write.nonce.beat);
-        process.doubted = match write.kind {
-            WriteKind::Claim { .. } => None,
-            _ => process.doubted.filter(|_| process.term.is_none()),
-        };
-        let (over, alone) = match write.kind {
-            WriteKind::Renew { over, .. } => (Some(over), false),
-            WriteKind::Claim { over, .. } | WriteKind::Release { over, .. } => (Some(over), true),
-            WriteKind::Fence { .. } => (None, true),
-        };
-        let unseen = over.is_some_and(|over| !process.seen.contains(&over));
-        let term = process.term.as_ref().filter(|_| alone);
-        let running = term.is_some_and(|term| term.running);
-        let valid = term.is_some_and(|term| term.is_valid(process.clock));
-        for (is, misconduct) in [
-            (repeated, Misconduct::UsedANonceTwice),
-            (unseen, Misconduct::WroteOverWhatItWasNeverShown),
-            (running, Misconduct::WroteWhileItsHandlerRan),
-            (valid, Misconduct::WroteWhileItsLeaseWasValid),
-        ] {
-            if is {
-                self.misbehaved(misconduct);
-            }
-        }
-    }
-
-    fn send(&mut self, index: usize, op: OpId, asks: Asks) {
-        let process = self.process(index);
-        let (busy, linked) = (process.request.is_some(), process.linked);
-        process.request = Some(Request {
-            op,
-            asks,
-            progress: Progress::Sent,
-            age: 0,
-            excused: false,
-        });
-        if busy {
-            self.misbehaved(Misconduct::SentTwoRequestsAtOnce);
-        }
-        if !linked {
-            self.misbehaved(Misconduct::SentWithoutALink);
-        }
-    }
-
-    fn answer(&mut self, index: usize) {
-        let Some(request) = self.process(index).request.take() else {
-            return;
-        };
-        let Progress::Answered(answer) = request.progress else {
-            return;
-        };
-        let op = request.op;
-        self.input(
-            index,
-            match answer {
-                Answer::Read(snapshot) => Input::ReadEnded {
-                    op,
-                    outcome: Ok(snapshot),
-                },
-                Answer::Write(outcome) => Input::WriteEnded { op, outcome },
-            },
-        );
-    }
-
-    fn give_up(&mut self, index: usize) {
-        let Some(request) = self.process(index).request.take() else {
-            return;
-        };
-        if !request.excused {
-            match request.progress {
-                Progress::Sent => self.spend(Fault::Late),
-                Progress::Answered(_) => self.spend(Fault::Unanswered),
-                Progress::Gone => {}
-            }
-        }
-        self.disturbed();
-        let failure = Failure {
-            kind: FailureKind::Timeout,
-            detail: String::new(),
-        };
-        let op = request.op;
-        let input = match request.asks {
-            Asks::Read => Input::ReadEnded {
-                op,
-                outcome: Err(failure),
-            },
-            Asks::Write(write) => {
-                self.process(index).doubted = Some(match write.kind {
-                    WriteKind::Claim { .. } => Doubted::Claim,
-                    WriteKind::Fence { .. } => Doubted::Fence,
-                    WriteKind::Renew { .. } => Doubted::Renewal,
-                    WriteKind::Release { .. } => Doubted::Release,
-                });
-                if request.progress == Progress::Sent {
-                    self.haunt(write);
-                }
-                let outcome = WriteOutcome::Failed(failure);
-                Input::WriteEnded { op, outcome }
-            }
-        };
-        self.input(index, input);
-    }
-
-    fn crash(&mut self, index: usize) {
-        self.spend(Fault::Crash);
-        let instance = Arc::make_mut(&mut self.state.instances[index]);
-        instance.life += 1;
-        let process = instance.process.take();
-        self.abandon_request(process.and_then(|process| process.request));
-    }
-
-    fn abandon_request(&mut self, request: Option<Request>) {
-        if let Some(request) = request
-            && request.progress == Progress::Sent
-            && let Asks::Write(write) = request.asks
-        {
-            self.haunt(write);
-        }
-    }
-
-    /// The process starts, and finds its connection and bucket at once.
-    pub fn start(&mut self, index: usize) {
-        let instance = Arc::make_mut(&mut self.state.instances[index]);
-        let candidate = instance.candidate(index, self.configuration);
-        instance.process = Some(Process::new(candidate));
-        self.link(index);
-    }
-
-    pub fn link(&mut self, index: usize) {
-        let made = self.state.bucket.made;
-        let role = self.state.bucket.role().cloned();
-        let watched = self.configuration.watch;
-        let process = self.process(index);
-        process.linked = true;
-        if watched {
-            process.watch.extend(role.map(|entry| (entry, 0)));
-        }
-        self.input(index, Input::Link(Link::Up(made)));
-    }
-
-    fn cut(&mut self, index: usize) {
-        self.spend(Fault::Cut);
-        let process = self.process(index);
-        process.linked = false;
-        process.watch.clear();
-        let request = process.request.as_mut().map(|request| {
-            let before = request.clone();
-            request.progress = Progress::Gone;
-            before
-        });
-        self.abandon_request(request);
-        self.input(index, Input::Link(Link::Down));
     }
 
     fn write_by_another_hand(&mut self, content: Content) {
