@@ -163,6 +163,12 @@ impl ElectionState {
                 Input::ReadEnded { op, outcome }
             }
             ElectionMsg::Denied(denied) => return self.denied(&denied),
+            ElectionMsg::DataDenied(denied) => {
+                let kind = FailureKind::PermissionDenied;
+                let detail = format!("{denied}, which fenced writes need: grant it");
+                announce(&self.scope, Event::Failure { kind, detail });
+                return None;
+            }
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }

@@ -109,6 +109,8 @@ pub(crate) enum ElectionMsg {
     },
     /// The server refused a publish to one of the role's keys, or the reading of keys.
     Denied(Denied),
+    /// The server refused a publish to what the role's leader keeps.
+    DataDenied(Denied),
     /// Another instance asks, and waits for an answer there.
     Asked {
         question: Question,

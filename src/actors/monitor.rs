@@ -237,6 +237,13 @@ impl MonitorState {
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
         tracing::warn!("{denied}: grant it");
         let bucket = &self.setup.bucket;
+        if let Some(role) = denied.data_of(bucket) {
+            // No election waits for it, and no look.
+            self.setup
+                .routes
+                .send(&role, ElectionMsg::DataDenied(denied));
+            return;
+        }
         let key = denied.subject.strip_prefix(&format!("$KV.{bucket}."));
         let key = key.filter(|_| denied.publish);
         let role = key.map(|key| key.strip_prefix("_fence.").unwrap_or(key));

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::model::name::{BucketName, RoleName};
+
 /// Something that the user's permissions forbid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
@@ -22,6 +24,17 @@ impl Denied {
             publish: !what.starts_with("Subscription"),
             subject: subject.to_owned(),
         })
+    }
+
+    /// The role whose leader may not write what it keeps beside its election.
+    pub fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
+        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."))?;
+        let data = key.strip_prefix("_data.");
+        let name = match data {
+            Some(rest) => rest.split_once('.')?.0,
+            None => key.strip_prefix("_guard.")?,
+        };
+        RoleName::new(name).ok().filter(|_| self.publish)
     }
 }
 
@@ -60,5 +73,23 @@ mod tests {
         assert!(!denied.publish);
         assert!(denied.to_string().contains("\"_INBOX.>\""), "{denied}");
         assert_eq!(Denied::parse("nats: stale connection"), None);
+    }
+
+    #[test]
+    fn what_a_leader_keeps_is_told_from_what_elections_write() {
+        let bucket = BucketName::new("leaders").expect("a name");
+        let data_of = |subject: &str, publish| {
+            let subject = subject.to_owned();
+            let role = Denied { publish, subject }.data_of(&bucket);
+            role.map(|role| role.to_string())
+        };
+        let r = Some("r".to_owned());
+        assert_eq!(data_of("$KV.leaders._data.r.jobs.1", true), r);
+        assert_eq!(data_of("$KV.leaders._guard.r", true), r);
+        for subject in ["r", "_fence.r", "_first", "_data.r", "_guard.r.x"] {
+            assert_eq!(data_of(&format!("$KV.leaders.{subject}"), true), None);
+        }
+        assert_eq!(data_of("$KV.other._guard.r", true), None);
+        assert_eq!(data_of("$KV.leaders._guard.r", false), None);
     }
 }

@@ -109,6 +109,59 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
+    let key = "$KV.leaders._data.scheduler.a";
+    let server = server(&all_but(&["$KV.leaders._data.>"]));
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(leased_for(ms(15_000)))
+        .role("metrics", leased_for(ms(15_000)))
+        .start()
+        .await;
+    let first = journal.started(ROLE, 0).await;
+    journal.started("metrics", 0).await;
+    if server.version() < (2, 11, 0) {
+        return;
+    }
+    let store = first.term().store().timeout(ms(300));
+    let refused = store.put("a", "1").await;
+    assert!(refused.is_err_and(|error| error.may_have_been_written()));
+    let concerns = denies(key);
+    a.log().wait_for("a word of it", &concerns).await;
+    assert_eq!(a.log_of("metrics").count(&concerns), 0);
+
+    // The refusal comes while the bucket is looked at, for heartbeats were not answered.
+    server.pause().expect("pause");
+    let paused = Stamp::now();
+    let late = tokio::spawn(async move { store.put("a", "2").await });
+    let unanswered = |event: &Event| {
+        let kind = FailureKind::Timeout;
+        matches!(event, Event::Failure { kind: told, .. } if *told == kind)
+    };
+    let log = a.log();
+    log.wait_for_after(paused, "a late heartbeat", unanswered)
+        .await;
+    let once = log.count(unanswered);
+    eventually(SOON, "another", async || {
+        (log.count(unanswered) > once).then_some(())
+    })
+    .await;
+    server.resume().expect("resume");
+    log.wait_for_after(paused, "the refusal of the late write", &concerns)
+        .await;
+    late.await.expect("no panic").expect_err("it was refused");
+    for role in [ROLE, "metrics"] {
+        let proved = eventually(SOON, "an answer", async || {
+            let proved = a.role(role).validate().await;
+            (!proved.as_ref().is_err_and(Error::is_transient)).then_some(proved)
+        });
+        proved.await.expect("it leads on");
+        assert_eq!(journal.tenures(role).len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_read_the_keys_is_told_of_that() {
     let subject = "$JS.API.STREAM.MSG.GET.KV_leaders";
     let server = server(&all_but(&[subject]));
