@@ -138,7 +138,11 @@ impl Bucket {
         let request = Request::new().headers(headers);
         let asked = self.ask_plainly(self.guard_subject(role), request, timeout);
         let answer = match asked.await {
-            Err(StoreError::Timeout { .. }) => return Err(late()),
+            Err(unanswered @ StoreError::Timeout { .. }) => {
+                return Err(StoreError::Unavailable(format!(
+                    "the batch was given up before its end was sent: {unanswered}"
+                )));
+            }
             answer => answer?,
         };
         if answer.as_ref().is_empty() {

@@ -162,6 +162,24 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conditional_write_without_its_guard_says_what_is_not_permitted() {
+    let guard = "$KV.leaders._guard.scheduler";
+    let server = server(&all_but(&[guard]));
+    if server.version() < (2, 12, 0) {
+        return;
+    }
+    let journal = Journal::default();
+    let a = restricted("a", &server, &journal).await;
+    let store = journal.started(ROLE, 0).await.term().store();
+    let refused = store.timeout(ms(300)).create("a", "1").await;
+    let error = refused.expect_err("it may not");
+    assert!(error.is_transient(), "nothing was written: {error:?}");
+    assert!(error.to_string().contains(guard), "{error}");
+    a.log().wait_for("a word of it", denies(guard)).await;
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_read_the_keys_is_told_of_that() {
     let subject = "$JS.API.STREAM.MSG.GET.KV_leaders";
     let server = server(&all_but(&[subject]));
