@@ -10,6 +10,7 @@ use async_nats::header::{
 };
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
@@ -21,6 +22,9 @@ use crate::model::name::{DataKey, RoleName};
 
 /// Writes in one batch: the server takes 1000 messages, and one is the guard.
 pub const MOST_WRITES: usize = 999;
+
+/// No message of a batch has this number: a batch that is sent it is given up by the server.
+const OUT_OF_ORDER: u64 = 1_000_000;
 
 /// One write under a role's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +89,18 @@ impl Bucket {
         };
         let until = clock::now() + timeout;
         let id = format!("{:032x}", rand::random::<u128>());
-        self.open_batch(role, fence, &id, timeout).await?;
+        let mut open = OpenBatch {
+            bucket: self,
+            role,
+            fence,
+            id: &id,
+            ended: false,
+        };
+        let opened = self.open_batch(role, fence, &id, timeout).await;
+        if let Err(refused) = opened {
+            open.ended = !refused.is_transient();
+            return Err(refused);
+        }
         for (number, write) in (2..).zip(others) {
             self.require_connection()?;
             let headers = batched(&id, number, headers_of(write));
@@ -112,7 +127,9 @@ impl Bucket {
             .headers(headers)
             .payload(last.value.clone().unwrap_or_default().into());
         let subject = self.data_subject(role, &last.key);
-        let ack: BatchAck = self.ask(subject, request, left).await?;
+        let answer = self.ask(subject, request, left).await;
+        open.ended = !answer.as_ref().is_err_and(StoreError::is_transient);
+        let ack: BatchAck = answer?;
         if ack.batch.as_deref() != Some(&id) || ack.count != Some(count) {
             return Err(StoreError::unreadable(
                 "answer",
@@ -122,6 +139,12 @@ impl Bucket {
         Ok(ack.seq)
     }
 
+    fn guard(&self, role: &RoleName, fence: u64, id: &str, number: u64) -> HeaderMap {
+        let deletes = [(OPERATION_HEADER, DELETE)];
+        let headers = expecting_of_with(&self.fence_subject(role), fence, &deletes);
+        batched(id, number, headers)
+    }
+
     async fn open_batch(
         &self,
         role: &RoleName,
@@ -129,12 +152,7 @@ impl Bucket {
         id: &str,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let further = [
-            (OPERATION_HEADER, DELETE),
-            (NATS_BATCH_ID.as_ref(), id),
-            (NATS_BATCH_SEQUENCE.as_ref(), "1"),
-        ];
-        let headers = expecting_of_with(&self.fence_subject(role), fence, &further);
+        let headers = self.guard(role, fence, id, 1);
         let request = Request::new().headers(headers);
         let asked = self.ask_plainly(self.guard_subject(role), request, timeout);
         let answer = match asked.await {
@@ -153,6 +171,35 @@ impl Bucket {
             "the server took the beginning of a batch for a message by itself; atomic batches need nats-server 2.12"
                 .into(),
         ))
+    }
+}
+
+/// A batch that the server may hold open. When it is left, by an error or because nobody waits for it any more, the server is
+/// told so: it has room for few, and would keep each for ten seconds. One that has ended is not touched by that.
+struct OpenBatch<'a> {
+    bucket: &'a Bucket,
+    role: &'a RoleName,
+    fence: u64,
+    id: &'a str,
+    ended: bool,
+}
+
+impl Drop for OpenBatch<'_> {
+    fn drop(&mut self) {
+        let runtime = Handle::try_current();
+        let (false, Ok(runtime), Ok(())) = (self.ended, runtime, self.bucket.require_connection())
+        else {
+            return;
+        };
+        let client = self.bucket.client().clone();
+        let subject = self.bucket.guard_subject(self.role);
+        let headers = self
+            .bucket
+            .guard(self.role, self.fence, self.id, OUT_OF_ORDER);
+        runtime.spawn(async move {
+            let empty = Vec::new().into();
+            let _ = client.publish_with_headers(subject, headers, empty).await;
+        });
     }
 }
 

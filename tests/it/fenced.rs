@@ -2,7 +2,7 @@
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use async_nats::jetstream::kv;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
 use nats_elect::{BatchProblem, EndCause, Event, FencedError, FencedStore, NameProblem, StepDown};
 
 use crate::support::bucket::Stranger;
@@ -451,6 +451,29 @@ async fn a_write_without_an_answer_is_unconfirmed_and_not_sent_again() {
         tape.all().iter().filter(|piece| piece.value == 1).count() != 1
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_nobody_waits_for_any_more_leave_room_for_others() {
+    let server = NatsServer::start().expect("start");
+    if server.version() < BATCHES {
+        return;
+    }
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let a = instance("a", proxy.url(), &journal).standing(leased_for(ms(10_000)));
+    let _a = a.start().await;
+    let store = journal.started(ROLE, 0).await.term().store();
+    proxy.delay(Direction::ToClient, ms(50));
+    // More than the server keeps open for one stream.
+    for n in 0..60 {
+        let key = format!("jobs.{n}");
+        let creating = tokio::time::timeout(ms(20), store.create(&key, "x"));
+        creating.await.expect_err("no answer can be there yet");
+    }
+    proxy.restore();
+    store.create("a", "x").await.expect("there is room");
+    assert_eq!(store.list().await.expect("keys"), ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
