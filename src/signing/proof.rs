@@ -85,7 +85,8 @@ pub struct LeaderProof {
 /// What a trusted key signed: this instance leads this role of this bucket, until then at most.
 ///
 /// It was so when the leader signed it, and nobody else could become leader before [`expires_at`](Self::expires_at) unless this
-/// one freed the role earlier. Of two that are both valid, the one with the greater fencing token is the leader.
+/// one freed the role earlier, its key was deleted by hand, or it was replaced by [`Takeover::Forced`](crate::Takeover::Forced).
+/// Of two that are both valid, the one with the greater fencing token is the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedLeader {
