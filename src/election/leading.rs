@@ -300,12 +300,15 @@ impl Election {
     /// The keys were read while leading.
     pub(super) fn leader_has_read(&mut self, snapshot: &Snapshot) {
         let own = self.candidate.incarnation;
+        // Where keys expire it may be the server's own marker.
+        let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
         let Phase::Leading(tenure) = &mut self.phase else {
             return;
         };
+        // What lies above our fence is no stale read. Without a nonce it is somebody's hand, and the token guards nothing any more.
         let outranked = snapshot.fence.is_some_and(|fence| {
-            fence.revision > tenure.fencing_token.sequence
-                && fence.nonce().is_some_and(|nonce| nonce.incarnation != own)
+            let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
+            fence.revision > tenure.fencing_token.sequence && anothers.unwrap_or(!expires)
         });
         if outranked {
             self.tell(Event::ValidationFailed);

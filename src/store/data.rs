@@ -90,6 +90,8 @@ impl Bucket {
             let looks = subjects.into_iter().map(async |subject| {
                 let message = self.last(subject.clone(), timeout).await?;
                 let key = subject.strip_prefix(&*prefix).map(str::to_owned);
+                // Another hand may have written what no fenced store could.
+                let key = key.filter(|key| DataKey::new(key).is_ok());
                 Ok(key.filter(|_| message.is_some_and(stands)))
             });
             let keys: Vec<Option<String>> = stream::iter(looks)

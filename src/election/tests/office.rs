@@ -151,6 +151,18 @@ fn an_older_fence_of_another_is_a_stale_read() {
     assert!(!ends_at_all(&solo));
 }
 
+#[test]
+fn a_hand_over_our_own_fence_ends_the_term() {
+    let (mut solo, renewal) = looking();
+    let stands = Some(entry(103, own(&renewal, TTL)));
+    let tampered = FenceEntry {
+        revision: 104,
+        record: None,
+    };
+    look(&mut solo, stands, tampered);
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
 /// Confirmed writes were lost, and their sequences were given again, down to the fence's.
 #[test]
 fn another_at_our_own_revisions_revokes_the_lease_at_once() {
