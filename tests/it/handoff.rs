@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::Request;
 use futures::StreamExt;
 use futures::future::join_all;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
@@ -264,7 +265,10 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
         let by = json!({ "id": "x", "incarnation": uuid::Uuid::nil(), "priority": priority });
         let question = json!({ "ask": "yield", "incarnation": who, "beat": beat, "by": by });
         let subject = format!("nats-elect.{BUCKET}.{ROLE}.{who}");
-        let answer = client.request(subject, question.to_string().into()).await;
+        let inbox = format!("nats-elect.{BUCKET}._answer.x");
+        let request = Request::new().inbox(inbox);
+        let request = request.payload(question.to_string().into());
+        let answer = client.send_request(subject, request).await;
         let answer = answer.expect("an answer").payload;
         serde_json::from_slice::<serde_json::Value>(&answer).expect("JSON")["why"].clone()
     };
