@@ -59,6 +59,12 @@ impl Bucket {
         within: Duration,
         heard: impl FnMut(Answer),
     ) {
+        if let Question::Ready { to: Some(to) } = question
+            && InstanceId::new(to).is_err()
+        {
+            // Nobody is called so; and a subject that is too long would cost the connection.
+            return;
+        }
         let all = format!("{}{role}", self.letters_prefix());
         let (subject, to_all) = match question {
             Question::Ready { to: None } => (all, true),
