@@ -93,7 +93,11 @@ impl Election {
     /// From then on the role may be claimed over its living leader.
     pub(super) fn force_at(&self, standing: &Standing) -> Option<Moment> {
         match self.settings.takeover {
-            Takeover::Forced { after } => Some(standing.bid.as_ref()?.since? + after),
+            // Over the leader that is seen; not while another may lead by what was lost.
+            Takeover::Forced { after } => {
+                let force_at = standing.bid.as_ref()?.since? + after;
+                Some(force_at.max(self.view.not_before()))
+            }
             _ => None,
         }
     }

@@ -252,6 +252,11 @@ impl View {
             .map(|sight| sight.free_at.max(self.not_before))
     }
 
+    /// Nothing is claimed before then, whatever is seen: somebody may lead by what was lost.
+    pub const fn not_before(&self) -> Moment {
+        self.not_before
+    }
+
     /// The sequence that a claim expects.
     pub fn claim_over(&self) -> u64 {
         self.revision().unwrap_or(0)
