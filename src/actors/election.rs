@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -53,6 +55,8 @@ pub(super) struct ElectionState {
     /// The question of another instance that came last: it is answered at once, or not at all.
     letter: Option<(LetterId, Subject)>,
     letters: u64,
+    /// Whether the handler is well, for whoever asked last.
+    well: Option<Shared<BoxFuture<'static, bool>>>,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
     vouching: Vouching,
@@ -99,6 +103,7 @@ impl Actor for ElectionActor {
             next_request: 0,
             letter: None,
             letters: 0,
+            well: None,
             timer: None,
             timer_number: 0,
         })
@@ -489,7 +494,7 @@ impl ElectionState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well());
+        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well_for_letters());
         tokio::spawn(async move {
             let ill = match well {
                 Some(well) => !well.await,
@@ -503,6 +508,14 @@ impl ElectionState {
             };
             bucket.answer(reply, &answer).await;
         });
+    }
+
+    /// One check for all letters that come in while it lasts: many of them are no reason to ask the handler as often.
+    fn is_well_for_letters(&mut self) -> Shared<BoxFuture<'static, bool>> {
+        let under_way = self.well.take_if(|well| well.peek().is_none());
+        let well = under_way.unwrap_or_else(|| self.is_well().boxed().shared());
+        self.well = Some(well.clone());
+        well
     }
 
     fn publish_status(&self) {

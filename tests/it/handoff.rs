@@ -1,12 +1,14 @@
 //! A role is given to a named instance, or to whoever is ready, and no two act at any moment.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::Request;
 use futures::StreamExt;
 use futures::future::join_all;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{Error, Handoff, Refusal, RoleConfig, StepDown};
+use nats_elect::{BoxError, Error, Handoff, Refusal, RoleConfig, RoleHandler, StepDown, Term};
 use serde_json::json;
 
 use crate::support::clock::Stamp;
@@ -295,4 +297,57 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
     client.flush().await.expect("published");
     never("a third term", ms(300), || journal.tenures(ROLE).len() != 2).await;
     assert!(b.is_leader());
+}
+
+/// Takes its time to say that it is well, and notes how often it was asked, and how often at once.
+#[derive(Clone, Default)]
+struct Slow {
+    asked: Arc<AtomicUsize>,
+    at_once: Arc<AtomicUsize>,
+    most_at_once: Arc<AtomicUsize>,
+}
+
+impl RoleHandler for Slow {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        term.cancelled().await;
+        Ok(())
+    }
+
+    async fn healthy(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let at_once = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+        tokio::time::sleep(ms(200)).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn however_many_ask_the_handler_says_how_it_is_once_at_a_time() {
+    const ASKING: usize = 500;
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000));
+    let a = instance("a", server.url(), &journal).standing(config.clone());
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let slow = Slow::default();
+    let b = instance("b", server.url(), &journal).handler(ROLE, config, slow.clone());
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let inbox = format!("nats-elect.{BUCKET}._answer.x");
+    let answers = client.subscribe(inbox.clone()).await.expect("subscribe");
+    for _ in 0..ASKING {
+        let subject = format!("nats-elect.{BUCKET}.{ROLE}");
+        let question = br#"{"ask":"ready","to":null}"#.as_slice();
+        let asked = client.publish_with_reply(subject, inbox.clone(), question.into());
+        asked.await.expect("published");
+    }
+    let answered = answers.take(ASKING).collect::<Vec<_>>();
+    let answered = tokio::time::timeout(SOON, answered).await;
+    assert!(answered.is_ok(), "not all were answered");
+    let [asked, most] = [&slow.asked, &slow.most_at_once].map(|it| it.load(Ordering::SeqCst));
+    assert!(most == 1 && asked < ASKING / 10, "{asked}, {most} at once");
 }
