@@ -21,8 +21,6 @@ pub struct Letter {
     pub question: Question,
     /// Where the answer goes.
     pub reply: Subject,
-    /// It was sent to this instance alone.
-    pub addressed: bool,
 }
 
 impl Bucket {
@@ -126,14 +124,10 @@ impl Bucket {
 
 fn letter(prefix: &str, message: Message) -> Option<Letter> {
     let rest = message.subject.strip_prefix(prefix)?;
-    let (role, addressed) = match rest.split_once('.') {
-        Some((role, _)) => (role, true),
-        None => (rest, false),
-    };
+    let role = rest.split_once('.').map_or(rest, |(role, _)| role);
     Some(Letter {
         role: RoleName::new(role).ok()?,
         question: Question::parse(&message.payload)?,
-        addressed,
         reply: message
             .reply
             .filter(|reply| reply.starts_with(&answers_prefix(prefix)))?,

@@ -177,6 +177,24 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(5000));
+    let a = instance("a", server.url(), &journal).standing(config.clone());
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let other = instance("b_1", server.url(), &journal).role("metrics", config.clone());
+    let _other = other.start().await;
+    // It takes its time to answer.
+    let b = instance("b.1", server.url(), &journal).handler(ROLE, config, Slow::default());
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    let down = a.role(ROLE).step_down(StepDown::to("b.1")).await;
+    assert_eq!(down.map(|down| down.handoff), Ok(Some(Handoff::Accepted)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_is_lost_on_the_way_leaves_the_role_to_the_others() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
