@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::messages::{CourierMsg, ElectionMsg};
 use super::{Link, Routes};
-use crate::model::letter::{Answer, Refusal};
+use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::name::InstanceId;
 use crate::store::{self, StoreError};
 
@@ -124,8 +124,14 @@ async fn deliver(
             role,
             question,
             reply,
-            addressed,
         } = letter;
+        // Two ids may share a subject.
+        let addressed = match &question {
+            Question::Ready { to } => to.as_deref() == Some(id.as_str()),
+            Question::Yield {
+                incarnation: to, ..
+            } => *to == incarnation,
+        };
         let asked = ElectionMsg::Asked {
             question,
             reply: reply.clone(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
+use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -53,6 +54,8 @@ pub(super) struct ElectionState {
     /// The question of another instance that came last: it is answered at once, or not at all.
     letter: Option<(LetterId, Subject)>,
     letters: u64,
+    /// Whether the handler is well, for whoever asked last.
+    well: Option<Shared<BoxFuture<'static, bool>>>,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
     vouching: Vouching,
@@ -99,6 +102,7 @@ impl Actor for ElectionActor {
             next_request: 0,
             letter: None,
             letters: 0,
+            well: None,
             timer: None,
             timer_number: 0,
         })

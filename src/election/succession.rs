@@ -269,7 +269,7 @@ impl Election {
                 if succession
                     .heir
                     .as_ref()
-                    .is_some_and(|heir| heir.priority >= by.priority)
+                    .is_some_and(|heir| heir.priority >= by.priority && *heir != by)
                 {
                     return refused(Refusal::PriorityNotHigher);
                 }

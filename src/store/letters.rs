@@ -1,11 +1,11 @@
 //! Questions between instances about a role, over NATS itself: nothing of them is kept in the bucket.
 //!
 //! A question to everyone goes to `nats-elect.<bucket>.<role>`, one to a single instance to that subject and a token for the
-//! instance. So the server says at once when nobody is there.
+//! instance. So the server says at once when nobody is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
 
 use std::time::Duration;
 
-use async_nats::{Message, Request, StatusCode, Subject};
+use async_nats::{Message, StatusCode, Subject};
 use futures::stream::{self, Stream, StreamExt};
 use uuid::Uuid;
 
@@ -21,8 +21,6 @@ pub struct Letter {
     pub question: Question,
     /// Where the answer goes.
     pub reply: Subject,
-    /// It was sent to this instance alone.
-    pub addressed: bool,
 }
 
 impl Bucket {
@@ -59,54 +57,36 @@ impl Bucket {
         within: Duration,
         heard: impl FnMut(Answer),
     ) {
-        let asking = async {
-            let subject = format!("{}{role}", self.letters_prefix());
-            match question {
-                Question::Ready { to: None } => self.ask_all(subject, question, heard).await,
-                Question::Ready { to: Some(to) } => {
-                    let subject = format!("{subject}.{}", token(to));
-                    self.ask_one(subject, question, within, heard).await
-                }
-                Question::Yield { incarnation, .. } => {
-                    let subject = format!("{subject}.{incarnation}");
-                    self.ask_one(subject, question, within, heard).await
-                }
-            }
+        if let Question::Ready { to: Some(to) } = question
+            && InstanceId::new(to).is_err()
+        {
+            // Nobody is called so; and a subject that is too long would cost the connection.
+            return;
+        }
+        let all = format!("{}{role}", self.letters_prefix());
+        let (subject, to_all) = match question {
+            Question::Ready { to: None } => (all, true),
+            Question::Ready { to: Some(to) } => (format!("{all}.{}", token(to)), false),
+            Question::Yield { incarnation, .. } => (format!("{all}.{incarnation}"), false),
         };
+        let asking = self.pose(subject, question, to_all, heard);
         // Who was not heard by then is not there.
         if let Ok(Err(error)) = tokio::time::timeout(within, asking).await {
             tracing::debug!(%role, %error, "a question was not answered");
         }
     }
 
-    async fn ask_one(
+    async fn pose(
         &self,
         subject: String,
         question: &Question,
-        within: Duration,
-        mut heard: impl FnMut(Answer),
-    ) -> Result<(), StoreError> {
-        self.require_connection()?;
-        let request = Request::new()
-            .payload(question.to_json().into())
-            .timeout(Some(within));
-        let answer = self.client().send_request(subject, request).await;
-        let answer = answer.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        if let Some(answer) = Answer::parse(&answer.payload) {
-            heard(answer);
-        }
-        Ok(())
-    }
-
-    async fn ask_all(
-        &self,
-        subject: String,
-        question: &Question,
+        to_all: bool,
         mut heard: impl FnMut(Answer),
     ) -> Result<(), StoreError> {
         self.require_connection()?;
         let lost = |error: &dyn std::fmt::Display| StoreError::Unavailable(error.to_string());
-        let inbox = self.client().new_inbox();
+        let number = Uuid::from_u128(rand::random());
+        let inbox = format!("{}{number}", answers_prefix(&self.letters_prefix()));
         let mut answers = self
             .client()
             .subscribe(inbox.clone())
@@ -122,6 +102,9 @@ impl Bucket {
             }
             if let Some(answer) = Answer::parse(&message.payload) {
                 heard(answer);
+                if !to_all {
+                    break;
+                }
             }
         }
         Ok(())
@@ -141,16 +124,20 @@ impl Bucket {
 
 fn letter(prefix: &str, message: Message) -> Option<Letter> {
     let rest = message.subject.strip_prefix(prefix)?;
-    let (role, addressed) = match rest.split_once('.') {
-        Some((role, _)) => (role, true),
-        None => (rest, false),
-    };
+    let role = rest.split_once('.').map_or(rest, |(role, _)| role);
     Some(Letter {
         role: RoleName::new(role).ok()?,
         question: Question::parse(&message.payload)?,
-        addressed,
-        reply: message.reply?,
+        reply: message
+            .reply
+            .filter(|reply| reply.starts_with(&answers_prefix(prefix)))?,
     })
+}
+
+/// Where answers go, and nowhere else: the asker names the subject, but it is written to with our permissions. No role's name begins
+/// like this.
+fn answers_prefix(letters_prefix: &str) -> String {
+    format!("{letters_prefix}_answer.")
 }
 
 /// An instance id as part of a subject. Two ids may have the same: the question says which is meant.
@@ -162,6 +149,35 @@ fn token(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn asked_with(reply: &str) -> Option<Letter> {
+        let question = Question::Ready { to: None };
+        let message = Message {
+            subject: "nats-elect.b.r".into(),
+            reply: Some(reply.into()),
+            payload: question.to_json().into(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 0,
+        };
+        letter("nats-elect.b.", message)
+    }
+
+    #[test]
+    fn answers_go_where_answers_go_and_nowhere_else() {
+        assert!(asked_with("nats-elect.b._answer.1").is_some());
+        for reply in [
+            "_INBOX.x.1",
+            "$KV.b.r",
+            "$KV.b._fence.r",
+            "$JS.API.STREAM.PURGE.KV_b",
+            "nats-elect.b.r",
+            "nats-elect.c._answer.1",
+        ] {
+            assert!(asked_with(reply).is_none(), "{reply}");
+        }
+    }
 
     #[test]
     fn an_instance_id_becomes_one_token_of_a_subject() {

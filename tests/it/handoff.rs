@@ -1,11 +1,14 @@
 //! A role is given to a named instance, or to whoever is ready, and no two act at any moment.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_nats::Request;
 use futures::StreamExt;
 use futures::future::join_all;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{Error, Handoff, Refusal, RoleConfig, StepDown};
+use nats_elect::{BoxError, Error, Handoff, Refusal, RoleConfig, RoleHandler, StepDown, Term};
 use serde_json::json;
 
 use crate::support::clock::Stamp;
@@ -104,14 +107,17 @@ async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on(
     let journal = Journal::default();
     let config = leased_for(ms(15_000));
     let [a, _b, _c] = three(&server, &journal, &config).await;
-    let began = Stamp::now();
-    let absent = a.role(ROLE).step_down(StepDown::to("nobody")).await;
-    // The server says that nobody is there: no need to wait for an answer.
+    // The server says that nobody is there: no need to wait for an answer. And some names nobody can have.
     let patience = config.settings().expect("legal").request_timeout;
-    assert!(Stamp::now().since(began) < patience, "it waited");
-    let successor = "nobody".to_owned();
-    assert_eq!(absent, Err(Error::SuccessorAbsent { successor }));
-    assert!(a.is_leader());
+    for successor in ["nobody".to_owned(), String::new(), "x".repeat(5000)] {
+        let began = Stamp::now();
+        let absent = a.role(ROLE).step_down(StepDown::to(&successor)).await;
+        assert!(Stamp::now().since(began) < patience, "it waited");
+        assert_eq!(absent, Err(Error::SuccessorAbsent { successor }));
+        assert!(a.is_leader());
+    }
+    let log = server.log();
+    assert!(!log.contains("maximum control line exceeded"), "{log}");
     assert_eq!(journal.tenures(ROLE).len(), 1);
 }
 
@@ -169,6 +175,24 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
     assert_eq!(refused, Err(Error::SuccessorRefused { successor, reason }));
     let not_leading = a.role(ROLE).step_down(StepDown::to("b")).await;
     assert_eq!(not_leading, Err(Error::NotLeader));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(5000));
+    let a = instance("a", server.url(), &journal).standing(config.clone());
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let other = instance("b_1", server.url(), &journal).role("metrics", config.clone());
+    let _other = other.start().await;
+    // It takes its time to answer.
+    let b = instance("b.1", server.url(), &journal).handler(ROLE, config, Slow::default());
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    let down = a.role(ROLE).step_down(StepDown::to("b.1")).await;
+    assert_eq!(down.map(|down| down.handoff), Ok(Some(Handoff::Accepted)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -265,7 +289,10 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
         let by = json!({ "id": "x", "incarnation": uuid::Uuid::nil(), "priority": priority });
         let question = json!({ "ask": "yield", "incarnation": who, "beat": beat, "by": by });
         let subject = format!("nats-elect.{BUCKET}.{ROLE}.{who}");
-        let answer = client.request(subject, question.to_string().into()).await;
+        let inbox = format!("nats-elect.{BUCKET}._answer.x");
+        let request = Request::new().inbox(inbox);
+        let request = request.payload(question.to_string().into());
+        let answer = client.send_request(subject, request).await;
         let answer = answer.expect("an answer").payload;
         serde_json::from_slice::<serde_json::Value>(&answer).expect("JSON")["why"].clone()
     };
@@ -289,4 +316,57 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
     client.flush().await.expect("published");
     never("a third term", ms(300), || journal.tenures(ROLE).len() != 2).await;
     assert!(b.is_leader());
+}
+
+/// Takes its time to say that it is well, and notes how often it was asked, and how often at once.
+#[derive(Clone, Default)]
+struct Slow {
+    asked: Arc<AtomicUsize>,
+    at_once: Arc<AtomicUsize>,
+    most_at_once: Arc<AtomicUsize>,
+}
+
+impl RoleHandler for Slow {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        term.cancelled().await;
+        Ok(())
+    }
+
+    async fn healthy(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let at_once = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+        tokio::time::sleep(ms(200)).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn however_many_ask_the_handler_says_how_it_is_once_at_a_time() {
+    const ASKING: usize = 500;
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000));
+    let a = instance("a", server.url(), &journal).standing(config.clone());
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let slow = Slow::default();
+    let b = instance("b", server.url(), &journal).handler(ROLE, config, slow.clone());
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let inbox = format!("nats-elect.{BUCKET}._answer.x");
+    let answers = client.subscribe(inbox.clone()).await.expect("subscribe");
+    for _ in 0..ASKING {
+        let subject = format!("nats-elect.{BUCKET}.{ROLE}");
+        let question = br#"{"ask":"ready","to":null}"#.as_slice();
+        let asked = client.publish_with_reply(subject, inbox.clone(), question.into());
+        asked.await.expect("published");
+    }
+    let answered = answers.take(ASKING).collect::<Vec<_>>();
+    let answered = tokio::time::timeout(SOON, answered).await;
+    assert!(answered.is_ok(), "not all were answered");
+    let [asked, most] = [&slow.asked, &slow.most_at_once].map(|it| it.load(Ordering::SeqCst));
+    assert!(most == 1 && asked < ASKING / 10, "{asked}, {most} at once");
 }

@@ -100,6 +100,51 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_should_go() {
+    let server = server();
+    make_bucket(&server).await;
+    let journal = Journal::default();
+    let a = candidate("a", &server, &journal).await;
+    journal.started(ROLE, 0).await;
+    let b = candidate("b", &server, &journal).await;
+    b.wait_until_following("a").await;
+    let user = User::connect(&server.url(), "candidate", PASSWORD).await;
+    let questions = format!("nats-elect.{BUCKET}.{ROLE}.b");
+    let mut own = user.client.subscribe(questions.clone()).await.expect("own");
+    let inbox = format!("nats-elect.{BUCKET}._answer.x");
+    let mut answers = user.client.subscribe(inbox.clone()).await.expect("inbox");
+    let places = [
+        "$KV.leaders.nobody",
+        "$KV.leaders._fence.nobody",
+        "$JS.API.STREAM.PURGE.KV_leaders",
+    ];
+    for reply in places.into_iter().chain([inbox.as_str()]) {
+        let question = br#"{"ask":"ready","to":"b"}"#.as_slice();
+        let subject = questions.clone();
+        let reply = reply.to_owned();
+        let asked = user
+            .client
+            .publish_with_reply(subject, reply, question.into());
+        asked.await.expect("published");
+        own.next().await.expect("the question");
+    }
+    let answer = answers.next().await.expect("an answer").payload;
+    assert!(answer.starts_with(br#"{"answer":"ready""#), "{answer:?}");
+    for place in places {
+        user.may_not_publish(place).await;
+    }
+    let admin = User::connect(&server.url(), "admin", PASSWORD).await;
+    let watcher = Stranger {
+        jetstream: jetstream::new(admin.client.clone()),
+    };
+    for key in ["nobody", "_fence.nobody"] {
+        assert!(watcher.find(key).await.is_none(), "{key}");
+    }
+    assert_eq!(watcher.record().await["id"], "a");
+    assert!(a.is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_sees_everything_and_writes_nothing() {
     let server = server();
     make_bucket(&server).await;

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use ractor::ActorRef;
 
 use super::ElectionState;
@@ -149,7 +151,7 @@ impl ElectionState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well());
+        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well_for_letters());
         tokio::spawn(async move {
             let ill = match well {
                 Some(well) => !well.await,
@@ -163,6 +165,14 @@ impl ElectionState {
             };
             bucket.answer(reply, &answer).await;
         });
+    }
+
+    /// One check for all letters that come in while it lasts: many of them are no reason to ask the handler as often.
+    fn is_well_for_letters(&mut self) -> Shared<BoxFuture<'static, bool>> {
+        let under_way = self.well.take_if(|well| well.peek().is_none());
+        let well = under_way.unwrap_or_else(|| self.is_well().boxed().shared());
+        self.well = Some(well.clone());
+        well
     }
 }
 

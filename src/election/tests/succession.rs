@@ -473,3 +473,22 @@ fn a_successor_that_an_operator_named_is_not_displaced() {
     let why = Refusal::Busy;
     assert_eq!(answered(&solo), Some(Answer::Refused { why }));
 }
+
+#[test]
+fn a_request_that_comes_twice_is_agreed_to_twice() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    for _ in 0..2 {
+        solo.take();
+        solo.feed(wants_the_role(0, 5));
+        assert_eq!(answered(&solo), Some(Answer::Yielding));
+    }
+    solo.take();
+    let other = contender(Uuid::from_u128(3), 5);
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    solo.feed(asked(Question::hand_over(record, other)));
+    let why = Refusal::PriorityNotHigher;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}

@@ -2,8 +2,10 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, QuestionId, RequestId, WriteKind};
+use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
+use crate::election::{
+    Bucket, Effect, HandlerEnd, Input, Link, QuestionId, RequestId, Snapshot, WriteKind,
+};
 use crate::model::config::{RoleSettings, Takeover};
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{Content, Nonce, SeenRecord};
@@ -252,4 +254,28 @@ fn who_led_and_is_out_asks_for_nothing() {
         solo.wait(ms(200));
     }
     assert_eq!(questions(&solo), []);
+}
+
+#[test]
+fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_lead() {
+    let mut solo = Solo::new(ambitious(FORCED), BUCKET);
+    let patient = record_of(Uuid::from_u128(50), 1, Some(ms(3000)));
+    solo.read(Some(entry(200, patient)), Some(OLD_FENCE));
+    let replaced = solo.now;
+    let epoch = BUCKET.epoch + 1;
+    solo.feed(Input::Link(Link::Up(Bucket { epoch, ..BUCKET })));
+    let op = solo.find_read().expect("a read");
+    let snapshot = Snapshot {
+        role: Some(entry(100, record(Some(RIVAL), 0, 0))),
+        fence: Some(OLD_FENCE),
+        epoch: Some(epoch),
+    };
+    let outcome = Ok(snapshot);
+    solo.feed(Input::ReadEnded { op, outcome });
+    beats(&mut solo, 1..=14);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    beats(&mut solo, 15..=15);
+    assert_eq!(solo.now.since(replaced), ms(3000));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
 }
