@@ -7,8 +7,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::floodgate::Floodgate;
 use super::messages::{CourierMsg, ElectionMsg};
 use super::{Link, Routes};
+use crate::clock;
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::name::InstanceId;
 use crate::store::{self, StoreError};
@@ -119,12 +121,16 @@ async fn deliver(
     routes: &Routes,
 ) -> Result<(), StoreError> {
     let mut letters = bucket.letters(id, incarnation).await?;
+    let mut gate = Floodgate::new(clock::now());
     while let Some(letter) = letters.next().await {
         let store::Letter {
             role,
             question,
             reply,
         } = letter;
+        if !gate.passes(&role, clock::now()) {
+            continue;
+        }
         // Two ids may share a subject.
         let addressed = match &question {
             Question::Ready { to } => to.as_deref() == Some(id.as_str()),

@@ -14,6 +14,7 @@ mod announce;
 mod connection;
 mod courier;
 mod election;
+mod floodgate;
 mod messages;
 mod monitor;
 mod routes;

@@ -234,9 +234,7 @@ impl Election {
         let why = match &self.phase {
             Phase::Standing(_) if self.stopping.is_some() => Refusal::Leaving,
             Phase::Standing(standing) if standing.cooling_until().is_some() => Refusal::CoolingDown,
-            Phase::Standing(_) if !matches!(self.link, Link::Up(_)) || !self.view.was_read() => {
-                Refusal::Disconnected
-            }
+            Phase::Standing(_) if !self.could_claim_soon() => Refusal::Disconnected,
             Phase::Standing(_) => {
                 let contender = self.contender();
                 return Some(Answer::Ready { contender });
@@ -246,6 +244,13 @@ impl Election {
             Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
         };
         named.then_some(Answer::Refused { why })
+    }
+
+    /// Whether a role that is handed over now could be claimed before the others may.
+    fn could_claim_soon(&self) -> bool {
+        let linked = matches!(self.link, Link::Up(_)) && self.view.was_read();
+        let held_up_until = self.view.quarantined_until().max(self.retry.at());
+        linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
     /// Somebody wants the role from the leader that wrote this record. A request that comes late hits nobody.

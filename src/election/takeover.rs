@@ -12,7 +12,7 @@ use super::standing::Standing;
 use crate::clock::Moment;
 use crate::model::config::Takeover;
 use crate::model::letter::{Answer, Question, Refusal};
-use crate::model::record::{Content, SeenRecord};
+use crate::model::record::{Content, Nonce, SeenRecord};
 
 /// The wish to lead in another's place.
 #[derive(Clone, Debug, Hash)]
@@ -24,6 +24,8 @@ pub(super) struct Bid {
     asking: Option<QuestionId>,
     /// Since when the leader has been asked, by an instance that was well.
     since: Option<Moment>,
+    /// It agreed once: it has until then to hand over.
+    agreed_until: Option<Moment>,
 }
 
 impl Bid {
@@ -36,10 +38,11 @@ impl Bid {
             ask_at,
             asking,
             since,
+            agreed_until,
         } = self;
         // A question's number only tells it from others.
         let ask_at = asking.is_none().then(|| (*ask_at).max(now));
-        (rival, ask_at, asking.is_some(), since).hash(hasher);
+        (rival, ask_at, asking.is_some(), since, agreed_until).hash(hasher);
     }
 }
 
@@ -80,6 +83,7 @@ impl Election {
                     ask_at,
                     asking: None,
                     since: None,
+                    agreed_until: None,
                 });
             }
         }
@@ -91,12 +95,19 @@ impl Election {
         bid.asking.is_none().then_some(bid.ask_at)
     }
 
-    /// From then on the role may be claimed over its living leader. Not where writes were lost: somebody else than the one who is
-    /// seen may lead.
+    /// From then on the role may be claimed over its living leader. Not while a question is open, by which this instance also learns
+    /// whether it is well; not from a leader that has just agreed; and not where writes were lost: somebody else than the one who is seen
+    /// may lead.
     pub(super) fn force_at(&self, standing: &Standing) -> Option<Moment> {
-        let since = standing.bid.as_ref()?.since?;
+        let bid = standing.bid.as_ref()?;
+        let since = bid.since?;
         match self.settings.takeover {
-            Takeover::Forced { after } => Some((since + after).max(self.view.quarantined_until())),
+            Takeover::Forced { .. } if bid.asking.is_some() => None,
+            Takeover::Forced { after } => {
+                let agreed_until = bid.agreed_until.unwrap_or(since);
+                let unseen_until = self.view.quarantined_until();
+                Some((since + after).max(agreed_until).max(unseen_until))
+            }
             Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
             _ => None,
         }
@@ -104,14 +115,21 @@ impl Election {
 
     pub(super) fn ask_leader(&mut self) {
         let leader = self.rival().and_then(SeenRecord::nonce);
+        // A leader of another library hears no questions. Who would force it must find out all the same whether it is well itself.
+        let nobody = Nonce {
+            incarnation: Uuid::nil(),
+            beat: 0,
+        };
+        let forced = matches!(self.settings.takeover, Takeover::Forced { .. });
         let by = self.contender();
-        let asking = leader.map(|leader| self.ask(Question::hand_over(leader, by)));
+        let asking = leader
+            .or(forced.then_some(nobody))
+            .map(|leader| self.ask(Question::hand_over(leader, by)));
         let now = self.now;
         let again = now + self.settings.takeover_hysteresis;
         if let Phase::Standing(Standing { bid: Some(bid), .. }) = &mut self.phase {
             bid.since.get_or_insert(now);
             bid.asking = asking;
-            // A leader of another library can't be asked.
             bid.ask_at = again;
         }
     }
@@ -119,6 +137,7 @@ impl Election {
     pub(super) fn leader_answered(&mut self, question: QuestionId, answer: Option<&Answer>) {
         let soon = self.now + self.settings.heartbeat * 2;
         let later = self.now + self.settings.takeover_hysteresis;
+        let handed_by = self.now + self.settings.stop_budget + self.settings.heartbeat * 2;
         let Phase::Standing(Standing { bid: Some(bid), .. }) = &mut self.phase else {
             return;
         };
@@ -138,6 +157,8 @@ impl Election {
             Some(_) => later,
         };
         if answer == Some(&Answer::Yielding) {
+            // Once: whoever agrees again and again does not keep the role by that.
+            bid.agreed_until.get_or_insert(handed_by);
             self.expect_handoff();
         }
     }

@@ -60,7 +60,8 @@ pub struct SteppedDown {
     /// Whether the role was freed for others at once. If not, they take over when its lease has run out: NATS was out
     /// of reach, or the handler did not end in time.
     pub released: bool,
-    /// What became of it, if a successor was named and the role was freed.
+    /// What became of it, if the role was freed for a successor: the one that was named, or one of higher priority that asked for the role
+    /// meanwhile.
     pub handoff: Option<Handoff>,
 }
 

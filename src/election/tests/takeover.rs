@@ -56,6 +56,19 @@ fn beats(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
     }
 }
 
+/// The same, and whatever is asked meanwhile is not answered in time.
+fn silently(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
+    let mut heard = 0;
+    for beat in range {
+        beats(solo, beat..=beat);
+        for (question, _) in questions(solo).into_iter().skip(heard) {
+            let answer = None;
+            solo.feed(Input::Answered { question, answer });
+            heard += 1;
+        }
+    }
+}
+
 fn questions(solo: &Solo) -> Vec<(QuestionId, Question)> {
     let asked = solo.effects.iter().filter_map(|effect| match effect {
         Effect::Ask { id, question, .. } => Some((*id, question.clone())),
@@ -176,6 +189,10 @@ fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
     let answer = None;
     solo.feed(Input::Answered { question, answer });
     beats(&mut solo, 4..=6);
+    // It was asked once more, and is silent again.
+    let (question, _) = questions(&solo)[1].clone();
+    let answer = None;
+    solo.feed(Input::Answered { question, answer });
     solo.wait(ms(199));
     assert_eq!(solo.find_write(), None);
     solo.wait(ms(1));
@@ -190,12 +207,43 @@ fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
 #[test]
 fn a_forced_claim_that_lost_is_tried_over_the_next_heartbeat() {
     let mut solo = following(ambitious(FORCED));
-    beats(&mut solo, 1..=7);
+    silently(&mut solo, 1..=7);
     let claim = solo.write();
     solo.refuse(&claim, 108);
     solo.feed(Input::Observed(entry(108, record(Some(RIVAL), 8, 0))));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { over: 108, .. }));
+}
+
+#[test]
+fn a_leader_that_has_just_agreed_gets_the_time_to_hand_over_once() {
+    let mut solo = following(ambitious(FORCED));
+    silently(&mut solo, 1..=4);
+    solo.take();
+    // It hears the next question, shortly before force would come.
+    beats(&mut solo, 5..=5);
+    solo.wait(ms(150));
+    let (asked, _) = *questions(&solo).last().expect("a question");
+    for answer in [Some(Answer::Yielding), None] {
+        solo.feed(Input::Answered {
+            question: asked,
+            answer,
+        });
+    }
+    let handed_by = solo.settings.stop_budget + solo.settings.heartbeat * 2;
+    solo.wait(handed_by - ms(1));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+}
+
+#[test]
+fn nothing_is_forced_while_it_is_not_known_whether_this_instance_is_well() {
+    let mut solo = following(ambitious(FORCED));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+    }
+    // The health check hangs: the question stays open.
+    assert_eq!(questions(&solo).len(), 1);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
 }
 
 #[test]
@@ -220,16 +268,20 @@ fn a_leader_of_another_library_can_only_be_forced() {
         let seen = |beat| entry(100 + beat, record(None, beat, 0));
         solo.read(Some(seen(0)), Some(OLD_FENCE));
         solo.take();
-        for beat in 1..=7 {
+        let mut heard = 0;
+        for beat in 1..=8 {
             solo.wait(ms(200));
             solo.feed(Input::Observed(seen(beat)));
+            for (question, _) in questions(&solo).into_iter().skip(heard) {
+                let answer = None;
+                solo.feed(Input::Answered { question, answer });
+                heard += 1;
+            }
         }
-        assert_eq!(questions(&solo), []);
-        let over = solo.find_write().map(|write| match write.kind {
-            WriteKind::Claim { over, .. } => over,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(over.is_some(), takeover == FORCED);
+        // The question is nobody's to hear: it finds out whether this instance is well.
+        assert_eq!(heard > 0, takeover == FORCED);
+        let forced = solo.has(|effect| matches!(effect, Effect::Write(_)));
+        assert_eq!(forced, takeover == FORCED);
     }
 }
 
@@ -272,9 +324,9 @@ fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_le
     };
     let outcome = Ok(snapshot);
     solo.feed(Input::ReadEnded { op, outcome });
-    beats(&mut solo, 1..=14);
+    silently(&mut solo, 1..=14);
     assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    beats(&mut solo, 15..=15);
+    silently(&mut solo, 15..=15);
     assert_eq!(solo.now.since(replaced), ms(3000));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");

@@ -223,7 +223,9 @@ pub enum Takeover {
     /// It asks, and after this time claims the role over the living leader by compare-and-set.
     ///
     /// **Two may act at once then**, until the old leader sees the new record: a round trip or two if it is in touch with NATS, its
-    /// whole lease if it is not. Only fencing protects what both write to. At least `stop_budget` + 2 heartbeats, at most a day.
+    /// whole lease if it is not. The other is this instance, or whoever leads after it within that lease. Only fencing protects what both
+    /// write to. An instance that is not well forces nothing, nor one that knows that NATS lost writes. At least `stop_budget` + 2 heartbeats, at most
+    /// a day.
     Forced {
         /// How long after the first request.
         #[serde(with = "humantime_serde")]
