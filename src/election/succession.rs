@@ -43,7 +43,8 @@ pub(super) struct Succession {
 struct Search {
     question: QuestionId,
     asked: Moment,
-    /// The release waits for answers until then. After the first, it waits for others as long again as that one took.
+    /// The release waits for answers until then. After the first that is of a lower priority than ours, it waits for others as long again as
+    /// that one took.
     until: Moment,
 }
 
@@ -74,7 +75,13 @@ impl Succession {
     }
 
     /// Of several who are ready, the one of the highest priority; the first, if there are more.
-    fn answered(&mut self, question: QuestionId, answer: Option<Answer>, now: Moment) {
+    fn answered(
+        &mut self,
+        question: QuestionId,
+        answer: Option<Answer>,
+        now: Moment,
+        own_priority: i64,
+    ) {
         let asked = |search: &&mut Search| search.question == question;
         let Some(search) = self.search.as_mut().filter(asked) else {
             return;
@@ -84,7 +91,13 @@ impl Succession {
         }
         match answer {
             Some(Answer::Ready { contender }) => {
-                search.until = search.until.min(now + now.since(search.asked));
+                // Somebody of no lower priority than ours is good enough; for one who is, others are waited for once more.
+                let patience = if contender.priority < own_priority {
+                    now.since(search.asked)
+                } else {
+                    Duration::ZERO
+                };
+                search.until = search.until.min(now + patience);
                 let better = |heir: &Contender| contender.priority > heir.priority;
                 if self.heir.as_ref().is_none_or(better) {
                     self.heir = Some(contender);
@@ -178,7 +191,12 @@ impl Election {
                     self.successor_answered(handing, answer);
                 }
             }
-            Phase::Draining(drain) => drain.succession.answered(question, answer, now),
+            Phase::Draining(drain) => {
+                let own_priority = self.settings.priority;
+                drain
+                    .succession
+                    .answered(question, answer, now, own_priority);
+            }
             Phase::Standing(_) => self.leader_answered(question, answer.as_ref()),
             Phase::Acquiring(_) | Phase::Stopped => {}
         }
