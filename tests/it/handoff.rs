@@ -62,6 +62,10 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
     let mut raw = RawHandoffs::start(&server.url()).await;
     let going = roles.iter().map(async |role| {
         let first = journal.started(role, 0).await.instance;
+        for one in &instances {
+            // By then it listens to questions, too.
+            one.role(role).wait_for_leader().await.expect("a leader");
+        }
         let mut at = instances.iter().position(|one| one.id == first);
         let mut accepted = 0;
         for round in 0..ROUNDS {
@@ -155,6 +159,8 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
     b.wait_until_following("a").await;
     let c = instance("c", server.url(), &journal).role("metrics", leased_for(ms(1000)));
     let _c = c.start().await;
+    // By then it has said what it listens to, on the same connection.
+    journal.started("metrics", 0).await;
     for (successor, reason) in [("b", Refusal::Unhealthy), ("c", Refusal::NotStanding)] {
         let refused = a.role(ROLE).step_down(StepDown::to(successor)).await;
         let successor = successor.to_owned();
