@@ -1,6 +1,6 @@
 //! How terms end, and what is freed when.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, ms, own, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, ms, own, release_over, settings};
 use crate::election::{
     Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
 };
@@ -63,13 +63,7 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     });
     assert!(matches!(solo.effects[0], Effect::Revoke { .. }));
     let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(release.kind, release_over(101));
     assert!(solo.reply(ASK).is_none());
 
     solo.ack(&release, 103);
@@ -99,13 +93,7 @@ fn a_handlers_own_end_frees_the_role() {
             _ => EndCause::Failed,
         };
         assert_eq!(ending(&solo), Some(expected));
-        assert!(matches!(
-            solo.write().kind,
-            WriteKind::Release {
-                over: 101,
-                heir: None
-            }
-        ));
+        assert_eq!(solo.write().kind, release_over(101));
     }
 }
 
@@ -201,13 +189,7 @@ fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
     });
     solo.wait(ms(60));
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 103,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(103));
 }
 
 #[test]
@@ -223,22 +205,10 @@ fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
     solo.time_out(&renewal);
     solo.wait(ms(60));
     let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(release.kind, release_over(101));
     solo.refuse(&release, 103);
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 103,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(103));
 }
 
 #[test]
@@ -275,13 +245,7 @@ fn a_release_that_failed_restores_nothing() {
     );
     assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. } | Effect::StartTerm(_))));
     assert!(solo.election.status().lease_until.is_none());
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(101));
 }
 
 fn previous(write: &crate::election::Write) -> crate::election::Write {
@@ -334,14 +298,9 @@ fn a_term_that_winds_down_is_not_revived_by_a_late_ack() {
         term,
         end: HandlerEnd::Returned,
     });
-    assert!(
-        matches!(
-            solo.write().kind,
-            WriteKind::Release {
-                over: 103,
-                heir: None
-            }
-        ),
+    assert_eq!(
+        solo.write().kind,
+        release_over(103),
         "only its revision is learnt"
     );
 }

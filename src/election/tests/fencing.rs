@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, release_over, settings};
 use crate::election::{
     Bucket, Effect, FenceCondition, Input, Link, Write, WriteKind, WriteOutcome,
 };
@@ -281,13 +281,7 @@ fn a_late_claim_is_given_back_without_a_fence() {
         solo.sleep(late.since(solo.now));
         solo.ack(&claim, 101);
         let release = solo.write();
-        assert!(matches!(
-            release.kind,
-            WriteKind::Release {
-                over: 101,
-                heir: None
-            }
-        ));
+        assert_eq!(release.kind, release_over(101));
     }
 }
 

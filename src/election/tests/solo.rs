@@ -235,6 +235,11 @@ impl Solo {
     }
 }
 
+/// A release that names no heir.
+pub const fn release_over(over: u64) -> WriteKind {
+    WriteKind::Release { over, heir: None }
+}
+
 pub fn failure(kind: FailureKind) -> Failure {
     Failure {
         kind,

@@ -1,7 +1,9 @@
 //! Leaving the election.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, TermId, WriteKind};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, release_over, settings,
+};
+use crate::election::{Effect, HandlerEnd, Input, Link, TermId};
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::record::Content;
 use crate::model::status::RoleState;
@@ -94,13 +96,7 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(release.kind, release_over(101));
     solo.ack(&release, 102);
     assert_eq!(state(&solo), RoleState::Stopped);
 }
@@ -118,13 +114,7 @@ fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
         Some(entry(101, own(&claim, ms(1000)))),
         Some(fence_of(102, claim.nonce)),
     );
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(101));
 }
 
 #[test]

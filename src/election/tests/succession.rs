@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::solo::{OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
 use crate::election::{
     Effect, HandlerEnd, Handoff, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId,
-    WriteKind,
+    Write, WriteKind,
 };
 use crate::model::event::{EndCause, Event};
 use crate::model::letter::{Answer, Contender, Question, Refusal};
@@ -93,10 +93,8 @@ fn end_handler(solo: &mut Solo, term: TermId) {
     solo.feed(Input::HandlerEnded { term, end });
 }
 
-/// The handler has ended, and the role is freed in the heir's name, by the marker at this revision.
-fn handed_over(marker: u64) -> Solo {
-    let (mut solo, term) = handing_over();
-    end_handler(&mut solo, term);
+/// The release that was asked for, which names the heir.
+fn release_to_heir(solo: &mut Solo) -> Write {
     let release = solo.write();
     assert!(matches!(
         release.kind,
@@ -105,6 +103,14 @@ fn handed_over(marker: u64) -> Solo {
             ..
         }
     ));
+    release
+}
+
+/// The handler has ended, and the role is freed in the heir's name, by the marker at this revision.
+fn handed_over(marker: u64) -> Solo {
+    let (mut solo, term) = handing_over();
+    end_handler(&mut solo, term);
+    let release = release_to_heir(&mut solo);
     solo.ack(&release, marker);
     solo
 }
@@ -303,14 +309,7 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
         solo.feed(Input::Answered { question, answer });
     }
     end_handler(&mut solo, term);
-    let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            heir: Some(HEIR),
-            ..
-        }
-    ));
+    let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
     assert!(solo.election.is_stopped(), "it does not wait for the heir");
 }
@@ -373,14 +372,7 @@ fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
         }
     )));
     end_handler(&mut solo, term);
-    let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            heir: Some(HEIR),
-            ..
-        }
-    ));
+    let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
     assert_eq!(solo.election.status().state, RoleState::Demoted, "at once");
 }

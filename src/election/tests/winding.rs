@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, release_over, settings, stranger,
+};
 use crate::clock::Moment;
 use crate::election::{
-    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteKind,
-    WriteOutcome,
+    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteOutcome,
 };
 use crate::model::config::RoleConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
@@ -115,13 +116,7 @@ fn a_handler_that_is_over_keeps_its_lease_until_what_it_spawned_has_ended() {
     assert!(!revokes(&solo));
     end(&mut solo, term);
     assert!(revokes(&solo));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(101));
 }
 
 /// The bucket is gone: the lease is revoked, and there is no other time than that which an abort takes.
@@ -232,13 +227,7 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     assert!(!revokes(solo), "there is a lease to finish under");
     end(solo, term);
     let release = solo.write();
-    assert!(matches!(
-        release.kind,
-        WriteKind::Release {
-            over: 105,
-            heir: None
-        }
-    ));
+    assert_eq!(release.kind, release_over(105));
     release
 }
 
@@ -261,13 +250,7 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
         let over = solo.find_write().map(|write| write.kind);
-        assert_eq!(
-            over,
-            goes_on.then_some(WriteKind::Release {
-                over: 105,
-                heir: None
-            })
-        );
+        assert_eq!(over, goes_on.then_some(release_over(105)));
     }
 }
 
@@ -317,23 +300,11 @@ fn a_claim_of_a_missing_key_is_freed_only_if_nobody_led_since() {
 
     let (mut solo, role, _) = bare_claim_given_back(other(99));
     solo.read(Some(role), other(99));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(101));
 
     let (mut solo, role, fence) = bare_claim_given_back(other(99));
     solo.read(Some(role), Some(fence_of(102, fence.nonce)));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Release {
-            over: 101,
-            heir: None
-        }
-    ));
+    assert_eq!(solo.write().kind, release_over(101));
 }
 
 #[test]
