@@ -87,12 +87,14 @@ impl Bucket {
         let prefix = self.data_prefix(role);
         let listing = async {
             let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
-            let looks = subjects.into_iter().map(async |subject| {
-                let message = self.last(subject.clone(), timeout).await?;
-                let key = subject.strip_prefix(&*prefix).map(str::to_owned);
-                // Another hand may have written what no fenced store could.
-                let key = key.filter(|key| DataKey::new(key).is_ok());
-                Ok(key.filter(|_| message.is_some_and(stands)))
+            // Another hand may have written what no fenced store could.
+            let keys = subjects.into_iter().filter_map(|subject| {
+                let key = subject.strip_prefix(&*prefix)?.to_owned();
+                DataKey::new(&key).is_ok().then_some((key, subject))
+            });
+            let looks = keys.map(async |(key, subject)| {
+                let message = self.last(subject, timeout).await?;
+                Ok(message.is_some_and(stands).then_some(key))
             });
             let keys: Vec<Option<String>> = stream::iter(looks)
                 .buffer_unordered(LOOKS)
