@@ -107,13 +107,8 @@ impl Actor for SupervisorActor {
         let (monitor, _) =
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let watch = start_watch(&myself, &routes, Link::Down).await?;
-        let courier = CourierSetup {
-            instance_id: instance_id.clone(),
-            incarnation,
-            routes: routes.clone(),
-            link: Link::Down,
-        };
-        let courier = start_courier(&myself, courier).await?;
+        let courier =
+            start_courier(&myself, &instance_id, incarnation, &routes, Link::Down).await?;
         Ok(SupervisorState {
             instance_id,
             incarnation,
@@ -224,8 +219,17 @@ async fn start_watch(
 
 async fn start_courier(
     myself: &ActorRef<SupervisorMsg>,
-    setup: CourierSetup,
+    instance_id: &InstanceId,
+    incarnation: Uuid,
+    routes: &Routes,
+    link: Link,
 ) -> Result<ActorRef<CourierMsg>, ActorProcessingErr> {
+    let setup = CourierSetup {
+        instance_id: instance_id.clone(),
+        incarnation,
+        routes: routes.clone(),
+        link,
+    };
     let (courier, _) = Actor::spawn_linked(None, CourierActor, setup, myself.get_cell()).await?;
     Ok(courier)
 }
@@ -356,13 +360,9 @@ impl SupervisorState {
         } else if who.get_id() == self.watch.get_id() {
             self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
         } else if who.get_id() == self.courier.get_id() {
-            let setup = CourierSetup {
-                instance_id: self.instance_id.clone(),
-                incarnation: self.incarnation,
-                routes: self.routes.clone(),
-                link: self.link.clone(),
-            };
-            self.courier = start_courier(myself, setup).await?;
+            let (id, incarnation) = (&self.instance_id, self.incarnation);
+            let link = self.link.clone();
+            self.courier = start_courier(myself, id, incarnation, &self.routes, link).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
                 supervisor: myself.clone(),

@@ -185,9 +185,8 @@ impl Election {
 
     /// The leader winds down to hand the role over to this instance.
     pub(super) fn expect_handoff(&mut self) {
-        let heartbeat = self.settings.heartbeat;
-        let look_at = self.now + heartbeat / 4;
-        let until = self.now + self.settings.stop_budget + heartbeat * 2;
+        let look_at = self.now + self.settings.heartbeat / 4;
+        let until = self.now + self.settings.handoff_time();
         if let Phase::Standing(standing) = &mut self.phase {
             standing.expected = Some(Expected { look_at, until });
         }

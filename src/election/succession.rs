@@ -6,11 +6,10 @@
 
 use std::time::Duration;
 
-use super::core::{Doing, Election, Phase};
+use super::core::{Election, Phase};
 use super::draining::Drain;
 use super::effect::{Effect, Handoff, Reply};
 use super::input::{LetterId, Link, QuestionId, RequestId};
-use super::ledger::Purpose;
 use super::mutation::mutated;
 use crate::clock::Moment;
 use crate::model::event::EndCause;
@@ -285,9 +284,8 @@ impl Election {
         if matches!(self.phase, Phase::Leading(_)) {
             self.wind_down(EndCause::Preempted);
         }
-        let releasing = self.is_releasing();
         match &mut self.phase {
-            Phase::Draining(drain) if drain.may_name_heir() && !releasing => {
+            Phase::Draining(drain) if drain.may_name_heir() => {
                 let succession = &mut drain.succession;
                 if succession
                     .heir
@@ -302,18 +300,6 @@ impl Election {
             Phase::Draining(_) | Phase::Leading(_) => refused(Refusal::Busy),
             _ => refused(Refusal::NotLeader),
         }
-    }
-
-    fn is_releasing(&self) -> bool {
-        self.pending.is_some_and(|pending| {
-            matches!(
-                pending.what,
-                Doing::Write {
-                    purpose: Purpose::Release,
-                    ..
-                }
-            )
-        })
     }
 
     pub(super) fn contender(&self) -> Contender {

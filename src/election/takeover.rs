@@ -137,7 +137,7 @@ impl Election {
     pub(super) fn leader_answered(&mut self, question: QuestionId, answer: Option<&Answer>) {
         let soon = self.now + self.settings.heartbeat * 2;
         let later = self.now + self.settings.takeover_hysteresis;
-        let handed_by = self.now + self.settings.stop_budget + self.settings.heartbeat * 2;
+        let handed_by = self.now + self.settings.handoff_time();
         let Phase::Standing(Standing { bid: Some(bid), .. }) = &mut self.phase else {
             return;
         };

@@ -78,6 +78,12 @@ impl RoleSettings {
             .min(self.stop_budget / 2)
     }
 
+    /// How long a leader that agreed may take to hand over: its handler's winding down, and a heartbeat for the question and one for the
+    /// release.
+    pub(crate) fn handoff_time(&self) -> Duration {
+        self.stop_budget + self.heartbeat * 2
+    }
+
     /// How long the others leave a role that was handed over to its heir: a heartbeat, in which a claim can be tried twice.
     pub fn handoff_hold(&self) -> Duration {
         self.heartbeat
