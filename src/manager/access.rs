@@ -9,6 +9,7 @@ use async_nats::rustls::pki_types::pem::PemObject;
 use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore, crypto};
 use async_nats::{ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
 
 use super::identity::{Identity, read_anew};
 use crate::model::config::{AuthConfig, ConfigError, HIDDEN, ManagerConfig, TlsConfig};
@@ -203,22 +204,7 @@ pub(super) fn without_credentials(server: ServerAddr) -> ServerAddr {
 
 /// What stands in an address for characters that have a meaning there. What is no valid escape stays as it is.
 fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() {
-            &after[2..]
-        } else {
-            after
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
