@@ -68,11 +68,11 @@ pub use crate::model::config::{
     AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
     RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
-pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
+pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
-pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
+pub use crate::model::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{
     BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
     TermError, handler_fn,

@@ -1,13 +1,20 @@
 //! Tells the world what happened to a role: metrics, logs, subscribers.
 
+use tracing::Span;
+
 use crate::model::event::{Event, FailureKind, Outcome};
 use crate::role::RoleScope;
 
-/// Announces one event.
+/// Announces one event that belongs to no term.
 pub(super) fn announce(scope: &RoleScope, event: Event) {
+    announce_in(scope, event, &scope.span);
+}
+
+/// Announces one event, in this span.
+pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
     scope.labels.record(&event);
     scope.note(&event);
-    scope.span.in_scope(|| log(&event));
+    span.in_scope(|| log(&event));
     match &event {
         Event::LeaderChanged(leader) => {
             scope.leader.send_replace(leader.clone());
@@ -43,6 +50,7 @@ fn log(event: &Event) {
         } => {
             tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
         }
+        Event::ClaimBegan { vacancy } => tracing::debug!(vacancy = vacancy.as_str(), "claiming"),
         Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
         Event::HeartbeatEnded {
             outcome: Outcome::Confirmed,

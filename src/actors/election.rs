@@ -1,6 +1,7 @@
 //! The actor of one role's election: messages in, steps of the state machine, effects out.
 
 mod errands;
+mod spans;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use self::spans::Spans;
 use super::Link;
-use super::announce::announce;
+use super::announce::{announce, announce_in};
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::vouching::Vouching;
 use crate::clock::{self, Moment};
@@ -35,6 +37,8 @@ pub(super) struct ElectionActor;
 pub(super) struct ElectionSetup {
     pub scope: Arc<RoleScope>,
     pub candidate: Candidate,
+    /// Which election of this instance it is.
+    pub generation: u64,
     pub link: Link,
     pub supervisor: ActorRef<SupervisorMsg>,
 }
@@ -59,6 +63,7 @@ pub(super) struct ElectionState {
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
     vouching: Vouching,
+    spans: Spans,
     /// The leader that was last told.
     told: Option<LeaderInfo>,
     /// When the step under way was taken: the time of what it sends.
@@ -78,6 +83,7 @@ impl Actor for ElectionActor {
         let ElectionSetup {
             scope,
             candidate,
+            generation,
             link,
             supervisor,
         } = setup;
@@ -89,6 +95,7 @@ impl Actor for ElectionActor {
                 scope.notary.clone(),
                 candidate.incarnation,
             ),
+            spans: Spans::new(candidate.incarnation, generation),
             told: None,
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
@@ -288,10 +295,10 @@ impl ElectionState {
                 self.publish_status();
                 let myself = myself.clone();
                 self.scope.acting.begin(start.lease);
-                let running = RunningTerm::start(&self.scope, &start, move |report| {
+                let (id, span) = self.spans.promoted(&self.scope, &start);
+                let running = RunningTerm::start(&self.scope, &start, id, span, move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 });
-                self.scope.set_running(running.clone());
                 self.running = Some(running);
                 // The claim was written before its fencing token was known: a heartbeat at once carries the first proof.
                 // Nobody waits for this answer.
@@ -347,7 +354,12 @@ impl ElectionState {
                 if matches!(event, Event::StateChanged { .. }) {
                     self.publish_status();
                 }
-                announce(&self.scope, event);
+                let span = self.spans.event(&event);
+                announce_in(
+                    &self.scope,
+                    event,
+                    span.as_ref().unwrap_or(&self.scope.span),
+                );
             }
         }
         None

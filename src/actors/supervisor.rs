@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::announce::announce;
 use super::connection::{Connection, StartFailure};
@@ -19,9 +18,9 @@ use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::model::name::RoleName;
 use crate::model::status::RoleState;
-use crate::role::{RoleScope, Roster, RunningTerm};
+use crate::role::{Instance, RoleScope, Roster, RunningTerm};
 use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
@@ -31,10 +30,8 @@ const BEATS_PER_GENERATION: u64 = 1 << 40;
 
 /// What the supervisor starts with.
 pub(crate) struct Supervise {
-    pub instance_id: InstanceId,
-    pub incarnation: Uuid,
+    pub instance: Arc<Instance>,
     pub connection: Connection,
-    pub bucket: BucketName,
     pub if_missing: IfMissing,
     pub start_timeout: Duration,
     pub routes: Routes,
@@ -45,10 +42,8 @@ pub(crate) struct Supervise {
 pub(super) struct SupervisorActor;
 
 pub(super) struct SupervisorState {
-    instance_id: InstanceId,
-    incarnation: Uuid,
+    instance: Arc<Instance>,
     connection: Connection,
-    bucket: BucketName,
     if_missing: IfMissing,
     routes: Routes,
     roster: Roster,
@@ -85,10 +80,8 @@ impl Actor for SupervisorActor {
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let Supervise {
-            instance_id,
-            incarnation,
+            instance,
             connection,
-            bucket,
             if_missing,
             start_timeout,
             routes,
@@ -98,7 +91,7 @@ impl Actor for SupervisorActor {
         let monitor = MonitorSetup {
             supervisor: myself.clone(),
             connection: connection.clone(),
-            bucket: bucket.clone(),
+            bucket: instance.bucket.clone(),
             if_missing,
             routes: routes.clone(),
             start_timeout,
@@ -107,13 +100,10 @@ impl Actor for SupervisorActor {
         let (monitor, _) =
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let watch = start_watch(&myself, &routes, Link::Down).await?;
-        let courier =
-            start_courier(&myself, &instance_id, incarnation, &routes, Link::Down).await?;
+        let courier = start_courier(&myself, &instance, &routes, Link::Down).await?;
         Ok(SupervisorState {
-            instance_id,
-            incarnation,
+            instance,
             connection,
-            bucket,
             if_missing,
             routes,
             roster,
@@ -219,14 +209,13 @@ async fn start_watch(
 
 async fn start_courier(
     myself: &ActorRef<SupervisorMsg>,
-    instance_id: &InstanceId,
-    incarnation: Uuid,
+    instance: &Instance,
     routes: &Routes,
     link: Link,
 ) -> Result<ActorRef<CourierMsg>, ActorProcessingErr> {
     let setup = CourierSetup {
-        instance_id: instance_id.clone(),
-        incarnation,
+        instance_id: instance.id.clone(),
+        incarnation: instance.incarnation,
         routes: routes.clone(),
         link,
     };
@@ -275,13 +264,14 @@ impl SupervisorState {
         scope: &Arc<RoleScope>,
     ) -> Result<ActorRef<ElectionMsg>, ActorProcessingErr> {
         let candidate = Candidate {
-            instance_id: self.instance_id.as_str().to_owned(),
-            incarnation: self.incarnation,
+            instance_id: self.instance.id.as_str().to_owned(),
+            incarnation: self.instance.incarnation,
             first_beat: self.generations * BEATS_PER_GENERATION,
             settings: scope.settings.clone(),
         };
         self.generations += 1;
         let setup = ElectionSetup {
+            generation: self.generations,
             scope: Arc::clone(scope),
             candidate,
             link: self.link.clone(),
@@ -360,14 +350,13 @@ impl SupervisorState {
         } else if who.get_id() == self.watch.get_id() {
             self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
         } else if who.get_id() == self.courier.get_id() {
-            let (id, incarnation) = (&self.instance_id, self.incarnation);
             let link = self.link.clone();
-            self.courier = start_courier(myself, id, incarnation, &self.routes, link).await?;
+            self.courier = start_courier(myself, &self.instance, &self.routes, link).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
                 supervisor: myself.clone(),
                 connection: self.connection.clone(),
-                bucket: self.bucket.clone(),
+                bucket: self.instance.bucket.clone(),
                 if_missing: self.if_missing,
                 routes: self.routes.clone(),
                 start_timeout: Duration::MAX,

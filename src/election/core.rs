@@ -493,7 +493,12 @@ impl Election {
             sent: self.now,
         };
         let op = self.begin(what);
-        self.emit(Effect::Write(Write { op, nonce, kind }));
+        self.emit(Effect::Write(Write {
+            op,
+            term,
+            nonce,
+            kind,
+        }));
     }
 
     pub(super) fn send_read(&mut self) {

@@ -66,6 +66,8 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     pub op: OpId,
+    /// The acquisition or the term that it is a part of.
+    pub term: TermId,
     pub nonce: Nonce,
     pub kind: WriteKind,
 }

@@ -10,6 +10,8 @@ use super::takeover::Bid;
 use crate::clock::Moment;
 #[cfg(feature = "testing")]
 use crate::model::config::RoleSettings;
+use crate::model::event::{Event, Vacancy};
+use crate::model::record::Content;
 use crate::model::status::RoleState;
 
 /// An instance that does not lead.
@@ -220,6 +222,8 @@ impl Election {
             .view
             .free_at()
             .is_some_and(|free_at| self.now < free_at);
+        let vacancy = self.vacancy(forced);
+        self.tell(Event::ClaimBegan { vacancy });
         let purpose = if forced {
             Purpose::ForcedClaim { over }
         } else if bare {
@@ -232,6 +236,18 @@ impl Election {
             over,
             record: election.record(token, nonce),
         });
+    }
+
+    /// How the role that is claimed now has become free.
+    fn vacancy(&self, forced: bool) -> Vacancy {
+        match self.view.seen().map(|entry| &entry.content) {
+            _ if forced => Vacancy::Forced,
+            _ if self.view.names_us() => Vacancy::HandedOver,
+            None => Vacancy::Untouched,
+            Some(Content::Record(_) | Content::Opaque) => Vacancy::Expired,
+            Some(Content::Release(_) | Content::Handoff { .. }) => Vacancy::Released,
+            Some(Content::ForeignMarker) => Vacancy::Deleted,
+        }
     }
 
     /// Leaves the election: nothing of ours is held.

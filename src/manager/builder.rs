@@ -18,7 +18,7 @@ use crate::model::config::{
 };
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
-use crate::role::{ErasedHandler, RoleHandler, Roster};
+use crate::role::{ErasedHandler, Instance, RoleHandler, Roster};
 use crate::store::IfMissing;
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
@@ -293,10 +293,14 @@ impl RoleManagerBuilder {
         };
         let routes = Routes::default();
         let roster = Roster::default();
+        let instance = Arc::new(Instance {
+            id: instance_id,
+            incarnation,
+            bucket,
+        });
         let fleet = Fleet {
             runtime,
-            instance_id: instance_id.clone(),
-            bucket: bucket.clone(),
+            instance: Arc::clone(&instance),
             routes: routes.clone(),
             roster: roster.clone(),
             notary,
@@ -306,10 +310,8 @@ impl RoleManagerBuilder {
 
         let (ready, opened) = oneshot::channel();
         let thread = ElectionThread::start(Setup {
-            instance_id,
-            incarnation,
+            instance,
             connection,
-            bucket,
             if_missing: if config.bucket_auto_create {
                 IfMissing::Create {
                     replicas: config.replicas,

@@ -21,12 +21,11 @@ pub use self::handle::{RoleHandle, StepDown, SteppedDown};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::election::CoreStatus;
-use crate::metrics::Labels;
 use crate::model::config::RoleConfig;
-use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::RoleStatus;
-use crate::role::{Ask, ErasedHandler, RoleHandler, RoleScope, Roster};
+use crate::role::{Ask, ErasedHandler, Instance, RoleHandler, RoleScope, Roster};
 
 /// Whether a role is freed for others when it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +80,7 @@ pub struct RoleManager {
 /// What all roles of an instance share.
 struct Fleet {
     runtime: Handle,
-    instance_id: InstanceId,
-    bucket: BucketName,
+    instance: Arc<Instance>,
     routes: Routes,
     roster: Roster,
     notary: Notary,
@@ -104,18 +102,6 @@ impl Fleet {
         let ask: Ask = Arc::new(move |request| {
             routes.send(&to, ElectionMsg::Ask(request));
         });
-        let span = tracing::info_span!(
-            parent: None,
-            "election",
-            role = %role,
-            instance_id = %self.instance_id,
-            bucket = %self.bucket
-        );
-        let labels = Labels::new(
-            role.as_str(),
-            self.instance_id.as_str(),
-            self.bucket.as_str(),
-        );
         Ok(RoleScope::new(
             role,
             settings,
@@ -123,8 +109,7 @@ impl Fleet {
             self.runtime.clone(),
             ask,
             self.notary.clone(),
-            span,
-            labels,
+            Arc::clone(&self.instance),
             CoreStatus::initial(clock::now()),
         ))
     }
@@ -153,7 +138,7 @@ impl RoleManager {
 
     /// The name of this instance.
     pub fn instance_id(&self) -> &str {
-        self.fleet.instance_id.as_str()
+        self.fleet.instance.id.as_str()
     }
 
     /// The handle on a role.
@@ -305,8 +290,8 @@ impl Drop for RoleManager {
 impl fmt::Debug for RoleManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RoleManager")
-            .field("instance_id", &self.fleet.instance_id)
-            .field("bucket", &self.fleet.bucket)
+            .field("instance_id", &self.fleet.instance.id)
+            .field("bucket", &self.fleet.instance.bucket)
             .field("roles", &self.status())
             .finish_non_exhaustive()
     }

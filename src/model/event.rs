@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
@@ -95,6 +95,43 @@ impl Outcome {
             Self::TimedOut => "timed_out",
             Self::Failed => "failed",
             Self::TooLate => "too_late",
+        }
+    }
+}
+
+/// How a role that is claimed had become free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Vacancy {
+    /// Nothing stood there: nobody ever led it, or all traces were purged.
+    Untouched,
+    /// Its last leader freed it.
+    Released,
+    /// Its last leader freed it for this instance.
+    HandedOver,
+    /// Somebody deleted the key, or the server let it expire.
+    Deleted,
+    /// Its last leader's lease ran out.
+    Expired,
+    /// Its leader is in office: the role is taken by force.
+    Forced,
+    /// A way that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl Vacancy {
+    /// Its name as it stands in logs and in published events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Untouched => "untouched",
+            Self::Released => "released",
+            Self::HandedOver => "handed_over",
+            Self::Deleted => "deleted",
+            Self::Expired => "expired",
+            Self::Forced => "forced",
+            Self::Other => "other",
         }
     }
 }
@@ -208,6 +245,11 @@ pub enum Event {
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
+    },
+    /// A claim of the role was sent.
+    ClaimBegan {
+        /// How the role had become free.
+        vacancy: Vacancy,
     },
     /// A claim of the role ended.
     ClaimEnded {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::event::FailureKind;
-use super::token::FencingToken;
+use super::token::{CorrelationId, FencingToken};
 
 /// Where an instance stands in one role's election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -135,6 +135,8 @@ pub struct RoleStatus {
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term.
     pub fencing_token: Option<FencingToken>,
+    /// What this instance's term is called in logs, spans and published events.
+    pub correlation_id: Option<CorrelationId>,
     /// Time since the last confirmed heartbeat of this instance's term was sent.
     pub last_heartbeat: Option<Duration>,
     /// Time since the state last changed.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -112,6 +113,33 @@ impl FromStr for FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.epoch, self.sequence)
+    }
+}
+
+/// What one term is called wherever it is spoken of: in logs, spans, published events, and answers about its instance.
+///
+/// Every claim has one, whether a term comes of it or not. It is no secret, and proves nothing; to compare terms, there is
+/// the fencing token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CorrelationId(Arc<str>);
+
+impl CorrelationId {
+    /// Unique as long as an incarnation uses each pair of numbers once.
+    pub(crate) fn new(incarnation: Uuid, generation: u64, term: u64) -> Self {
+        let incarnation = incarnation.simple().to_string();
+        let start = &incarnation[..12];
+        Self(format!("{start}-{generation}-{term}").into())
+    }
+
+    /// Its text: letters, digits and `-`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

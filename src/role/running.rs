@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::deadline::Deadline;
 use super::fenced::Access;
@@ -18,7 +18,7 @@ use super::term::{Term, TermInner};
 use crate::clock::{self, Moment};
 use crate::election::{HandlerEnd, TermId, TermStart};
 use crate::model::config::Overrun;
-use crate::model::token::{FencingToken, LeaseToken};
+use crate::model::token::{CorrelationId, FencingToken, LeaseToken};
 
 /// What becomes of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ impl RunningTerm {
     pub fn start(
         scope: &Arc<RoleScope>,
         start: &TermStart,
+        id: CorrelationId,
+        span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
         let ended = CancellationToken::new();
@@ -53,6 +55,7 @@ impl RunningTerm {
         });
         let term = Term(Arc::new(TermInner {
             id: start.term,
+            correlation_id: id,
             role: scope.role.as_str().into(),
             lease_token: Mutex::new(start.lease_token),
             fencing_token: start.fencing_token,
@@ -73,8 +76,6 @@ impl RunningTerm {
                 scope.labels.clone(),
             ),
         }));
-        let span =
-            tracing::info_span!(parent: &scope.span, "term", fencing_token = %term.fencing_token());
         let running = Self { term, ended };
         if scope.settings.overrun == Overrun::Exit {
             let _ = ending.guard.set(running.guard_process());
@@ -84,6 +85,8 @@ impl RunningTerm {
             end: HandlerEnd::Aborted,
             ending,
         };
+        // The handler finds its own term in the role's status.
+        scope.set_running(running.clone());
         scope
             .runtime
             .spawn(run(Arc::clone(&scope.handler), leading).instrument(span));
@@ -92,6 +95,14 @@ impl RunningTerm {
 
     pub fn id(&self) -> TermId {
         self.term.0.id
+    }
+
+    pub fn fencing_token(&self) -> FencingToken {
+        self.term.fencing_token()
+    }
+
+    pub fn correlation_id(&self) -> &CorrelationId {
+        self.term.correlation_id()
     }
 
     /// A heartbeat sent at `proved` was confirmed. Returns whether the lease could be extended.
@@ -249,11 +260,10 @@ mod tests {
 
     use super::*;
     use crate::election::CoreStatus;
-    use crate::metrics::Labels;
     use crate::model::config::RoleConfig;
-    use crate::model::name::RoleName;
+    use crate::model::name::{BucketName, InstanceId, RoleName};
     use crate::model::notary::Notary;
-    use crate::role::{BoxError, RoleHandler};
+    use crate::role::{BoxError, Instance, RoleHandler};
 
     /// Works on, whoever tells it to stop.
     struct Deaf(Arc<AtomicU32>);
@@ -275,6 +285,12 @@ mod tests {
     }
 
     fn lead_until(handler: impl RoleHandler, lease: Moment) -> (Arc<RoleScope>, RunningTerm) {
+        let instance = Arc::new(Instance {
+            id: InstanceId::new("a").unwrap(),
+            incarnation: uuid::Uuid::nil(),
+            bucket: BucketName::new("leaders").unwrap(),
+        });
+        let id = CorrelationId::new(instance.incarnation, 1, 1);
         let scope = RoleScope::new(
             RoleName::new("r").unwrap(),
             RoleConfig::default().settings().unwrap(),
@@ -282,8 +298,7 @@ mod tests {
             tokio::runtime::Handle::current(),
             Arc::new(|_| {}),
             Notary::default(),
-            tracing::Span::none(),
-            Labels::new("r", "a", "leaders"),
+            instance,
             CoreStatus::initial(clock::now()),
         );
         let start = TermStart {
@@ -296,7 +311,7 @@ mod tests {
             lease,
             proved: clock::now(),
         };
-        let running = RunningTerm::start(&scope, &start, |_| {});
+        let running = RunningTerm::start(&scope, &start, id, Span::none(), |_| {});
         (scope, running)
     }
 

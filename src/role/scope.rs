@@ -11,6 +11,7 @@ use tracing::Span;
 
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
+use super::instance::Instance;
 use super::running::RunningTerm;
 use crate::clock::Moment;
 use crate::election::{CoreStatus, Reply, TermId};
@@ -19,6 +20,7 @@ use crate::model::event::{Event, FailureKind, Outcome};
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleStatus};
+use crate::model::token::{CorrelationId, FencingToken};
 use crate::store::Bucket;
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
@@ -54,6 +56,8 @@ pub(crate) struct RoleScope {
     pub runtime: Handle,
     pub ask: Ask,
     pub notary: Notary,
+    pub instance: Arc<Instance>,
+    /// For what is said about the role apart from its terms.
     pub span: Span,
     pub labels: crate::metrics::Labels,
     /// Until when this instance may call itself leader.
@@ -82,19 +86,19 @@ impl RoleScope {
         runtime: Handle,
         ask: Ask,
         notary: Notary,
-        span: Span,
-        labels: crate::metrics::Labels,
+        instance: Arc<Instance>,
         status: CoreStatus,
     ) -> Arc<Self> {
         let scope = Arc::new(Self {
+            span: instance.election_span(&role),
+            labels: instance.labels(&role),
+            instance,
             role,
             settings,
             handler,
             runtime,
             ask,
             notary,
-            span,
-            labels,
             acting: Deadline::over(),
             connection: watch::Sender::new(status.connection),
             status: watch::Sender::new(status),
@@ -126,6 +130,9 @@ impl RoleScope {
             state: core.state,
             is_leader: self.is_leader(),
             leader: core.leader,
+            correlation_id: core
+                .fencing_token
+                .and_then(|token| self.correlation_id(token)),
             fencing_token: core.fencing_token,
             last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),
             last_transition: now.since(core.last_transition),
@@ -134,6 +141,12 @@ impl RoleScope {
             lease_remaining: core.lease_until.map(|until| until.since(now)),
             last_failure: self.last_failure(now),
         }
+    }
+
+    /// What the term of this token is called.
+    fn correlation_id(&self, fencing_token: FencingToken) -> Option<CorrelationId> {
+        let running = self.running()?;
+        (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
     }
 
     fn last_failure(&self, now: Moment) -> Option<LastFailure> {

@@ -20,7 +20,7 @@ use super::scope::{Ask, Request};
 use crate::clock::{self, Moment};
 use crate::election::{Reply, TermId};
 use crate::model::status::ConnectionStatus;
-use crate::model::token::{FencingToken, LeaseToken};
+use crate::model::token::{CorrelationId, FencingToken, LeaseToken};
 
 /// Why leadership could not be proved or given up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -57,6 +57,7 @@ pub struct Term(pub(super) Arc<TermInner>);
 
 pub(super) struct TermInner {
     pub id: TermId,
+    pub correlation_id: CorrelationId,
     pub role: Arc<str>,
     pub lease_token: Mutex<LeaseToken>,
     pub fencing_token: FencingToken,
@@ -120,6 +121,11 @@ impl Term {
     /// The ordered number of this term, to be compared by the systems that the handler writes to.
     pub fn fencing_token(&self) -> FencingToken {
         self.0.fencing_token
+    }
+
+    /// What this term is called in logs, spans and published events, here and in the status of its role. No secret.
+    pub fn correlation_id(&self) -> &CorrelationId {
+        &self.0.correlation_id
     }
 
     /// The secret of this term as it is now. Do not log it, and do not keep it: with `fencing.rotation_interval` it changes.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use ractor::ActorRef;
+use tracing::{Instrument, Span};
 
 use super::ElectionState;
 use crate::actors::messages::ElectionMsg;
@@ -22,7 +23,10 @@ use crate::store::{FenceOn, StoreError};
 
 impl ElectionState {
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
-        let Write { op, nonce, kind } = write;
+        let span = self.spans.write(&self.scope, &write);
+        let Write {
+            op, nonce, kind, ..
+        } = write;
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
@@ -33,7 +37,7 @@ impl ElectionState {
             WriteKind::Renew { record, .. } => self.signing(record),
             _ => None,
         };
-        tokio::spawn(async move {
+        let writing = async move {
             let signed = signing.map(|(term, sign)| (term, sign()));
             let outcome = match kind {
                 WriteKind::Claim { over, record } => {
@@ -55,11 +59,13 @@ impl ElectionState {
             if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {
                 term.set_proof(proof);
             }
-            let _ = myself.send_message(ElectionMsg::WriteEnded {
-                op,
-                outcome: outcome_of(outcome),
-            });
-        });
+            let outcome = outcome_of(outcome);
+            if let WriteOutcome::Acked { revision } = outcome {
+                Span::current().record("revision", revision);
+            }
+            let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+        };
+        tokio::spawn(writing.instrument(span));
     }
 
     /// What a heartbeat of the term in office signs; nothing once it is being wound down.

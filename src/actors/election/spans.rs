@@ -1,0 +1,126 @@
+//! One trace per term: a span from the claim to the end of the handler, and in it what was done.
+//!
+//! ```text
+//! term ─┬─ claim     from the claim to the promotion, or to losing it; in it `fence` (level debug)
+//!       ├─ renew     each heartbeat (level debug)
+//!       ├─ handoff   winding down and freeing the role; `wind_down` where there is nothing to hand over
+//!       └─ whatever the handler does
+//! ```
+
+use tracing::Span;
+use tracing::field::Empty;
+use uuid::Uuid;
+
+use crate::election::{TermId, TermStart, Write, WriteKind};
+use crate::model::event::{EndCause, Event, Outcome};
+use crate::model::token::CorrelationId;
+use crate::role::RoleScope;
+
+pub(super) struct Spans {
+    incarnation: Uuid,
+    /// Tells the terms of an election from those of the one that it replaces after a crash, and of other roles.
+    generation: u64,
+    current: Option<Traced>,
+}
+
+/// An acquisition, and the term that comes of it.
+struct Traced {
+    term: TermId,
+    id: CorrelationId,
+    span: Span,
+    claim: Span,
+    handoff: Span,
+}
+
+impl Spans {
+    pub const fn new(incarnation: Uuid, generation: u64) -> Self {
+        Self {
+            incarnation,
+            generation,
+            current: None,
+        }
+    }
+
+    /// A term began: its own span, which is a root so that a trace is a term's and not a process's, and what the term is called.
+    pub fn promoted(&mut self, scope: &RoleScope, start: &TermStart) -> (CorrelationId, Span) {
+        let traced = self.traced(scope, start.term);
+        let token = tracing::field::display(start.fencing_token);
+        traced.span.record("fencing_token", &token);
+        traced.claim = Span::none();
+        (traced.id.clone(), traced.span.clone())
+    }
+
+    /// The span in which something is written.
+    pub fn write(&mut self, scope: &RoleScope, write: &Write) -> Span {
+        let traced = self.traced(scope, write.term);
+        match &write.kind {
+            WriteKind::Claim { over, .. } => {
+                traced.claim = tracing::info_span!(parent: &traced.span, "claim", over, revision = Empty, outcome = Empty);
+                traced.claim.clone()
+            }
+            WriteKind::Fence { .. } => {
+                tracing::debug_span!(parent: &traced.claim, "fence", revision = Empty)
+            }
+            WriteKind::Renew { over, .. } => {
+                tracing::debug_span!(parent: &traced.span, "renew", over, revision = Empty)
+            }
+            WriteKind::Release { heir, .. } => {
+                if let Some(heir) = heir {
+                    traced.handoff.record("heir", tracing::field::display(heir));
+                }
+                traced.handoff.clone()
+            }
+        }
+    }
+
+    /// The span that an event belongs to; what ends with it is closed.
+    pub fn event(&mut self, event: &Event) -> Option<Span> {
+        let traced = self.current.as_mut()?;
+        let span = traced.span.clone();
+        match event {
+            Event::ClaimEnded {
+                outcome: outcome @ (Outcome::Conflict | Outcome::Failed),
+            } => {
+                traced.claim.record("outcome", outcome.as_str());
+                self.current = None;
+            }
+            Event::ClaimEnded { outcome } => {
+                traced.claim.record("outcome", outcome.as_str());
+            }
+            Event::TermEnding { cause, .. } => {
+                let cause_name = cause.as_str();
+                traced.handoff = if matches!(
+                    cause,
+                    EndCause::SteppedDown | EndCause::Preempted | EndCause::Stopped
+                ) {
+                    tracing::info_span!(parent: &span, "handoff", cause = cause_name, heir = Empty, revision = Empty, released = Empty)
+                } else {
+                    tracing::info_span!(parent: &span, "wind_down", cause = cause_name, heir = Empty, revision = Empty, released = Empty)
+                };
+            }
+            Event::TermEnded { released, .. } => {
+                traced.handoff.record("released", released);
+                self.current = None;
+            }
+            Event::TermStarted { .. } | Event::HeartbeatEnded { .. } => {}
+            _ => return None,
+        }
+        Some(span)
+    }
+
+    fn traced(&mut self, scope: &RoleScope, term: TermId) -> &mut Traced {
+        let known = self.current.take_if(|traced| traced.term == term);
+        let traced = known.unwrap_or_else(|| {
+            let id = CorrelationId::new(self.incarnation, self.generation, term.0);
+            let span = scope.instance.term_span(&scope.role, &id);
+            Traced {
+                term,
+                id,
+                span,
+                claim: Span::none(),
+                handoff: Span::none(),
+            }
+        });
+        self.current.insert(traced)
+    }
+}
