@@ -49,6 +49,7 @@ mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
 mod election;
+mod history;
 mod manager;
 mod metrics;
 mod model;
@@ -60,15 +61,18 @@ mod store;
 pub mod testing;
 
 pub use crate::election::Handoff;
+pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
     Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
-    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
+    AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig, HealthSettings,
+    ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover,
+    TlsConfig,
 };
 pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
+pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};

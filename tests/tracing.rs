@@ -125,7 +125,7 @@ async fn a_term_is_one_trace_from_its_claim_to_its_handlers_end() {
             .status()
             .correlation_id
             .as_ref()
-            .map(|id| id.as_str()),
+            .map(nats_elect::CorrelationId::as_str),
         Some(id)
     );
     scheduler.validate().await.expect("a heartbeat");

@@ -23,7 +23,8 @@ use crate::election::{
     Candidate, Effect, Election, Failure, Fresh, Input, LetterId, Link as CoreLink, OpId, Reply,
     RequestId, TermId, WriteOutcome,
 };
-use crate::model::event::{Event, FailureKind};
+use crate::model::event::{Event, FailureKind, Vacancy};
+use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::model::record::Entry;
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
@@ -66,6 +67,10 @@ pub(super) struct ElectionState {
     spans: Spans,
     /// The leader that was last told.
     told: Option<LeaderInfo>,
+    /// Who led before that.
+    predecessor: Option<String>,
+    /// How the role that was last claimed had become free.
+    vacancy: Vacancy,
     /// When the step under way was taken: the time of what it sends.
     stepped: Moment,
 }
@@ -97,6 +102,8 @@ impl Actor for ElectionActor {
             ),
             spans: Spans::new(candidate.incarnation, generation),
             told: None,
+            predecessor: None,
+            vacancy: Vacancy::Untouched,
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
@@ -354,6 +361,7 @@ impl ElectionState {
                 if matches!(event, Event::StateChanged { .. }) {
                     self.publish_status();
                 }
+                self.publish(&event);
                 let span = self.spans.event(&event);
                 announce_in(
                     &self.scope,
@@ -369,10 +377,49 @@ impl ElectionState {
     fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
         let leader = self.vouching.told(leader, clock::now());
         if leader != self.told {
-            self.told.clone_from(&leader);
+            if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
+                self.predecessor = Some(before.instance_id);
+            }
             self.publish_status();
             announce(&self.scope, Event::LeaderChanged(leader));
         }
+    }
+
+    /// Has others told of the begin and the end of a term.
+    fn publish(&mut self, event: &Event) {
+        let (fencing_token, change) = match *event {
+            Event::ClaimBegan { vacancy } => {
+                self.vacancy = vacancy;
+                return;
+            }
+            Event::TermStarted { fencing_token } => {
+                let previous = self.predecessor.clone();
+                (fencing_token, LeaderChange::started(self.vacancy, previous))
+            }
+            Event::TermEnded {
+                fencing_token,
+                cause,
+                lasted,
+                released,
+            } => (fencing_token, LeaderChange::ended(cause, lasted, released)),
+            _ => return,
+        };
+        let Some(id) = self.spans.last_id() else {
+            return;
+        };
+        let instance = &self.scope.instance;
+        let _ = self
+            .supervisor
+            .send_message(SupervisorMsg::Tell(LeaderEvent {
+                bucket: instance.bucket.as_str().to_owned(),
+                role: self.scope.role.as_str().to_owned(),
+                instance_id: instance.id.as_str().to_owned(),
+                incarnation: instance.incarnation,
+                correlation_id: id.clone(),
+                fencing_token,
+                at_ms: clock::unix_micros() / 1000,
+                change,
+            }));
     }
 
     fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {

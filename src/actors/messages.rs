@@ -7,6 +7,7 @@ use async_nats::{Client, Subject};
 use tokio::sync::oneshot;
 
 use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
+use crate::model::leader_event::LeaderEvent;
 use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
@@ -53,6 +54,12 @@ pub(crate) enum SupervisorMsg {
     },
     /// Leave every election without a write; then end.
     Abandon,
+    /// A term began or ended here.
+    Tell(LeaderEvent),
+    /// Everything of this instance has ended: end when the herald has told it.
+    Finish,
+    /// End.
+    End,
 }
 
 /// What the connection monitor is told.
@@ -91,6 +98,23 @@ pub(crate) enum CourierMsg {
     Retry {
         number: u64,
     },
+}
+
+/// What the herald is told.
+pub(crate) enum HeraldMsg {
+    LinkChanged(Link),
+    /// Publish this.
+    Tell(LeaderEvent),
+    /// The attempt with this number ended.
+    Told {
+        number: u64,
+        outcome: Result<(), StoreError>,
+    },
+    Retry {
+        number: u64,
+    },
+    /// Say when everything is published.
+    Finish(oneshot::Sender<()>),
 }
 
 /// What an election is told.

@@ -4,6 +4,7 @@
 //! supervisor ─┬─ connection monitor   the connection, the bucket, what becomes of them
 //!             ├─ bucket watch         one watch over all role keys
 //!             ├─ courier              questions of other instances
+//!             ├─ herald               publishes who leads, if that is wished
 //!             └─ election × role      one state machine each
 //! ```
 //!
@@ -15,6 +16,7 @@ mod connection;
 mod courier;
 mod election;
 mod floodgate;
+mod herald;
 mod messages;
 mod monitor;
 mod routes;
@@ -24,6 +26,7 @@ mod vouching;
 mod watch;
 
 pub(crate) use connection::{Connection, StartFailure, tuned};
+pub(crate) use herald::HeraldSetup;
 pub(crate) use messages::{ElectionMsg, Link, SupervisorMsg};
 pub(crate) use routes::Routes;
 pub(crate) use thread::{ElectionThread, Setup};

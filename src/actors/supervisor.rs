@@ -11,7 +11,8 @@ use super::announce::announce;
 use super::connection::{Connection, StartFailure};
 use super::courier::{CourierActor, CourierSetup};
 use super::election::{ElectionActor, ElectionSetup};
-use super::messages::{CourierMsg, ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::herald::{HeraldActor, HeraldSetup};
+use super::messages::{CourierMsg, ElectionMsg, HeraldMsg, MonitorMsg, SupervisorMsg, WatchMsg};
 use super::monitor::{MonitorActor, MonitorSetup};
 use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
@@ -25,6 +26,8 @@ use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long a stop waits for the last news to be published.
+const LAST_NEWS: Duration = Duration::from_secs(1);
 /// Beats of one generation; the next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
 
@@ -36,6 +39,8 @@ pub(crate) struct Supervise {
     pub start_timeout: Duration,
     pub routes: Routes,
     pub roster: Roster,
+    /// Nothing is published without it.
+    pub herald: Option<HeraldSetup>,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
 }
 
@@ -50,6 +55,7 @@ pub(super) struct SupervisorState {
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<WatchMsg>,
     courier: ActorRef<CourierMsg>,
+    herald: Option<(HeraldSetup, ActorRef<HeraldMsg>)>,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
@@ -66,6 +72,8 @@ struct Role {
 }
 
 struct Stopping {
+    /// Every role is left.
+    finishing: bool,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -86,6 +94,7 @@ impl Actor for SupervisorActor {
             start_timeout,
             routes,
             roster,
+            herald,
             ready,
         } = setup;
         let monitor = MonitorSetup {
@@ -101,7 +110,15 @@ impl Actor for SupervisorActor {
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let watch = start_watch(&myself, &routes, Link::Down).await?;
         let courier = start_courier(&myself, &instance, &routes, Link::Down).await?;
+        let herald = match herald {
+            Some(setup) => Some((
+                setup.clone(),
+                start_herald(&myself, setup, Link::Down).await?,
+            )),
+            None => None,
+        };
         Ok(SupervisorState {
+            herald,
             instance,
             connection,
             if_missing,
@@ -149,6 +166,7 @@ impl Actor for SupervisorActor {
                     let _ = late.send(());
                 });
                 let stopping = state.stopping.get_or_insert_with(|| Stopping {
+                    finishing: false,
                     waiting: Vec::new(),
                 });
                 stopping.waiting.push(reply);
@@ -159,11 +177,19 @@ impl Actor for SupervisorActor {
             }
             SupervisorMsg::Abandon => {
                 state.stopping.get_or_insert_with(|| Stopping {
+                    finishing: false,
                     waiting: Vec::new(),
                 });
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
+            SupervisorMsg::Tell(event) => {
+                if let Some((_, herald)) = &state.herald {
+                    let _ = herald.send_message(HeraldMsg::Tell(event));
+                }
+            }
+            SupervisorMsg::Finish => state.finish(&myself),
+            SupervisorMsg::End => state.end(&myself),
         }
         Ok(())
     }
@@ -223,12 +249,25 @@ async fn start_courier(
     Ok(courier)
 }
 
+async fn start_herald(
+    myself: &ActorRef<SupervisorMsg>,
+    setup: HeraldSetup,
+    link: Link,
+) -> Result<ActorRef<HeraldMsg>, ActorProcessingErr> {
+    let (herald, _) =
+        Actor::spawn_linked(None, HeraldActor, (setup, link), myself.get_cell()).await?;
+    Ok(herald)
+}
+
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
         let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
         let courier = CourierMsg::LinkChanged(link.clone());
         let _ = self.courier.send_message(courier);
+        if let Some((_, herald)) = &self.herald {
+            let _ = herald.send_message(HeraldMsg::LinkChanged(link.clone()));
+        }
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
@@ -326,14 +365,39 @@ impl SupervisorState {
         let Some(stopping) = &mut self.stopping else {
             return;
         };
-        if !self.roles.is_empty() {
-            return;
+        // What the elections said last is still on its way to us.
+        if self.roles.is_empty() && !std::mem::replace(&mut stopping.finishing, true) {
+            let _ = myself.send_message(SupervisorMsg::Finish);
         }
+    }
+
+    /// The last news are worth a moment.
+    fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
+        let Some((_, herald)) = &self.herald else {
+            let _ = myself.send_message(SupervisorMsg::End);
+            return;
+        };
+        let (done, told) = oneshot::channel();
+        let _ = herald.send_message(HeraldMsg::Finish(done));
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(LAST_NEWS, told).await;
+            let _ = myself.send_message(SupervisorMsg::End);
+        });
+    }
+
+    fn end(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let Some(stopping) = &mut self.stopping else {
+            return;
+        };
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(());
         }
         self.watch.stop(None);
         self.courier.stop(None);
+        if let Some((_, herald)) = &self.herald {
+            herald.stop(None);
+        }
         self.monitor.stop(None);
         myself.stop(None);
     }
@@ -352,6 +416,10 @@ impl SupervisorState {
         } else if who.get_id() == self.courier.get_id() {
             let link = self.link.clone();
             self.courier = start_courier(myself, &self.instance, &self.routes, link).await?;
+        } else if let Some((setup, herald)) = &mut self.herald
+            && who.get_id() == herald.get_id()
+        {
+            *herald = start_herald(myself, setup.clone(), self.link.clone()).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
                 supervisor: myself.clone(),

@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::access;
 use super::error::Error;
 use super::{Fleet, RoleManager};
-use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
+use crate::actors::{Connection, ElectionThread, HeraldSetup, Routes, Setup, tuned};
 use crate::model::config::{
-    AuthConfig, ConfigError, ManagerConfig, RoleConfig, Secret, Storage, listed,
+    AuthConfig, ConfigError, EventsConfig, ManagerConfig, RoleConfig, Secret, Storage, listed,
 };
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
@@ -233,6 +233,13 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Publishes the begin and the end of each term of this instance, for other programs: see [`EventsConfig`]. Default: it does
+    /// not.
+    pub fn events(mut self, events: EventsConfig) -> Self {
+        self.config.events = events;
+        self
+    }
+
     /// Stands for a role, with this handler.
     pub fn role(
         mut self,
@@ -323,6 +330,11 @@ impl RoleManagerBuilder {
             start_timeout: config.start_timeout,
             routes,
             roster,
+            herald: config.events.publish.then(|| HeraldSetup {
+                events: config.events.clone(),
+                replicas: config.replicas,
+                storage: config.storage,
+            }),
             ready,
         })
         .await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
@@ -100,8 +100,7 @@ impl Outcome {
 }
 
 /// How a role that is claimed had become free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Vacancy {
     /// Nothing stood there: nobody ever led it, or all traces were purged.
@@ -116,9 +115,6 @@ pub enum Vacancy {
     Expired,
     /// Its leader is in office: the role is taken by force.
     Forced,
-    /// A way that this version does not know.
-    #[serde(other)]
-    Other,
 }
 
 impl Vacancy {
@@ -131,7 +127,6 @@ impl Vacancy {
             Self::Deleted => "deleted",
             Self::Expired => "expired",
             Self::Forced => "forced",
-            Self::Other => "other",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod event;
+pub mod leader_event;
 #[allow(missing_docs)]
 pub mod letter;
 pub mod name;

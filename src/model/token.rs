@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -121,14 +120,19 @@ impl fmt::Display for FencingToken {
 /// Every claim has one, whether a term comes of it or not. It is no secret, and proves nothing; to compare terms, there is
 /// the fencing token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct CorrelationId(Arc<str>);
+pub struct CorrelationId(String);
 
 impl CorrelationId {
     /// Unique as long as an incarnation uses each pair of numbers once.
     pub(crate) fn new(incarnation: Uuid, generation: u64, term: u64) -> Self {
         let incarnation = incarnation.simple().to_string();
         let start = &incarnation[..12];
-        Self(format!("{start}-{generation}-{term}").into())
+        Self(format!("{start}-{generation}-{term}"))
+    }
+
+    /// One that was read, perhaps from anybody.
+    pub(crate) fn printable(self) -> Self {
+        Self(super::record::printable(&self.0))
     }
 
     /// Its text: letters, digits and `-`.

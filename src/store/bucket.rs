@@ -18,7 +18,7 @@ use crate::model::config::Storage;
 use crate::model::name::{BucketName, DataKey, RoleName};
 
 /// The server's code for a stream that exists with other settings.
-const NAME_IN_USE: u64 = 10058;
+pub(super) const NAME_IN_USE: u64 = 10058;
 /// Time between two looks for a bucket that is being created.
 const BEING_CREATED: Duration = Duration::from_millis(20);
 

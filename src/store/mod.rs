@@ -12,6 +12,7 @@ mod data;
 mod denied;
 mod entry;
 mod error;
+mod events;
 mod feed;
 mod fenced;
 mod info;
@@ -31,6 +32,7 @@ pub use denied::Denied;
 #[cfg(feature = "testing")]
 pub use entry::{fence_entry, role_entry};
 pub use error::StoreError;
+pub use events::events_stream;
 #[cfg(feature = "testing")]
 pub use feed::{Feed, Told};
 pub use fenced::{DataWrite, MOST_WRITES};

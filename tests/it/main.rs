@@ -9,6 +9,7 @@ mod cluster;
 mod configuration;
 mod crash;
 mod election;
+mod events;
 mod fenced;
 mod fenced_crowd;
 mod fenced_race;

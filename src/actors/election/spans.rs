@@ -50,6 +50,11 @@ impl Spans {
         (traced.id.clone(), traced.span.clone())
     }
 
+    /// What the term that was traced last is called.
+    pub fn last_id(&self) -> Option<&CorrelationId> {
+        self.current.as_ref().map(|traced| &traced.id)
+    }
+
     /// The span in which something is written.
     pub fn write(&mut self, scope: &RoleScope, write: &Write) -> Span {
         let traced = self.traced(scope, write.term);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::rules::{DAY, ensure, range};
-use super::{AuthConfig, ConfigError, TlsConfig};
+use super::{AuthConfig, ConfigError, EventsConfig, TlsConfig};
 use crate::model::name::{BucketName, InstanceId, beginning};
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
@@ -55,6 +55,9 @@ pub struct ManagerConfig {
     /// What reply subjects begin with: the user may subscribe to this, followed by `.>`. Default `_INBOX`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inbox_prefix: Option<String>,
+
+    /// Whether leader changes are published. Default: they are not.
+    pub events: EventsConfig,
 }
 
 impl Default for ManagerConfig {
@@ -70,6 +73,7 @@ impl Default for ManagerConfig {
             auth: AuthConfig::default(),
             tls: TlsConfig::default(),
             inbox_prefix: None,
+            events: EventsConfig::default(),
         }
     }
 }
@@ -154,6 +158,7 @@ impl ManagerConfig {
                 format!("`servers[{i}]` says who connects too: say it in one place"),
             ));
         }
+        self.events.validate()?;
         self.inbox_prefix
             .as_deref()
             .map_or(Ok(()), validate_inbox_prefix)
@@ -188,6 +193,7 @@ impl fmt::Debug for ManagerConfig {
             .field("auth", &self.auth)
             .field("tls", &self.tls)
             .field("inbox_prefix", &self.inbox_prefix)
+            .field("events", &self.events)
             .finish()
     }
 }

@@ -6,6 +6,7 @@
 
 mod access;
 mod environment;
+mod events;
 mod manager;
 mod role;
 mod rules;
@@ -17,6 +18,7 @@ mod tests;
 pub(crate) use access::HIDDEN;
 pub use access::{AuthConfig, TlsConfig};
 pub(crate) use environment::listed;
+pub use events::EventsConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use role::{
     DEFAULT_CLAIM_DELAY, FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover,

@@ -1,0 +1,202 @@
+//! The herald: publishes what changes hands, in order, and again until it is heard or too old.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Link;
+use super::messages::HeraldMsg;
+use crate::model::config::{EventsConfig, Storage};
+use crate::model::leader_event::LeaderEvent;
+use crate::store::{self, StoreError};
+
+/// How long one attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Before another attempt.
+const RETRY: Duration = Duration::from_secs(1);
+/// News that could not be told by then is dropped, the oldest first.
+const MOST: usize = 1000;
+
+pub(super) struct HeraldActor;
+
+/// What is published, and where it is kept.
+#[derive(Clone)]
+pub(crate) struct HeraldSetup {
+    pub events: EventsConfig,
+    pub replicas: usize,
+    pub storage: Storage,
+}
+
+pub(super) struct HeraldState {
+    setup: HeraldSetup,
+    bucket: Option<store::Bucket>,
+    news: VecDeque<LeaderEvent>,
+    /// The attempt under way, or the pause before the next.
+    task: Option<JoinHandle<()>>,
+    /// Tells an attempt from one before it.
+    number: u64,
+    complained: bool,
+    /// The stream took something since the connection was made.
+    stream_made: bool,
+    /// Told when everything is.
+    finishing: Option<oneshot::Sender<()>>,
+}
+
+impl Actor for HeraldActor {
+    type Msg = HeraldMsg;
+    type State = HeraldState;
+    type Arguments = (HeraldSetup, Link);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<HeraldMsg>,
+        (setup, link): (HeraldSetup, Link),
+    ) -> Result<HeraldState, ActorProcessingErr> {
+        let mut state = HeraldState {
+            setup,
+            bucket: None,
+            news: VecDeque::new(),
+            task: None,
+            number: 0,
+            complained: false,
+            stream_made: false,
+            finishing: None,
+        };
+        state.link_changed(&myself, link);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<HeraldMsg>,
+        message: HeraldMsg,
+        state: &mut HeraldState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            HeraldMsg::LinkChanged(link) => state.link_changed(&myself, link),
+            HeraldMsg::Tell(event) => {
+                if state.news.len() == MOST {
+                    state.news.pop_front();
+                    tracing::warn!(
+                        "too many leader changes wait to be published: the oldest is dropped"
+                    );
+                }
+                state.news.push_back(event);
+                if state.task.is_none() {
+                    state.go_on(&myself);
+                }
+            }
+            HeraldMsg::Told { number, outcome } if number == state.number => {
+                state.told(&myself, outcome);
+            }
+            HeraldMsg::Retry { number } if number == state.number => state.go_on(&myself),
+            HeraldMsg::Told { .. } | HeraldMsg::Retry { .. } => {}
+            HeraldMsg::Finish(done) => {
+                state.finishing = Some(done);
+                state.end_if_done();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeraldState {
+    fn link_changed(&mut self, myself: &ActorRef<HeraldMsg>, link: Link) {
+        match link {
+            Link::Up { bucket, .. } => {
+                self.bucket = Some(bucket);
+                self.go_on(myself);
+            }
+            // What is handed to a client that is not connected it sends whenever it is.
+            Link::Down | Link::Unusable(_) => self.bucket = None,
+        }
+    }
+
+    /// Tells what is first in the line.
+    fn go_on(&mut self, myself: &ActorRef<HeraldMsg>) {
+        self.put_off();
+        let Some((bucket, event)) = self.bucket.clone().zip(self.news.front().cloned()) else {
+            return;
+        };
+        let (setup, stream_made) = (self.setup.clone(), self.stream_made);
+        let (number, myself) = (self.number, myself.clone());
+        self.task = Some(tokio::spawn(async move {
+            let outcome = publish(&bucket, &setup, &event, stream_made).await;
+            let _ = myself.send_message(HeraldMsg::Told { number, outcome });
+        }));
+    }
+
+    fn told(&mut self, myself: &ActorRef<HeraldMsg>, outcome: Result<(), StoreError>) {
+        match outcome {
+            Ok(()) => {
+                self.news.pop_front();
+                self.complained = false;
+                self.stream_made = true;
+                self.go_on(myself);
+                self.end_if_done();
+            }
+            Err(error) => {
+                self.put_off();
+                self.stream_made = false;
+                if !std::mem::replace(&mut self.complained, true) {
+                    tracing::warn!(%error, "a leader change could not be published: trying again");
+                }
+                let (number, myself) = (self.number, myself.clone());
+                self.task = Some(tokio::spawn(async move {
+                    tokio::time::sleep(RETRY).await;
+                    let _ = myself.send_message(HeraldMsg::Retry { number });
+                }));
+            }
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        if self.news.is_empty()
+            && let Some(done) = self.finishing.take()
+        {
+            let _ = done.send(());
+        }
+    }
+
+    fn put_off(&mut self) {
+        self.number += 1;
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for HeraldState {
+    fn drop(&mut self) {
+        self.put_off();
+    }
+}
+
+async fn publish(
+    bucket: &store::Bucket,
+    setup: &HeraldSetup,
+    event: &LeaderEvent,
+    stream_made: bool,
+) -> Result<(), StoreError> {
+    let prefix = &setup.events.subject_prefix;
+    let subject = format!("{prefix}.{}.{}", bucket.name(), event.role);
+    let payload = event.to_json();
+    let Some(keep) = setup.events.keep else {
+        return bucket.publish_event(subject, payload).await;
+    };
+    let made = if stream_made {
+        Ok(())
+    } else {
+        let (replicas, storage) = (setup.replicas, setup.storage);
+        bucket
+            .create_events_stream(prefix, keep, replicas, storage, TIMEOUT)
+            .await
+    };
+    let id = format!("{}.{}", event.correlation_id, event.name());
+    // Somebody else may have made what this user may not.
+    let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
+    kept.map_err(|error| made.err().unwrap_or(error))
+}

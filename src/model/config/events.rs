@@ -1,0 +1,90 @@
+//! Whether leader changes are published.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+use super::rules::{DAY, ensure, range};
+
+/// Publishing what changes hands, for other programs: see [`LeaderEvent`](crate::LeaderEvent).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EventsConfig {
+    /// Whether this instance publishes the begin and the end of its terms. Default false.
+    pub publish: bool,
+
+    /// What the subjects begin with: a role's events are published on `<subject_prefix>.<bucket>.<role>`.
+    /// Default `nats-elect-events`; 1 to 255 ASCII letters, digits, `-`, `_` and single dots between them.
+    pub subject_prefix: String,
+
+    /// For how long a JetStream stream keeps them. Unset: none is made, and who does not listen misses them. The stream is called
+    /// `nats-elect-events-<bucket>`, and is made if it does not exist, on as many servers and in the storage as a bucket would
+    /// be; then each event is confirmed by it. One second to ten years.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Duration>,
+}
+
+impl Default for EventsConfig {
+    fn default() -> Self {
+        Self {
+            publish: false,
+            subject_prefix: "nats-elect-events".into(),
+            keep: None,
+        }
+    }
+}
+
+impl EventsConfig {
+    /// Publishes, and keeps nothing.
+    #[must_use]
+    pub fn published() -> Self {
+        Self {
+            publish: true,
+            ..Self::default()
+        }
+    }
+
+    /// Another beginning of the subjects.
+    #[must_use]
+    pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.subject_prefix = prefix.into();
+        self
+    }
+
+    /// Keeps what is published for so long.
+    #[must_use]
+    pub const fn keep(mut self, keep: Duration) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let prefix = &self.subject_prefix;
+        let is_token = |token: &str| {
+            let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            !token.is_empty() && token.chars().all(fit)
+        };
+        let taken = prefix == "nats-elect" || prefix.starts_with("nats-elect.");
+        ensure(
+            prefix.len() <= 255
+                && prefix.split('.').all(is_token)
+                && !prefix.starts_with("_INBOX")
+                && !taken,
+            "events.subject_prefix",
+            format!("{:?}", crate::model::name::beginning(prefix)),
+            "must be a subject of its own: ASCII letters, digits, `-`, `_` and single dots between them, and neither an inbox nor below `nats-elect`",
+        )?;
+        if let Some(keep) = self.keep {
+            range("events.keep", keep, Duration::from_secs(1), 3650 * DAY)?;
+            ensure(
+                self.publish,
+                "events.keep",
+                humantime_serde::re::humantime::format_duration(keep),
+                "needs `events.publish = true`",
+            )?;
+        }
+        Ok(())
+    }
+}

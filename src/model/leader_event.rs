@@ -1,0 +1,236 @@
+//! What is published when a role changes hands.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::event::{EndCause, Vacancy};
+use super::record::printable;
+use super::token::{CorrelationId, FencingToken};
+
+/// Events larger than this are not read.
+const MAX_BYTES: usize = 8192;
+
+/// A term began or ended, as the instance that led tells it: published as JSON, if [`EventsConfig`](crate::EventsConfig) says so.
+///
+/// It is news, not proof: whoever may publish to the subject may say so. An instance that crashes tells nothing of its end; the
+/// next leader's [`LeaderChange::TermStarted`] then says that the lease had run out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaderEvent {
+    /// The bucket in which the role is elected.
+    pub bucket: String,
+    /// The role.
+    pub role: String,
+    /// The instance that leads, or did.
+    pub instance_id: String,
+    /// The start of that instance.
+    pub incarnation: Uuid,
+    /// What the term is called in that instance's logs and spans.
+    pub correlation_id: CorrelationId,
+    /// The term's fencing token: of two terms, the later one has the greater one.
+    pub fencing_token: FencingToken,
+    /// When it happened, in milliseconds since the Unix epoch by that instance's wall clock.
+    pub at_ms: u64,
+    /// What happened.
+    pub change: LeaderChange,
+}
+
+/// What happened to a term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaderChange {
+    /// It began.
+    TermStarted {
+        /// How the role had become free: the name of a [`Vacancy`].
+        vacancy: String,
+        /// Who led before, as far as the new leader knew.
+        previous: Option<String>,
+    },
+    /// It is over, and its handler has ended.
+    TermEnded {
+        /// Why: the name of an [`EndCause`].
+        cause: String,
+        /// From promotion to the end of the handler.
+        lasted: Duration,
+        /// Whether the role was freed for others at once.
+        released: bool,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Json {
+    v: u32,
+    bucket: String,
+    role: String,
+    instance_id: String,
+    incarnation: Uuid,
+    correlation_id: CorrelationId,
+    /// As text: its numbers are greater than those that JavaScript can tell apart.
+    fencing_token: String,
+    at_ms: u64,
+    #[serde(flatten)]
+    change: ChangeJson,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum ChangeJson {
+    TermStarted {
+        vacancy: String,
+        #[serde(default)]
+        previous: Option<String>,
+    },
+    TermEnded {
+        cause: String,
+        lasted_ms: u64,
+        released: bool,
+    },
+}
+
+impl LeaderChange {
+    pub(crate) fn started(vacancy: Vacancy, previous: Option<String>) -> Self {
+        Self::TermStarted {
+            vacancy: vacancy.as_str().to_owned(),
+            previous,
+        }
+    }
+
+    pub(crate) fn ended(cause: EndCause, lasted: Duration, released: bool) -> Self {
+        Self::TermEnded {
+            cause: cause.as_str().to_owned(),
+            lasted,
+            released,
+        }
+    }
+}
+
+impl LeaderEvent {
+    /// The name of what happened: `term_started` or `term_ended`.
+    pub const fn name(&self) -> &'static str {
+        match self.change {
+            LeaderChange::TermStarted { .. } => "term_started",
+            LeaderChange::TermEnded { .. } => "term_ended",
+        }
+    }
+
+    /// Its JSON, as it is published.
+    pub fn to_json(&self) -> String {
+        let change = match &self.change {
+            LeaderChange::TermStarted { vacancy, previous } => ChangeJson::TermStarted {
+                vacancy: vacancy.clone(),
+                previous: previous.clone(),
+            },
+            LeaderChange::TermEnded {
+                cause,
+                lasted,
+                released,
+            } => ChangeJson::TermEnded {
+                cause: cause.clone(),
+                lasted_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+                released: *released,
+            },
+        };
+        let json = Json {
+            v: 1,
+            bucket: self.bucket.clone(),
+            role: self.role.clone(),
+            instance_id: self.instance_id.clone(),
+            incarnation: self.incarnation,
+            correlation_id: self.correlation_id.clone(),
+            fencing_token: self.fencing_token.to_sortable(),
+            at_ms: self.at_ms,
+            change,
+        };
+        serde_json::json!(json).to_string()
+    }
+
+    /// Reads a published event; nothing if it is none of this version. Names in it are made printable.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        if payload.len() > MAX_BYTES {
+            return None;
+        }
+        let json: Json = serde_json::from_slice(payload).ok()?;
+        let change = match json.change {
+            ChangeJson::TermStarted { vacancy, previous } => LeaderChange::TermStarted {
+                vacancy: printable(&vacancy),
+                previous: previous.map(|previous| printable(&previous)),
+            },
+            ChangeJson::TermEnded {
+                cause,
+                lasted_ms,
+                released,
+            } => LeaderChange::TermEnded {
+                cause: printable(&cause),
+                lasted: Duration::from_millis(lasted_ms),
+                released,
+            },
+        };
+        Some(Self {
+            bucket: printable(&json.bucket),
+            role: printable(&json.role),
+            instance_id: printable(&json.instance_id),
+            incarnation: json.incarnation,
+            correlation_id: json.correlation_id.printable(),
+            fencing_token: json.fencing_token.parse().ok()?,
+            at_ms: json.at_ms,
+            change,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event(change: LeaderChange) -> LeaderEvent {
+        LeaderEvent {
+            bucket: "leaders".into(),
+            role: "scheduler".into(),
+            instance_id: "node-1".into(),
+            incarnation: Uuid::from_u128(7),
+            correlation_id: CorrelationId::new(Uuid::from_u128(7), 1, 3),
+            fencing_token: FencingToken {
+                epoch: u64::MAX,
+                sequence: 3,
+            },
+            at_ms: 1_800_000_000_000,
+            change,
+        }
+    }
+
+    #[test]
+    fn an_event_is_read_as_it_was_written() {
+        for change in [
+            LeaderChange::started(Vacancy::Expired, Some("node-2".into())),
+            LeaderChange::started(Vacancy::Untouched, None),
+            LeaderChange::ended(EndCause::SteppedDown, Duration::from_millis(1500), true),
+        ] {
+            let event = event(change);
+            let json = event.to_json();
+            assert!(
+                json.contains(&format!("\"event\":\"{}\"", event.name())),
+                "{json}"
+            );
+            assert_eq!(LeaderEvent::parse(json.as_bytes()), Some(event));
+        }
+    }
+
+    #[test]
+    fn names_from_outside_are_made_printable() {
+        let mut event = event(LeaderChange::started(Vacancy::Expired, None));
+        event.instance_id = "a\u{1b}[31mb".into();
+        let read = LeaderEvent::parse(event.to_json().as_bytes()).expect("it is one");
+        assert!(!read.instance_id.contains('\u{1b}'), "{read:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = LeaderEvent::parse(&bytes);
+        }
+    }
+}

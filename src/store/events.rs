@@ -1,0 +1,82 @@
+//! Published leader changes, and the stream that keeps them.
+
+use std::time::Duration;
+
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::stream::{Config, StorageType};
+use async_nats::{HeaderMap, Request};
+use serde_json::Value;
+
+use super::bucket::{Bucket, NAME_IN_USE};
+use super::error::StoreError;
+use crate::model::config::Storage;
+use crate::model::name::BucketName;
+
+/// A role that flaps must not push out what the others did.
+const MOST_OF_A_ROLE: i64 = 10_000;
+
+/// The stream that keeps a bucket's leader changes.
+pub fn events_stream(bucket: &BucketName) -> String {
+    format!("nats-elect-events-{bucket}")
+}
+
+impl Bucket {
+    /// Publishes and waits for nothing: whoever listens hears it.
+    pub async fn publish_event(&self, subject: String, payload: String) -> Result<(), StoreError> {
+        self.require_connection()?;
+        let published = self.client().publish(subject, payload.into()).await;
+        published.map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+
+    /// Publishes to a stream and waits for its word. One that is sent twice under one id is kept once.
+    pub async fn keep_event(
+        &self,
+        subject: String,
+        payload: String,
+        id: &str,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, id);
+        let request = Request::new().headers(headers).payload(payload.into());
+        self.publish(subject, request, timeout).await.map(drop)
+    }
+
+    /// Makes the stream that keeps events, unless one of its name exists.
+    pub async fn create_events_stream(
+        &self,
+        subject_prefix: &str,
+        keep: Duration,
+        replicas: usize,
+        storage: Storage,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let name = events_stream(self.name());
+        let config = Config {
+            name: name.clone(),
+            description: Some("Leader changes (nats-elect)".into()),
+            subjects: vec![format!("{subject_prefix}.{}.*", self.name())],
+            max_age: keep,
+            max_messages_per_subject: MOST_OF_A_ROLE,
+            max_messages: -1,
+            max_bytes: -1,
+            max_consumers: -1,
+            max_message_size: -1,
+            num_replicas: replicas,
+            storage: match storage {
+                Storage::File => StorageType::File,
+                Storage::Memory => StorageType::Memory,
+            },
+            duplicate_window: keep.min(Duration::from_secs(120)),
+            ..Config::default()
+        };
+        let action = format!("STREAM.CREATE.{name}");
+        match self.ask_api::<Value>(&action, &config, timeout).await {
+            // It exists, with settings of somebody's choice.
+            Err(StoreError::Rejected {
+                code: NAME_IN_USE, ..
+            }) => Ok(()),
+            created => created.map(drop),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Leader changes for other programs: published, and kept.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use futures::StreamExt;
+use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown};
+
+use crate::support::instance::{Instance, instance};
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn kept() -> EventsConfig {
+    EventsConfig::published().keep(DAY)
+}
+
+async fn start(id: &str, url: impl AsRef<str>, events: EventsConfig) -> Instance {
+    let journal = Journal::default();
+    instance(id, url, &journal)
+        .with(|builder| builder.events(events))
+        .role(ROLE, leased_for(ms(1000)))
+        .start()
+        .await
+}
+
+async fn client(server: &NatsServer) -> Client {
+    async_nats::connect(server.url()).await.expect("connected")
+}
+
+/// What stands in the history, once there is so much.
+async fn history(server: &NatsServer, events: usize) -> Vec<LeaderEvent> {
+    let client = client(server).await;
+    eventually(SOON, "the history", async || {
+        let history = History::open(client.clone(), BUCKET).await.ok()?;
+        let told = history.of_role(ROLE, 100).await.ok()?;
+        (told.len() >= events).then_some(told)
+    })
+    .await
+}
+
+fn told(events: &[LeaderEvent]) -> Vec<String> {
+    let tell = |event: &LeaderEvent| match &event.change {
+        LeaderChange::TermStarted { vacancy, previous } => {
+            let previous = previous.as_deref().unwrap_or("nobody");
+            format!("{} {vacancy} after {previous}", event.instance_id)
+        }
+        LeaderChange::TermEnded {
+            cause, released, ..
+        } => format!("{} {cause} {released}", event.instance_id),
+        other => panic!("{other:?}"),
+    };
+    events.iter().map(tell).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_hands_is_published_and_kept_to_the_last() {
+    let server = NatsServer::start().expect("start");
+    let mut heard = client(&server)
+        .await
+        .subscribe(format!("nats-elect-events.{BUCKET}.*"))
+        .await
+        .expect("subscribed");
+    let a = start("a", server.url(), kept()).await;
+    a.wait_until_leader().await;
+    let term = a.role(ROLE).status();
+    let b = start("b", server.url(), kept()).await;
+    b.wait_until_following("a").await;
+    a.role(ROLE)
+        .step_down(StepDown::to("b"))
+        .await
+        .expect("it led");
+    b.wait_until_leader().await;
+    b.stop().await;
+
+    let events = history(&server, 4).await;
+    assert_eq!(
+        told(&events)[..3],
+        [
+            "a untouched after nobody",
+            "a stepped_down true",
+            "b handed_over after a"
+        ]
+    );
+    assert!(
+        told(&events).contains(&"b stopped true".to_owned()),
+        "a stop waits until its end is told: {events:?}"
+    );
+    assert_eq!(
+        Some(&events[0].correlation_id),
+        term.correlation_id.as_ref()
+    );
+    assert_eq!(Some(events[0].fencing_token), term.fencing_token);
+    assert_eq!(events[0].correlation_id, events[1].correlation_id);
+    assert!(events[2].fencing_token > events[1].fencing_token);
+    // Whoever listens hears the same.
+    let first = heard.next().await.expect("a message");
+    assert_eq!(
+        LeaderEvent::parse(&first.payload).as_ref(),
+        Some(&events[0])
+    );
+    a.wait_until_leader().await;
+    a.stop().await;
+    let of_all = History::open(client(&server).await, BUCKET).await;
+    let last = of_all.expect("kept").of_all(1).await.expect("read");
+    assert_eq!(told(&last), ["a stopped true"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_cut_off_tells_of_its_end_when_it_is_back() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let a = start("a", proxy.url(), kept()).await;
+    a.wait_until_leader().await;
+    let b = start("b", server.url(), kept()).await;
+    b.wait_until_following("a").await;
+    proxy.cut();
+    b.wait_until_leader().await;
+    let events = history(&server, 2).await;
+    assert_eq!(
+        told(&events),
+        ["a untouched after nobody", "b expired after a"]
+    );
+    proxy.restore();
+    let events = history(&server, 3).await;
+    let LeaderChange::TermEnded { released, .. } = events[2].change else {
+        panic!("{events:?}");
+    };
+    assert!(!released, "its lease ran out");
+    assert_eq!(events[2].correlation_id, events[0].correlation_id);
+    assert!(
+        events[2].at_ms <= events[1].at_ms,
+        "it ended before the next began: {events:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_published_unless_it_is_wished_and_nothing_kept_either() {
+    let server = NatsServer::start().expect("start");
+    let observer = client(&server).await;
+    let all = observer.subscribe("nats-elect-events.>").await;
+    let mut all = all.expect("subscribed");
+    let silent = start("silent", server.url(), EventsConfig::default()).await;
+    silent.wait_until_leader().await;
+    silent.stop().await;
+    let fleeting = EventsConfig::published();
+    let fleeting = start("fleeting", server.url(), fleeting).await;
+    fleeting.wait_until_leader().await;
+    let first = all.next().await.expect("a message");
+    let first = LeaderEvent::parse(&first.payload).expect("an event");
+    assert_eq!(told(&[first]), ["fleeting released after nobody"]);
+    let history = History::open(observer, BUCKET).await;
+    let history = history.map(drop).expect_err("nothing is kept");
+    assert!(
+        matches!(history, HistoryError::NotKept { .. }),
+        "{history:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subjects_can_begin_otherwise_and_what_is_no_event_is_not_read() {
+    let server = NatsServer::start().expect("start");
+    let events = kept().subject_prefix("control.elections");
+    let a = start("a", server.url(), events).await;
+    a.wait_until_leader().await;
+    assert_eq!(history(&server, 1).await.len(), 1);
+    let client = client(&server).await;
+    let context = async_nats::jetstream::new(client.clone());
+    let subject = format!("control.elections.{BUCKET}.{ROLE}");
+    let written = context.publish(subject, "no event".into()).await;
+    written.expect("sent").await.expect("kept");
+    a.stop().await;
+    assert_eq!(
+        told(&history(&server, 2).await),
+        ["a untouched after nobody", "a stopped true"]
+    );
+}
