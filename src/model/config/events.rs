@@ -88,3 +88,55 @@ impl EventsConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::ManagerConfig;
+
+    fn refused(events: EventsConfig) -> String {
+        let config = ManagerConfig {
+            events,
+            ..ManagerConfig::default()
+        };
+        config.validate().expect_err("it breaks a rule").field
+    }
+
+    #[test]
+    fn what_is_published_has_subjects_of_its_own() {
+        for prefix in [
+            "",
+            ".a",
+            "a..b",
+            "a.*",
+            "a b",
+            "$KV.leaders",
+            "_INBOX",
+            "nats-elect",
+            "nats-elect.leaders",
+        ] {
+            let events = EventsConfig::published().subject_prefix(prefix);
+            assert_eq!(refused(events), "events.subject_prefix", "{prefix}");
+        }
+        for prefix in ["nats-elect-events", "control.elections"] {
+            let events = EventsConfig::published().subject_prefix(prefix);
+            assert_eq!(events.validate(), Ok(()), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_published_is_kept() {
+        let unpublished = EventsConfig::default().keep(DAY);
+        assert_eq!(refused(unpublished), "events.keep");
+        let fleeting = EventsConfig::published().keep(Duration::ZERO);
+        assert_eq!(refused(fleeting), "events.keep");
+        assert_eq!(EventsConfig::published().keep(DAY).validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_file_says_it_in_words() {
+        let text = "[events]\npublish = true\nkeep = \"30d\"\n";
+        let config: ManagerConfig = toml::from_str(text).expect("it is valid");
+        assert_eq!(config.events, EventsConfig::published().keep(30 * DAY));
+    }
+}
