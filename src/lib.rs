@@ -40,6 +40,7 @@
 //!
 //! # Features
 //!
+//! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
@@ -49,6 +50,8 @@ mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
 mod election;
+#[cfg(feature = "health")]
+pub mod health;
 mod history;
 mod manager;
 mod metrics;
@@ -63,7 +66,8 @@ pub mod testing;
 pub use crate::election::Handoff;
 pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
-    Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
+    Error, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder,
+    RoleReadiness, StepDown, SteppedDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{

@@ -43,6 +43,8 @@ pub(crate) enum SupervisorMsg {
     RestartRole {
         role: RoleName,
     },
+    /// Answer.
+    Ping(oneshot::Sender<()>),
     /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
     /// every handler has ended. `late` is told when that takes longer than `timeout`, by this thread's timers: a handler
     /// that blocks can hold up those of its own runtime.

@@ -154,6 +154,9 @@ impl Actor for SupervisorActor {
             SupervisorMsg::LookAtBucket => {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
+            SupervisorMsg::Ping(reply) => {
+                let _ = reply.send(());
+            }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,
@@ -536,6 +539,7 @@ impl Role {
             status.fencing_token = None;
             status.last_heartbeat = None;
             status.lease_until = None;
+            status.overrun = false;
             status.last_transition = clock::now();
         });
         self.scope.labels.lease_remaining(Duration::ZERO);

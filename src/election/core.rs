@@ -41,6 +41,7 @@ pub struct CoreStatus {
     pub revision: Option<u64>,
     pub connection: ConnectionStatus,
     pub lease_until: Option<Moment>,
+    pub overrun: bool,
 }
 
 /// What is held on the role's key.
@@ -130,6 +131,7 @@ impl CoreStatus {
             revision: None,
             connection: ConnectionStatus::Suspended,
             lease_until: None,
+            overrun: false,
         }
     }
 }
@@ -265,6 +267,7 @@ impl Election {
                 Phase::Draining(drain) if !drain.is_revoked() => Some(drain.keeper.hold.until),
                 _ => None,
             },
+            overrun: matches!(&self.phase, Phase::Draining(drain) if drain.is_overrun()),
         }
     }
 

@@ -88,6 +88,11 @@ impl Drain {
         self.revoked
     }
 
+    /// The handler runs on although its lease is over.
+    pub const fn is_overrun(&self) -> bool {
+        self.running && self.overrun
+    }
+
     /// Our own record is still to be replaced by a release.
     pub fn will_release(&self) -> bool {
         self.free == Some(Free::OverHold) && self.released.is_none()

@@ -5,6 +5,7 @@ mod builder;
 mod error;
 mod handle;
 mod identity;
+mod probe;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use tokio::sync::oneshot;
 pub use self::builder::RoleManagerBuilder;
 pub use self::error::Error;
 pub use self::handle::{RoleHandle, StepDown, SteppedDown};
+pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::election::CoreStatus;
@@ -158,6 +160,11 @@ impl RoleManager {
             .iter()
             .map(|scope| (scope.role.as_str().to_owned(), scope.status()))
             .collect()
+    }
+
+    /// Asks this instance how it is, for health endpoints.
+    pub fn probe(&self) -> Probe {
+        Probe::new(self.fleet.roster.clone(), self.thread.supervisor.clone())
     }
 
     /// Stands for one more role.

@@ -147,6 +147,8 @@ pub struct RoleStatus {
     pub connection: ConnectionStatus,
     /// Time until this instance's lease ends, if it holds one.
     pub lease_remaining: Option<Duration>,
+    /// The handler runs on although its lease is over: only the end of the process ends it.
+    pub overrun: bool,
     /// What failed last; none if since then a term began, a heartbeat was confirmed, a claim came second, or the connection
     /// came back. How long ago it was tells whether it still goes on.
     pub last_failure: Option<LastFailure>,

@@ -139,6 +139,7 @@ impl RoleScope {
             revision: core.revision,
             connection: core.connection,
             lease_remaining: core.lease_until.map(|until| until.since(now)),
+            overrun: core.overrun,
             last_failure: self.last_failure(now),
         }
     }

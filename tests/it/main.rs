@@ -15,6 +15,7 @@ mod fenced_crowd;
 mod fenced_race;
 mod handlers;
 mod handoff;
+mod health;
 mod hostile;
 mod lifecycle;
 mod mixed;

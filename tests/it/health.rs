@@ -1,0 +1,193 @@
+//! Health over HTTP.
+
+use nats_elect::health::HealthServer;
+use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{RoleConfig, StepDown};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::instance::{Instance, instance};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+struct Answer {
+    code: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+}
+
+async fn ask(health: &HealthServer, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(health.address()).await.expect("connect");
+    let request = format!("{request} HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("answered");
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    let code = head.split(' ').nth(1).expect("a status").parse();
+    Answer {
+        code: code.expect("a number"),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+async fn get(health: &HealthServer, path: &str) -> Answer {
+    ask(health, &format!("GET {path}")).await
+}
+
+async fn code(health: &HealthServer, path: &str) -> u16 {
+    get(health, path).await.code
+}
+
+async fn becomes(health: &HealthServer, path: &str, code: u16) -> Answer {
+    let what = format!("{path} answering {code}");
+    eventually(SOON, &what, async || {
+        let answer = get(health, path).await;
+        (answer.code == code).then_some(answer)
+    })
+    .await
+}
+
+async fn serve(instance: &Instance) -> HealthServer {
+    let builder = HealthServer::builder().metrics(|| "up 1\n".into());
+    let started = builder.start("127.0.0.1:0", instance.manager().probe());
+    started.await.expect("a free port")
+}
+
+async fn standing(id: &str, url: impl AsRef<str>, config: RoleConfig) -> Instance {
+    let journal = Journal::default();
+    let joining = instance(id, url, &journal).role(ROLE, config);
+    joining.start().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_and_followers_are_ready_and_one_is_the_leader() {
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let health_of_a = serve(&a).await;
+    a.wait_until_leader().await;
+    let b = standing("b", server.url(), leased_for(ms(1000))).await;
+    let health_of_b = serve(&b).await;
+    b.wait_until_following("a").await;
+    for health in [&health_of_a, &health_of_b] {
+        assert_eq!(code(health, "/livez").await, 200);
+        let ready = becomes(health, "/readyz", 200).await.json();
+        assert_eq!(ready["roles"][ROLE]["ready"], true);
+    }
+    let path = format!("/leaderz/{ROLE}");
+    let leader = get(&health_of_a, &path).await;
+    assert_eq!(leader.code, 200);
+    let leader = leader.json();
+    assert_eq!(leader["leader"], "a");
+    let token = a.role(ROLE).status().fencing_token.expect("a term");
+    assert_eq!(leader["fencing_token"], token.to_sortable());
+    let follower = get(&health_of_b, &path).await;
+    assert_eq!(follower.code, 503);
+    assert_eq!(follower.json()["leader"], "a");
+
+    let down = a.role(ROLE).step_down(StepDown::to("b")).await;
+    down.expect("b is there");
+    becomes(&health_of_b, &path, 200).await;
+    becomes(&health_of_a, &path, 503).await;
+    a.stop().await;
+    assert_eq!(code(&health_of_a, "/livez").await, 503);
+    assert_eq!(code(&health_of_a, "/readyz").await, 503);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_nats_an_instance_lives_but_is_not_ready() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let a = standing("a", proxy.url(), leased_for(ms(500))).await;
+    let health = serve(&a).await;
+    becomes(&health, "/readyz", 200).await;
+    proxy.cut();
+    let lost = becomes(&health, "/readyz", 503).await.json();
+    assert_eq!(lost["roles"][ROLE]["connection"], "lost");
+    assert_eq!(code(&health, "/livez").await, 200);
+    assert_eq!(code(&health, &format!("/leaderz/{ROLE}")).await, 503);
+    proxy.restore();
+    becomes(&health, "/readyz", 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_outlives_its_lease_is_a_reason_to_start_anew() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Arc::new(std::sync::Mutex::new(held));
+    let a = instance("a", server.url(), &journal)
+        .working(ROLE, leased_for(ms(500)), move |_term| {
+            let held = held.clone();
+            async move {
+                // Blocks its thread: nothing in this process can end it.
+                let _ = held.lock().expect("alone").recv();
+                Ok(())
+            }
+        })
+        .start()
+        .await;
+    let health = serve(&a).await;
+    a.wait_until_leader().await;
+    assert_eq!(code(&health, "/livez").await, 200);
+    let stepping = a.role(ROLE);
+    let stepping = tokio::spawn(async move { stepping.step_down(StepDown::any()).await });
+    let ill = becomes(&health, "/livez", 503).await.json();
+    let reason = ill["reason"].as_str().expect("a reason");
+    assert!(reason.contains(ROLE), "{reason}");
+    release.send(()).expect("it waits");
+    becomes(&health, "/livez", 200).await;
+    let _ = stepping.await.expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_questions_are_answered_with_what_can_be_asked() {
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let health = serve(&a).await;
+    assert_eq!(code(&health, "/leaderz/nobodys").await, 404);
+    let unknown = get(&health, "/").await;
+    assert_eq!(unknown.code, 404);
+    assert!(unknown.body.contains("/leaderz/{role}"), "{}", unknown.body);
+    assert_eq!(ask(&health, "POST /livez").await.code, 405);
+    let head = ask(&health, "HEAD /livez").await;
+    assert_eq!((head.code, head.body.as_str()), (200, ""));
+    assert!(head.head.to_lowercase().contains("cache-control: no-store"));
+    assert_eq!(get(&health, "/metrics").await.body, "up 1\n");
+    let bare = HealthServer::builder().start("127.0.0.1:0", a.manager().probe());
+    let bare = bare.await.expect("a free port");
+    assert_eq!(code(&bare, "/metrics").await, 404);
+    let address = bare.address();
+    drop(bare);
+    eventually(SOON, "the end of the server", async || {
+        TcpStream::connect(address).await.is_err().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_slowly_or_never_holds_up_nobody() {
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let health = serve(&a).await;
+    let mut silent = Vec::new();
+    for _ in 0..63 {
+        let mut stream = TcpStream::connect(health.address()).await.expect("connect");
+        stream.write_all(b"GET /li").await.expect("sent");
+        silent.push(stream);
+    }
+    assert_eq!(code(&health, "/livez").await, 200);
+    // More than there is room for: they are cut off in time, and the next one is heard.
+    for _ in 0..8 {
+        silent.push(TcpStream::connect(health.address()).await.expect("connect"));
+    }
+    becomes(&health, "/livez", 200).await;
+    drop(silent);
+}
