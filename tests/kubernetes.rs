@@ -1,0 +1,147 @@
+//! The manifests of `deploy/kubernetes`: valid by the schema of Kubernetes, and by what they promise.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nats_elect::{ManagerConfig, RoleConfig};
+
+/// The validator and the schemas of many versions, from `PyPI`.
+const VALIDATOR: &str = "kubernetes-validate==1.37.0";
+/// Old and new versions of Kubernetes by which the manifests are valid.
+const VERSIONS: [&str; 3] = ["1.27", "1.31", "1.37"];
+
+fn manifests() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes");
+    let files = std::fs::read_dir(folder).expect("the folder");
+    let files = files.map(|file| file.expect("readable").path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn told(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(err)
+    )
+}
+
+/// A folder with the validator, fetched once.
+fn validator() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(VALIDATOR.replace("==", "-"));
+    if folder.join("complete").exists() {
+        return folder;
+    }
+    let fetch = |program: &[&str]| {
+        Command::new(program[0])
+            .args(&program[1..])
+            .args(["install", "--quiet", "--upgrade", "--target"])
+            .arg(&folder)
+            .arg(VALIDATOR)
+            .output()
+            .map_or_else(
+                |error| Err(format!("{program:?}: {error}")),
+                |output| output.status.success().then_some(()).ok_or(told(&output)),
+            )
+    };
+    let pips: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
+    let problems: Vec<_> = pips.into_iter().map_while(|pip| fetch(pip).err()).collect();
+    assert!(
+        problems.len() < pips.len(),
+        "the manifests can't be checked: {VALIDATOR} could not be had from PyPI (needs Python 3 with pip):\n{}",
+        problems.join("\n")
+    );
+    std::fs::write(folder.join("complete"), "").expect("writable");
+    folder
+}
+
+fn validate(manifest: &Path, version: &str) -> Output {
+    Command::new("python3")
+        .args(["-m", "kubernetes_validate", "--strict", "-k", version])
+        .arg(manifest)
+        .env("PYTHONPATH", validator())
+        .output()
+        .expect("python3 was there")
+}
+
+/// The same command knows a manifest that is wrong, and every manifest is right.
+#[test]
+fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
+    let wrong = tempfile::Builder::new()
+        .suffix(".yaml")
+        .tempfile()
+        .expect("a file");
+    let text = std::fs::read_to_string(&manifests()[0]).expect("readable");
+    let mistaken = text.replace("readinessProbe:", "readynessProbe:");
+    assert_ne!(mistaken, text);
+    std::fs::write(wrong.path(), mistaken).expect("writable");
+    let refused = validate(wrong.path(), VERSIONS[0]);
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(
+        told(&refused).contains("readynessProbe"),
+        "{}",
+        told(&refused)
+    );
+
+    for manifest in manifests() {
+        for version in VERSIONS {
+            let checked = validate(&manifest, version);
+            assert!(
+                checked.status.success(),
+                "{} by Kubernetes {version}:\n{}",
+                manifest.display(),
+                told(&checked)
+            );
+        }
+    }
+}
+
+/// The settings in the example are settings, and the pod gets the time that they ask for.
+#[test]
+fn a_pod_has_time_to_wind_down_and_to_hand_over() {
+    let text = std::fs::read_to_string(&manifests()[0]).expect("readable");
+    let begin = text.find("  elect.toml: |\n").expect("settings");
+    let settings: Vec<_> = text[begin..]
+        .lines()
+        .skip(1)
+        .take_while(|line| line.is_empty() || line.starts_with("    "))
+        .collect();
+    // An indented line is one of TOML too.
+    let settings: toml::Table = toml::from_str(&settings.join("\n")).expect("TOML");
+    let manager: ManagerConfig = settings["manager"].clone().try_into().expect("settings");
+    manager.validate().expect("valid");
+    let roles = settings["roles"].as_table().expect("roles");
+    let budgets = roles.values().map(|role| {
+        let role: RoleConfig = role.clone().try_into().expect("a role's settings");
+        let role = role.settings().expect("valid");
+        role.stop_budget + role.request_timeout * 4
+    });
+    let longest = budgets.max().expect("a role");
+    let grace = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "))
+        .expect("a grace period");
+    let grace = Duration::from_secs(grace.parse().expect("seconds"));
+    assert!(grace >= longest * 2, "{grace:?} for {longest:?}");
+}
+
+/// A follower that is not ready would be taken out of service, and a rollout would wait for it forever.
+#[test]
+fn nothing_probes_for_leadership() {
+    for manifest in manifests() {
+        let text = std::fs::read_to_string(manifest).expect("readable");
+        let probed: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("path: "))
+            .filter(|path| path.starts_with('/') && !path.starts_with("/etc"))
+            .collect();
+        assert!(probed.contains(&"/readyz") && probed.contains(&"/livez"));
+        assert!(!probed.iter().any(|path| path.starts_with("/leaderz")));
+    }
+}
