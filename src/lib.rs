@@ -45,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 mod actors;
+pub mod admin;
 mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
@@ -65,8 +66,9 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
-    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
+    AdminConfig, AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings,
+    ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover,
+    TlsConfig,
 };
 pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
 pub use crate::model::letter::Refusal;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
-use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -54,8 +53,6 @@ pub(super) struct ElectionState {
     /// The question of another instance that came last: it is answered at once, or not at all.
     letter: Option<(LetterId, Subject)>,
     letters: u64,
-    /// Whether the handler is well, for whoever asked last.
-    well: Option<Shared<BoxFuture<'static, bool>>>,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
     vouching: Vouching,
@@ -102,7 +99,6 @@ impl Actor for ElectionActor {
             next_request: 0,
             letter: None,
             letters: 0,
-            well: None,
             timer: None,
             timer_number: 0,
         })

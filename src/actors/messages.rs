@@ -38,6 +38,8 @@ pub(crate) enum SupervisorMsg {
     },
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,
+    /// The server refused the admin service something.
+    AdminDenied(Denied),
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -84,6 +86,22 @@ pub(crate) enum WatchMsg {
 /// What the courier is told.
 pub(crate) enum CourierMsg {
     LinkChanged(Link),
+    /// The subscription with this number ended.
+    Ended {
+        number: u64,
+    },
+    Retry {
+        number: u64,
+    },
+}
+
+/// What the admin service is told.
+pub(crate) enum AdminMsg {
+    LinkChanged(Link),
+    /// The server refused it something.
+    Denied(Denied),
+    /// Say what the server refused lately.
+    TellDenied,
     /// The subscription with this number ended.
     Ended {
         number: u64,

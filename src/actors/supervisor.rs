@@ -8,16 +8,18 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::admin::{AdminActor, AdminSetup, Desk};
 use super::announce::announce;
 use super::connection::{Connection, StartFailure};
 use super::courier::{CourierActor, CourierSetup};
 use super::election::{ElectionActor, ElectionSetup};
-use super::messages::{CourierMsg, ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::messages::{AdminMsg, CourierMsg, ElectionMsg, MonitorMsg, SupervisorMsg, WatchMsg};
 use super::monitor::{MonitorActor, MonitorSetup};
 use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
+use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleState;
@@ -39,6 +41,7 @@ pub(crate) struct Supervise {
     pub start_timeout: Duration,
     pub routes: Routes,
     pub roster: Roster,
+    pub admin: AdminConfig,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
 }
 
@@ -55,6 +58,8 @@ pub(super) struct SupervisorState {
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<WatchMsg>,
     courier: ActorRef<CourierMsg>,
+    /// Unless it is switched off.
+    admin: Option<Admin>,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
@@ -68,6 +73,12 @@ struct Role {
     crashes: u32,
     leaving: bool,
     waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// The admin service, and what it knows.
+struct Admin {
+    desk: Arc<Desk>,
+    actor: ActorRef<AdminMsg>,
 }
 
 struct Stopping {
@@ -93,14 +104,26 @@ impl Actor for SupervisorActor {
             start_timeout,
             routes,
             roster,
+            admin,
             ready,
         } = setup;
+        let desk = admin.enabled.then(|| {
+            let (id, bucket) = (instance_id.clone(), bucket.clone());
+            Desk::new(
+                id,
+                incarnation,
+                bucket,
+                &admin.subject_prefix,
+                roster.clone(),
+            )
+        });
         let monitor = MonitorSetup {
             supervisor: myself.clone(),
             connection: connection.clone(),
             bucket: bucket.clone(),
             if_missing,
             routes: routes.clone(),
+            admin: desk.as_ref().map(|desk| desk.subjects().clone()),
             start_timeout,
             ready: Some(ready),
         };
@@ -109,6 +132,13 @@ impl Actor for SupervisorActor {
         let watch = start_watch(&myself, &routes, Link::Down).await?;
         let courier =
             start_courier(&myself, &instance_id, incarnation, &routes, Link::Down).await?;
+        let admin = match desk {
+            Some(desk) => Some(Admin {
+                actor: start_admin(&myself, &desk, Link::Down).await?,
+                desk,
+            }),
+            None => None,
+        };
         Ok(SupervisorState {
             instance_id,
             incarnation,
@@ -120,6 +150,7 @@ impl Actor for SupervisorActor {
             monitor,
             watch,
             courier,
+            admin,
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
@@ -147,6 +178,7 @@ impl Actor for SupervisorActor {
             SupervisorMsg::LookAtBucket => {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
+            SupervisorMsg::AdminDenied(denied) => state.tell_admin(AdminMsg::Denied(denied)),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,
@@ -234,14 +266,34 @@ async fn start_courier(
     Ok(courier)
 }
 
+async fn start_admin(
+    myself: &ActorRef<SupervisorMsg>,
+    desk: &Arc<Desk>,
+    link: Link,
+) -> Result<ActorRef<AdminMsg>, ActorProcessingErr> {
+    let setup = AdminSetup {
+        desk: Arc::clone(desk),
+        link,
+    };
+    let (admin, _) = Actor::spawn_linked(None, AdminActor, setup, myself.get_cell()).await?;
+    Ok(admin)
+}
+
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
         let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
         let courier = CourierMsg::LinkChanged(link.clone());
         let _ = self.courier.send_message(courier);
+        self.tell_admin(AdminMsg::LinkChanged(link.clone()));
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
+        }
+    }
+
+    fn tell_admin(&self, message: AdminMsg) {
+        if let Some(admin) = &self.admin {
+            let _ = admin.actor.send_message(message);
         }
     }
 
@@ -344,6 +396,9 @@ impl SupervisorState {
         }
         self.watch.stop(None);
         self.courier.stop(None);
+        if let Some(admin) = &self.admin {
+            admin.actor.stop(None);
+        }
         self.monitor.stop(None);
         myself.stop(None);
     }
@@ -370,12 +425,17 @@ impl SupervisorState {
                 bucket: self.bucket.clone(),
                 if_missing: self.if_missing,
                 routes: self.routes.clone(),
+                admin: self.admin.as_ref().map(|it| it.desk.subjects().clone()),
                 start_timeout: Duration::MAX,
                 ready: None,
             };
             let (monitor, _) =
                 Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
             self.monitor = monitor;
+        } else if let Some(admin) = &mut self.admin
+            && who.get_id() == admin.actor.get_id()
+        {
+            admin.actor = start_admin(myself, &admin.desk, self.link.clone()).await?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::error::Error;
 use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
 use crate::model::config::{
-    AuthConfig, ConfigError, ManagerConfig, RoleConfig, Secret, Storage, listed,
+    AdminConfig, AuthConfig, ConfigError, ManagerConfig, RoleConfig, Secret, Storage, listed,
 };
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
@@ -209,6 +209,12 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Whether, and on which subjects, this instance can be operated over NATS. Default: it can, see [`AdminConfig`].
+    pub fn admin(mut self, admin: AdminConfig) -> Self {
+        self.config.admin = admin;
+        self
+    }
+
     /// Signs each heartbeat of a role that is led here: whoever trusts the key can check who leads, see
     /// [`Term::proof`](crate::Term::proof).
     ///
@@ -321,6 +327,7 @@ impl RoleManagerBuilder {
             start_timeout: config.start_timeout,
             routes,
             roster,
+            admin: config.admin,
             ready,
         })
         .await

@@ -10,19 +10,17 @@ use tokio::sync::oneshot;
 
 use super::error::Error;
 use crate::election::{Handoff, Reply};
+use crate::model::admin::LONGEST_HOLD_OFF;
 use crate::model::event::Event;
 use crate::model::status::{LeaderInfo, RoleStatus};
 use crate::model::token::FencingToken;
 use crate::role::{Request, RoleScope, proof};
 
-/// The longest hold-off: whoever means longer removes the role.
-const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// How to step down.
 #[derive(Clone, Debug)]
 pub struct StepDown {
-    to: Option<String>,
-    hold_off: Duration,
+    pub(crate) to: Option<String>,
+    pub(crate) hold_off: Duration,
 }
 
 impl StepDown {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
@@ -100,7 +100,7 @@ impl Outcome {
 }
 
 /// Kinds of failure, closed: they are label values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {

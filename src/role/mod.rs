@@ -7,6 +7,7 @@ mod roster;
 mod running;
 mod scope;
 mod term;
+mod wellbeing;
 
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 pub(crate) use handler::ErasedHandler;

@@ -1,6 +1,7 @@
 //! What the handles, the handler and the election of one role share. It outlives a restart of the election's actor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tracing::Span;
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
 use super::running::RunningTerm;
+use super::wellbeing::Check;
 use crate::clock::Moment;
 use crate::election::{CoreStatus, Reply, TermId};
 use crate::model::config::RoleSettings;
@@ -68,6 +70,10 @@ pub(crate) struct RoleScope {
     pub ended: CancellationToken,
     running: Mutex<Option<RunningTerm>>,
     last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
+    /// How often a handler still ran when its lease had ended.
+    overruns: AtomicU64,
+    /// Whether the handler is well, for whoever asked last from elsewhere.
+    pub(super) check: Mutex<Option<Check>>,
 }
 
 impl RoleScope {
@@ -104,6 +110,8 @@ impl RoleScope {
             ended: CancellationToken::new(),
             running: Mutex::new(None),
             last_failure: Mutex::new(None),
+            overruns: AtomicU64::new(0),
+            check: Mutex::new(None),
         });
         let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
         let ended = scope.ended.clone();
@@ -136,6 +144,11 @@ impl RoleScope {
         }
     }
 
+    /// How often a handler still ran when its lease had ended.
+    pub fn overruns(&self) -> u64 {
+        self.overruns.load(Ordering::Relaxed)
+    }
+
     fn last_failure(&self, now: Moment) -> Option<LastFailure> {
         let failure = self.last_failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).clone();
@@ -149,6 +162,9 @@ impl RoleScope {
     /// Keeps a failure in mind until something goes well again. That the keys can be read does not make good that they
     /// can't be written, and a claim not that its fence can't.
     pub fn note(&self, event: &Event) {
+        if matches!(event, Event::HandlerOverrun { .. }) {
+            self.overruns.fetch_add(1, Ordering::Relaxed);
+        }
         let now = match event {
             Event::Failure { kind, detail } => Some((crate::clock::now(), *kind, detail.clone())),
             Event::TermStarted { .. }

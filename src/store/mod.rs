@@ -18,6 +18,7 @@ mod info;
 mod letters;
 mod read;
 mod request;
+mod service;
 #[cfg(all(test, feature = "testing", unix))]
 mod tests;
 mod watch;
@@ -37,4 +38,5 @@ pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::BucketInfo;
 pub use letters::Letter;
 pub use request::is_closed;
+pub use service::{Asked, Call};
 pub use write::FenceOn;

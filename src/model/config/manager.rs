@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::rules::{DAY, ensure, range};
-use super::{AuthConfig, ConfigError, TlsConfig};
+use super::{AdminConfig, AuthConfig, ConfigError, TlsConfig};
 use crate::model::name::{BucketName, InstanceId, beginning};
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
@@ -55,6 +55,9 @@ pub struct ManagerConfig {
     /// What reply subjects begin with: the user may subscribe to this, followed by `.>`. Default `_INBOX`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inbox_prefix: Option<String>,
+
+    /// Whether and where this instance can be operated over NATS. Default: it can.
+    pub admin: AdminConfig,
 }
 
 impl Default for ManagerConfig {
@@ -70,6 +73,7 @@ impl Default for ManagerConfig {
             auth: AuthConfig::default(),
             tls: TlsConfig::default(),
             inbox_prefix: None,
+            admin: AdminConfig::default(),
         }
     }
 }
@@ -154,9 +158,9 @@ impl ManagerConfig {
                 format!("`servers[{i}]` says who connects too: say it in one place"),
             ));
         }
-        self.inbox_prefix
-            .as_deref()
-            .map_or(Ok(()), validate_inbox_prefix)
+        let inbox = self.inbox_prefix.as_deref();
+        inbox.map_or(Ok(()), validate_inbox_prefix)?;
+        self.admin.validate(inbox)
     }
 }
 
@@ -188,6 +192,7 @@ impl fmt::Debug for ManagerConfig {
             .field("auth", &self.auth)
             .field("tls", &self.tls)
             .field("inbox_prefix", &self.inbox_prefix)
+            .field("admin", &self.admin)
             .finish()
     }
 }
@@ -380,6 +385,7 @@ mod tests {
                 ..AuthConfig::default()
             },
             inbox_prefix: Some("_INBOX.elect".into()),
+            admin: AdminConfig::under("ops.elect"),
             ..ManagerConfig::default()
         };
         let text = toml::to_string(&config).unwrap();
