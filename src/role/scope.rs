@@ -11,6 +11,7 @@ use tracing::Span;
 
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
+use super::orders::{Order, Orders};
 use super::running::RunningTerm;
 use crate::clock::Moment;
 use crate::election::{CoreStatus, Reply, TermId};
@@ -19,6 +20,7 @@ use crate::model::event::{Event, FailureKind, Outcome};
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleStatus};
+use crate::model::token::FencingToken;
 use crate::store::Bucket;
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
@@ -33,7 +35,12 @@ pub(crate) enum Request {
     },
     StepDown {
         to: Option<String>,
+        expected: Option<FencingToken>,
         hold_off: Duration,
+        reply: oneshot::Sender<Reply>,
+    },
+    Order {
+        order: Order,
         reply: oneshot::Sender<Reply>,
     },
     /// The server refused a write of this term, for its fence has moved.
@@ -66,6 +73,7 @@ pub(crate) struct RoleScope {
     pub events: broadcast::Sender<Event>,
     /// The role is no longer managed.
     pub ended: CancellationToken,
+    pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
 }
@@ -102,6 +110,7 @@ impl RoleScope {
             bucket: watch::Sender::new(None),
             events: broadcast::Sender::new(EVENT_CAPACITY),
             ended: CancellationToken::new(),
+            orders: Orders::default(),
             running: Mutex::new(None),
             last_failure: Mutex::new(None),
         });
@@ -125,6 +134,7 @@ impl RoleScope {
         RoleStatus {
             state: core.state,
             is_leader: self.is_leader(),
+            paused: self.is_paused(),
             leader: core.leader,
             fencing_token: core.fencing_token,
             last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),
