@@ -62,7 +62,7 @@ pub mod testing;
 
 pub use crate::election::Handoff;
 pub use crate::manager::{
-    Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
+    Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
@@ -76,8 +76,8 @@ pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, Rol
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{
-    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
-    TermError, handler_fn,
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler,
+    SteppedDown, Term, TermError, handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

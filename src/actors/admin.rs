@@ -147,10 +147,14 @@ impl Drop for AdminState {
 async fn serve(bucket: &store::Bucket, desk: &Arc<Desk>) -> Result<(), StoreError> {
     let mut calls = bucket.calls(desk.subjects(), desk.incarnation()).await?;
     let mut gate = Floodgate::new(clock::now());
-    while let Some(call) = calls.next().await {
-        if !gate.passes(&call.asked, clock::now()) || desk.refuses_inbox(&call.reply) {
+    while let Some(letter) = calls.next().await {
+        if !gate.passes(&letter.asked, clock::now()) {
             continue;
         }
+        let call = letter.read(desk.subjects(), bucket);
+        let Some(call) = call.filter(|call| !desk.refuses_inbox(&call.reply)) else {
+            continue;
+        };
         let (bucket, desk) = (bucket.clone(), Arc::clone(desk));
         // It may take as long as a handler takes to wind down, and goes on when this subscription ends.
         tokio::spawn(async move { desk.serve(&bucket, call).await });

@@ -24,7 +24,7 @@ use crate::model::event::{Event, FailureKind};
 use crate::model::record::Entry;
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
-use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
+use crate::role::{HandlerReport, Order, Request, RoleScope, RunningTerm};
 use crate::store::{self, Denied};
 
 /// One role's election.
@@ -183,6 +183,7 @@ impl ElectionState {
             }
             ElectionMsg::Ask(Request::StepDown {
                 to,
+                expected,
                 hold_off,
                 reply,
             }) => {
@@ -190,7 +191,16 @@ impl ElectionState {
                 Input::StepDown {
                     request,
                     to,
+                    expected,
                     hold_off,
+                }
+            }
+            ElectionMsg::Ask(Request::Order { order, reply }) => {
+                let request = self.remember(reply);
+                match order {
+                    Order::Pause => Input::Pause { request },
+                    Order::Resume => Input::Resume { request },
+                    Order::Cordon => Input::Cordon { request },
                 }
             }
             ElectionMsg::Asked { question, reply } => {

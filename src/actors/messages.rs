@@ -10,7 +10,7 @@ use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId,
 use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
-use crate::role::{HandlerReport, Request, RoleScope};
+use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, StoreError};
 
 /// The way to the bucket, for everyone who uses it.
@@ -35,6 +35,12 @@ pub(crate) enum SupervisorMsg {
         role: RoleName,
         release: bool,
         reply: oneshot::Sender<()>,
+    },
+    /// To all roles, and to those that are added later. Answered when each has followed, with what became of the terms that
+    /// were ended.
+    Order {
+        order: Order,
+        reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>,
     },
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -23,7 +24,7 @@ use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleState;
-use crate::role::{RoleScope, Roster, RunningTerm};
+use crate::role::{Order, RoleScope, Roster, RunningTerm, SteppedDown};
 use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
@@ -64,6 +65,8 @@ pub(super) struct SupervisorState {
     roles: HashMap<RoleName, Role>,
     generations: u64,
     stopping: Option<Stopping>,
+    /// Roles begin paused.
+    paused: bool,
 }
 
 struct Role {
@@ -109,13 +112,9 @@ impl Actor for SupervisorActor {
         } = setup;
         let desk = admin.enabled.then(|| {
             let (id, bucket) = (instance_id.clone(), bucket.clone());
-            Desk::new(
-                id,
-                incarnation,
-                bucket,
-                &admin.subject_prefix,
-                roster.clone(),
-            )
+            let (roster, supervisor) = (roster.clone(), myself.clone());
+            let prefix = &admin.subject_prefix;
+            Desk::new(id, incarnation, bucket, prefix, roster, supervisor)
         });
         let monitor = MonitorSetup {
             supervisor: myself.clone(),
@@ -155,6 +154,7 @@ impl Actor for SupervisorActor {
             roles: HashMap::new(),
             generations: 0,
             stopping: None,
+            paused: false,
         })
     }
 
@@ -175,6 +175,7 @@ impl Actor for SupervisorActor {
                 release,
                 reply,
             } => state.remove_role(&role, release, reply),
+            SupervisorMsg::Order { order, reply } => state.order(order, reply),
             SupervisorMsg::LookAtBucket => {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
@@ -308,6 +309,9 @@ impl SupervisorState {
             return Ok(false);
         }
         scope.labels.register();
+        if self.paused {
+            drop(scope.order(Order::Pause));
+        }
         self.roster.enter(Arc::clone(&scope));
         let actor = self.start_election(myself, &scope).await?;
         let role = Role {
@@ -326,10 +330,24 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         scope: &Arc<RoleScope>,
     ) -> Result<ActorRef<ElectionMsg>, ActorProcessingErr> {
+        let paused = scope.is_paused();
+        // Of what was ordered while there was no election, nobody has told yet.
+        if scope.status.borrow().paused != paused {
+            scope.status.send_modify(|status| status.paused = paused);
+            announce(
+                scope,
+                if paused {
+                    Event::Paused
+                } else {
+                    Event::Resumed
+                },
+            );
+        }
         let candidate = Candidate {
             instance_id: self.instance_id.as_str().to_owned(),
             incarnation: self.incarnation,
             first_beat: self.generations * BEATS_PER_GENERATION,
+            paused,
             settings: scope.settings.clone(),
         };
         self.generations += 1;
@@ -341,6 +359,7 @@ impl SupervisorState {
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
         self.routes.set(scope.role.clone(), actor.clone());
+        scope.repeat_order();
         Ok(actor)
     }
 
@@ -351,6 +370,18 @@ impl SupervisorState {
         };
         role.waiting.push(reply);
         role.leave(ElectionMsg::Stop { release });
+    }
+
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
+        self.paused = order != Order::Resume;
+        let followed = self.roles.values().map(|role| {
+            let (name, followed) = (role.scope.role.clone(), role.scope.order(order));
+            async move { followed.await.ok().flatten().map(|ended| (name, ended)) }
+        });
+        let followed = join_all(followed.collect::<Vec<_>>());
+        tokio::spawn(async move {
+            let _ = reply.send(followed.await.into_iter().flatten().collect());
+        });
     }
 
     fn leave_all(&mut self, message: impl Fn(&RoleScope) -> ElectionMsg) {

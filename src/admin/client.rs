@@ -1,5 +1,6 @@
 //! Asks running instances.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,16 +10,19 @@ use uuid::Uuid;
 
 use super::discovery::{self, Asking};
 use super::{AdminError, Instance, InstanceReport};
-use crate::manager::{StepDown, SteppedDown};
-use crate::model::admin::{AdminSubjects, Answer, Demand, Done, Problem, Verb, parse};
+use crate::manager::StepDown;
+use crate::model::admin::{AdminSubjects, Answer, Demand, Done, Ended, Problem, Verb, parse};
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::model::name::{BucketName, RoleName};
 use crate::model::token::FencingToken;
+use crate::role::SteppedDown;
 
 /// How long an answer may be on its way, beside what the instance needs for it.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 /// A status takes an instance up to a second: its handlers are asked whether they are well.
 const STATUS: Duration = Duration::from_secs(3);
+/// Whether it stands is noted by an instance at once.
+const ORDER: Duration = Duration::from_secs(5);
 /// The longest that is waited for a role to be handed over, whatever an instance says of how long it may take.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
@@ -214,20 +218,91 @@ impl AdminClient {
         how: StepDown,
     ) -> Result<SteppedDown, AdminError> {
         let name = RoleName::new(role)?;
-        let report = self.status_of(instance, role).await?;
-        let takes = report.roles.get(role).map(|role| role.answers_within);
-        let within = takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY;
+        let within = self.time_to_end(instance, Some(&name)).await?;
         let demand = Demand {
             to: how.to,
             hold_off: how.hold_off,
-            expected_fencing_token: None,
+            expected_fencing_token: how.expected,
         };
         let asked = self.ask::<Done>(instance, Verb::StepDown, Some(&name), &demand, within);
-        let done = asked.await?;
-        Ok(SteppedDown {
-            released: done.released,
-            handoff: done.handoff,
-        })
+        let not_understood = || AdminError::NotUnderstood {
+            instance: Box::new(instance.clone()),
+        };
+        let ended = asked.await?.ended.remove(role);
+        ended.map(stepped_down).ok_or_else(not_understood)
+    }
+
+    /// Has an instance stand for no new term of the role, or of any role that it has or is given later; it leads on where it leads.
+    /// Waits until it is so, up to 5 s.
+    ///
+    /// # Errors
+    /// [`AdminError::Refused`] with the codes `UnknownRole` and `Stopped`; [`AdminError::NoSuchInstance`]; [`AdminError::Timeout`];
+    /// [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// The instance is paused all the same if the future is dropped after the request was sent.
+    pub async fn pause(&self, instance: &Instance, role: Option<&str>) -> Result<(), AdminError> {
+        self.order(instance, Verb::Pause, role, ORDER).await?;
+        Ok(())
+    }
+
+    /// Has an instance stand again, for the role or for all of them.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    ///
+    /// # Cancel safety
+    /// The instance is resumed all the same if the future is dropped after the request was sent.
+    pub async fn resume(&self, instance: &Instance, role: Option<&str>) -> Result<(), AdminError> {
+        self.order(instance, Verb::Resume, role, ORDER).await?;
+        Ok(())
+    }
+
+    /// As [`pause`](Self::pause), and ends the terms that the instance has: for maintenance. Each handler is wound down, then its role
+    /// is freed, for an instance that is ready to take it if there is one. Waits until that is done, and returns what became of
+    /// each role that it led.
+    ///
+    /// # Errors
+    /// As `pause`; with the code `Unfinished` it goes on: ask for the status.
+    ///
+    /// # Cancel safety
+    /// The instance is cordoned all the same if the future is dropped after the request was sent.
+    pub async fn cordon(
+        &self,
+        instance: &Instance,
+        role: Option<&str>,
+    ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
+        let name = role.map(RoleName::new).transpose()?;
+        let within = self.time_to_end(instance, name.as_ref()).await?;
+        let ended = self.order(instance, Verb::Cordon, role, within).await?;
+        let ended = ended.into_iter();
+        Ok(ended.map(|(role, it)| (role, stepped_down(it))).collect())
+    }
+
+    async fn order(
+        &self,
+        instance: &Instance,
+        verb: Verb,
+        role: Option<&str>,
+        within: Duration,
+    ) -> Result<BTreeMap<String, Ended>, AdminError> {
+        let role = role.map(RoleName::new).transpose()?;
+        let demand = Demand::default();
+        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &demand, within);
+        Ok(asked.await?.ended)
+    }
+
+    /// How long an instance may take to end the terms that it has, by its own settings.
+    async fn time_to_end(
+        &self,
+        instance: &Instance,
+        role: Option<&RoleName>,
+    ) -> Result<Duration, AdminError> {
+        let demand = Demand::default();
+        let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &demand, STATUS);
+        let roles = asked.await?.roles;
+        let takes = roles.values().map(|role| role.answers_within).max();
+        Ok(takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY)
     }
 
     async fn ask<T: Answer>(
@@ -258,6 +333,11 @@ impl AdminClient {
             instance: Box::new(instance.clone()),
         })
     }
+}
+
+fn stepped_down(ended: Ended) -> SteppedDown {
+    let Ended { released, handoff } = ended;
+    SteppedDown { released, handoff }
 }
 
 impl fmt::Debug for AdminClient {

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::{AdminError, Instance};
 use crate::clock;
-use crate::model::admin::micro::{INFO, Info};
-use crate::model::admin::{AdminSubjects, SERVICE, parse};
+use crate::model::admin::micro::Info;
+use crate::model::admin::{AdminSubjects, parse};
 use crate::model::name::BucketName;
 
 /// After this time without a further answer, everybody is taken to have answered.
@@ -82,8 +82,7 @@ pub(super) async fn instances(
     prefix: &str,
     within: Duration,
 ) -> Result<Vec<Instance>, AdminError> {
-    let subject = format!("$SRV.{INFO}.{SERVICE}");
-    let mut asking = Asking::begin(client, subjects, subject, Vec::new()).await?;
+    let mut asking = Asking::begin(client, subjects, subjects.search(), Vec::new()).await?;
     let mut found = BTreeSet::new();
     let end = clock::now() + within;
     let mut wait = within;

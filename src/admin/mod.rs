@@ -20,7 +20,7 @@
 //! }
 //! // Whoever leads the scheduler hands it to node-2, if it still leads in the term that was seen.
 //! let leader = admin.leader("scheduler", Duration::from_secs(2)).await?;
-//! let how = StepDown::to("node-2");
+//! let how = StepDown::to("node-2").expecting(leader.fencing_token);
 //! let down = admin.step_down(&leader.instance, "scheduler", how).await?;
 //! println!("{:?}", down.handoff);
 //! # Ok(())

@@ -116,11 +116,13 @@ pub enum Reply {
         released: bool,
         handoff: Option<Handoff>,
     },
+    /// Whether this instance stands is as was asked.
+    Noted,
     /// The named successor did not answer; the term goes on.
     SuccessorAbsent,
     /// The named successor can't take the role now; the term goes on.
     SuccessorRefused(Refusal),
-    /// This instance does not lead, or no longer in that term.
+    /// This instance does not lead, or not in that term.
     NotLeader,
     /// The proof could not be had just now.
     Unproven(Failure),

@@ -15,6 +15,8 @@ pub enum EndCause {
     SteppedDown,
     /// An instance of higher priority asked for the role.
     Preempted,
+    /// `cordon` was called.
+    Cordoned,
     /// The manager or the role was stopped.
     Stopped,
     /// The manager was dropped without being stopped.
@@ -49,6 +51,7 @@ impl EndCause {
         match self {
             Self::SteppedDown => "stepped_down",
             Self::Preempted => "preempted",
+            Self::Cordoned => "cordoned",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
             Self::Returned => "returned",
@@ -184,6 +187,10 @@ pub enum Event {
         /// The state it is in now.
         to: RoleState,
     },
+    /// The instance stands for no new term until it is resumed.
+    Paused,
+    /// The instance stands again.
+    Resumed,
     /// Another leader is known, or none.
     LeaderChanged(Option<LeaderInfo>),
     /// A term began on this instance.

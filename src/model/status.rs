@@ -131,6 +131,8 @@ pub struct RoleStatus {
     pub state: RoleState,
     /// Whether this instance leads, judged by the clock at the time of the call.
     pub is_leader: bool,
+    /// Whether this instance is paused: it stands for no new term until it is resumed. A term that it has goes on.
+    pub paused: bool,
     /// Who leads, as far as this instance knows.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term.

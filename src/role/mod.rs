@@ -3,6 +3,7 @@
 mod deadline;
 mod fenced;
 mod handler;
+mod orders;
 mod roster;
 mod running;
 mod scope;
@@ -12,6 +13,8 @@ mod wellbeing;
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, RoleHandler, handler_fn};
+pub(crate) use orders::Order;
+pub use orders::SteppedDown;
 pub(crate) use roster::Roster;
 pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};

@@ -12,6 +12,7 @@ use tracing::Span;
 
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
+use super::orders::{Order, Orders};
 use super::running::RunningTerm;
 use super::wellbeing::Check;
 use crate::clock::Moment;
@@ -21,6 +22,7 @@ use crate::model::event::{Event, FailureKind, Outcome};
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleStatus};
+use crate::model::token::FencingToken;
 use crate::store::Bucket;
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
@@ -35,7 +37,12 @@ pub(crate) enum Request {
     },
     StepDown {
         to: Option<String>,
+        expected: Option<FencingToken>,
         hold_off: Duration,
+        reply: oneshot::Sender<Reply>,
+    },
+    Order {
+        order: Order,
         reply: oneshot::Sender<Reply>,
     },
     /// The server refused a write of this term, for its fence has moved.
@@ -68,6 +75,7 @@ pub(crate) struct RoleScope {
     pub events: broadcast::Sender<Event>,
     /// The role is no longer managed.
     pub ended: CancellationToken,
+    pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
     /// How often a handler still ran when its lease had ended.
@@ -108,6 +116,7 @@ impl RoleScope {
             bucket: watch::Sender::new(None),
             events: broadcast::Sender::new(EVENT_CAPACITY),
             ended: CancellationToken::new(),
+            orders: Orders::default(),
             running: Mutex::new(None),
             last_failure: Mutex::new(None),
             overruns: AtomicU64::new(0),
@@ -133,6 +142,7 @@ impl RoleScope {
         RoleStatus {
             state: core.state,
             is_leader: self.is_leader(),
+            paused: self.is_paused(),
             leader: core.leader,
             fencing_token: core.fencing_token,
             last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),

@@ -19,7 +19,16 @@ pub enum Asked {
     Ping,
     Info,
     Stats,
+    /// Who is there, in this bucket.
+    Search,
     Endpoint(Endpoint),
+}
+
+/// A request as it came in, unread: so that a flood of them costs little.
+pub struct Letter {
+    /// Told by the subscription.
+    pub asked: Asked,
+    message: Message,
 }
 
 /// A request that somebody waits for an answer to.
@@ -37,36 +46,70 @@ impl Call {
     }
 }
 
+impl Letter {
+    /// Reads it; nothing if it can't be answered.
+    pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
+        self.read_as(subjects, &bucket.inbox_prefix())
+    }
+
+    fn read_as(self, subjects: &AdminSubjects, inbox: &str) -> Option<Call> {
+        let Self { asked, message } = self;
+        let reply = message.reply.clone()?;
+        if !subjects.may_answer(&reply, inbox) {
+            tracing::debug!(subject = %message.subject, %reply, "not answered: that is no inbox");
+            return None;
+        }
+        let role = match asked {
+            Asked::Endpoint(endpoint) => {
+                let (verb, role) = subjects.asked(&message.subject)?;
+                if (verb, role.is_some()) != (endpoint.verb, endpoint.of_role) {
+                    return None;
+                }
+                role
+            }
+            Asked::Ping | Asked::Info | Asked::Stats | Asked::Search => None,
+        };
+        Some(Call {
+            asked,
+            role,
+            reply,
+            message,
+        })
+    }
+}
+
 impl Bucket {
     /// The requests to this instance. The stream ends with the connection.
     pub async fn calls(
         &self,
         subjects: &AdminSubjects,
         incarnation: Uuid,
-    ) -> Result<impl Stream<Item = Call> + Send + Unpin + use<>, StoreError> {
+    ) -> Result<impl Stream<Item = Letter> + Send + Unpin + use<>, StoreError> {
         self.require_connection()?;
-        let of_tools = [PING, INFO, STATS].into_iter().flat_map(|verb| {
+        let tools = [
+            (PING, Asked::Ping),
+            (INFO, Asked::Info),
+            (STATS, Asked::Stats),
+        ];
+        let of_tools = tools.into_iter().flat_map(|(verb, asked)| {
             let all = format!("$SRV.{verb}");
             let ours = format!("{all}.{SERVICE}");
             let own = format!("{ours}.{incarnation}");
-            [all, ours, own]
+            [all, ours, own].map(|subject| (subject, asked))
         });
-        let own = ENDPOINTS.map(|endpoint| subjects.pattern(endpoint, incarnation));
+        let own = ENDPOINTS.map(|endpoint| {
+            let subject = subjects.pattern(endpoint, incarnation);
+            (subject, Asked::Endpoint(endpoint))
+        });
+        let search = (subjects.search(), Asked::Search);
         let mut subscriptions = Vec::new();
-        for subject in of_tools.chain(own) {
+        for (subject, asked) in of_tools.chain([search]).chain(own) {
             let messages = self.client().subscribe(subject).await;
-            subscriptions
-                .push(messages.map_err(|error| {
-                    StoreError::Unavailable(format!("not subscribed: {error}"))
-                })?);
+            let messages = messages
+                .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
+            subscriptions.push(messages.map(move |message| Letter { asked, message }));
         }
-        let subjects = subjects.clone();
-        let inbox = self.inbox_prefix();
-        let calls = stream::select_all(subscriptions).filter_map(move |message| {
-            let call = call(&subjects, &inbox, message);
-            std::future::ready(call)
-        });
-        Ok(calls)
+        Ok(stream::select_all(subscriptions))
     }
 
     /// Answers. Whoever asked may have gone.
@@ -101,43 +144,13 @@ impl Bucket {
     }
 }
 
-fn call(subjects: &AdminSubjects, inbox: &str, message: Message) -> Option<Call> {
-    let (asked, role) = asked(subjects, &message.subject)?;
-    let reply = message.reply.clone()?;
-    if !subjects.may_answer(&reply, inbox) {
-        tracing::debug!(subject = %message.subject, %reply, "not answered: that is no inbox");
-        return None;
-    }
-    Some(Call {
-        asked,
-        role,
-        reply,
-        message,
-    })
-}
-
-fn asked(subjects: &AdminSubjects, subject: &str) -> Option<(Asked, Option<RoleName>)> {
-    if let Some(rest) = subject.strip_prefix("$SRV.") {
-        let verb = rest.split_once('.').map_or(rest, |(verb, _)| verb);
-        let asked = match verb {
-            PING => Asked::Ping,
-            INFO => Asked::Info,
-            STATS => Asked::Stats,
-            _ => return None,
-        };
-        return Some((asked, None));
-    }
-    let (verb, role) = subjects.asked(subject)?;
-    let of_role = role.is_some();
-    Some((Asked::Endpoint(Endpoint { verb, of_role }), role))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::admin::Verb;
     use crate::model::name::BucketName;
 
-    fn called(subject: &str, reply: Option<&str>) -> Option<Call> {
+    fn called(asked: Asked, subject: &str, reply: Option<&str>) -> Option<Call> {
         let bucket = BucketName::new("b").expect("a name");
         let message = Message {
             subject: subject.into(),
@@ -148,22 +161,35 @@ mod tests {
             description: None,
             length: 0,
         };
-        call(&AdminSubjects::new("admin", &bucket), "_mine", message)
+        let subjects = AdminSubjects::new("admin", &bucket);
+        Letter { asked, message }.read_as(&subjects, "_mine")
+    }
+
+    fn requests() -> Vec<(Asked, String)> {
+        let incarnation = Uuid::from_u128(7);
+        let endpoint = |verb, of_role| Asked::Endpoint(Endpoint { verb, of_role });
+        vec![
+            (Asked::Ping, "$SRV.PING".to_owned()),
+            (Asked::Info, "$SRV.INFO.nats-elect".to_owned()),
+            (Asked::Search, "admin.b.instances".to_owned()),
+            (Asked::Stats, format!("$SRV.STATS.nats-elect.{incarnation}")),
+            (
+                endpoint(Verb::Status, false),
+                format!("admin.b.status.{incarnation}"),
+            ),
+            (
+                endpoint(Verb::StepDown, true),
+                format!("admin.b.step-down.{incarnation}.scheduler"),
+            ),
+        ]
     }
 
     #[test]
     fn nothing_is_answered_where_no_answers_go() {
-        let incarnation = Uuid::from_u128(7);
-        let asked = [
-            "$SRV.PING".to_owned(),
-            "$SRV.INFO.nats-elect".to_owned(),
-            format!("$SRV.STATS.nats-elect.{incarnation}"),
-            format!("admin.b.status.{incarnation}"),
-            format!("admin.b.step-down.{incarnation}.scheduler"),
-        ];
-        for subject in asked {
+        for (asked, subject) in requests() {
             for reply in ["_INBOX.x", "_mine.x", "admin.b._answer.x"] {
-                assert!(called(&subject, Some(reply)).is_some(), "{subject}");
+                let call = called(asked, &subject, Some(reply)).expect("a call");
+                assert_eq!(call.reply.as_str(), reply);
             }
             for reply in [
                 "$KV.b.scheduler",
@@ -171,17 +197,27 @@ mod tests {
                 "orders",
                 "admin.b.step-down.x.y",
             ] {
-                assert!(called(&subject, Some(reply)).is_none(), "{reply}");
+                assert!(called(asked, &subject, Some(reply)).is_none(), "{reply}");
             }
-            assert!(called(&subject, None).is_none());
+            assert!(called(asked, &subject, None).is_none());
         }
     }
 
     #[test]
-    fn what_is_asked_is_told_by_the_subject() {
-        let asked = |subject: &str| called(subject, Some("_INBOX.x")).map(|call| call.asked);
-        assert_eq!(asked("$SRV.PING.nats-elect"), Some(Asked::Ping));
-        assert_eq!(asked("$SRV.SCHEMA"), None);
-        assert_eq!(asked("admin.b.explode.x.y"), None);
+    fn a_role_that_is_none_is_not_asked_about() {
+        let of_role = Asked::Endpoint(Endpoint {
+            verb: Verb::Pause,
+            of_role: true,
+        });
+        let role = |subject: &str| called(of_role, subject, Some("_INBOX.x"))?.role;
+        let scheduler = role("admin.b.pause.x.scheduler").expect("a role");
+        assert_eq!(scheduler, "scheduler");
+        for odd in [
+            "admin.b.pause.x._fence",
+            "admin.b.pause.x",
+            "admin.b.resume.x.a",
+        ] {
+            assert_eq!(role(odd), None, "{odd}");
+        }
     }
 }

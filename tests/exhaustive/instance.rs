@@ -139,6 +139,7 @@ impl Instance {
             instance_id: "n".to_owned(),
             incarnation: Self::incarnation(index, self.life),
             first_beat: (class + 1) << BEAT_SHIFT,
+            paused: false,
             settings: configuration.settings_of(index),
         }
     }

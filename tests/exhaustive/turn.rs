@@ -136,6 +136,7 @@ impl<'a> Turn<'a> {
         let input = Input::StepDown {
             request,
             to,
+            expected: None,
             hold_off,
         };
         self.input(index, input);

@@ -4,6 +4,8 @@
 //! `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
 #![cfg(unix)]
 
+mod admin;
+mod admin_faults;
 mod bucket;
 mod cluster;
 mod configuration;

@@ -7,17 +7,19 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use humantime_serde::re::humantime;
+use ractor::ActorRef;
 use uuid::Uuid;
 
 use super::tallies::Tallies;
 use crate::actors::Link;
+use crate::actors::messages::SupervisorMsg;
 use crate::clock::{self, Moment};
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
     AdminSubjects, Demand, ENDPOINTS, InstanceReport, Problem, ProblemCode, SERVICE, Verb,
 };
 use crate::model::name::{BucketName, InstanceId, RoleName};
-use crate::role::Roster;
+use crate::role::{Order, Roster};
 use crate::store::{Asked, Bucket, Call, Denied};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,6 +34,7 @@ pub(crate) struct Desk {
     pub(super) bucket: BucketName,
     subjects: AdminSubjects,
     pub(super) roster: Roster,
+    pub(super) supervisor: ActorRef<SupervisorMsg>,
     started: Moment,
     /// By the wall clock, for people.
     started_at: String,
@@ -51,6 +54,7 @@ impl Desk {
         bucket: BucketName,
         subject_prefix: &str,
         roster: Roster,
+        supervisor: ActorRef<SupervisorMsg>,
     ) -> Arc<Self> {
         let subjects = AdminSubjects::new(subject_prefix, &bucket);
         let metadata = [
@@ -71,6 +75,7 @@ impl Desk {
             bucket,
             subjects,
             roster,
+            supervisor,
             started: clock::now(),
             started_at: humantime::format_rfc3339_millis(clock::wall()).to_string(),
             identity,
@@ -147,7 +152,7 @@ impl Desk {
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
             Asked::Ping => json(&self.identity.ping()),
-            Asked::Info => json(&self.info()),
+            Asked::Info | Asked::Search => json(&self.info()),
             Asked::Stats => {
                 let stats = self
                     .tallies
@@ -181,6 +186,9 @@ impl Desk {
             (Verb::Status, None) => Ok(json(&self.status().await)),
             (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
             (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, demand).await?)),
+            (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
+            (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
+            (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
             (Verb::StepDown, None) => Err(Problem::new(
                 ProblemCode::BadRequest,
                 "name the role in the subject",

@@ -1,5 +1,6 @@
 //! What the admin service finds out about the roles, and what it has their elections do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,14 +8,15 @@ use futures::future::join_all;
 use tokio::sync::oneshot;
 
 use super::Desk;
+use crate::actors::messages::SupervisorMsg;
 use crate::election::Reply;
 use crate::model::admin::{
-    Answer, Demand, Done, FailureReport, InstanceReport, LeaderReport, Problem, ProblemCode,
+    Answer, Demand, Done, Ended, FailureReport, InstanceReport, LeaderReport, Problem, ProblemCode,
     RoleReport,
 };
 use crate::model::config::RoleSettings;
 use crate::model::name::RoleName;
-use crate::role::{Request, RoleScope};
+use crate::role::{Order, Request, RoleScope, SteppedDown};
 
 /// How long a status waits for a handler to say whether it is well.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,20 +54,23 @@ impl Desk {
         let Demand {
             to,
             hold_off,
-            expected_fencing_token: _,
+            expected_fencing_token: expected,
         } = demand;
         let successor = to.clone().unwrap_or_default();
         tracing::info!(%role, ?to, "asked to step down by an operator");
         let (reply, answer) = oneshot::channel();
         (scope.ask)(Request::StepDown {
             to,
+            expected,
             hold_off,
             reply,
         });
-        let answer = in_time(&scope, answer).await?;
+        let answer = in_time(answers_within(&scope.settings), answer).await?;
         let problem = match answer {
             Reply::SteppedDown { released, handoff } => {
-                return Ok(Done::stepped_down(released, handoff));
+                let ended = Ended { released, handoff };
+                let role = role.as_str().to_owned();
+                return Ok(Done::new(BTreeMap::from([(role, ended)])));
             }
             Reply::SuccessorAbsent => Problem::new(
                 ProblemCode::SuccessorAbsent,
@@ -81,12 +86,53 @@ impl Desk {
                     self.instance_id
                 ),
             ),
+            _ if expected.is_some() && scope.is_leader() => Problem::new(
+                ProblemCode::UnexpectedTerm,
+                format!("{} leads {role} in another term", self.instance_id),
+            ),
             _ => Problem::new(
                 ProblemCode::NotLeader,
                 format!("{} does not lead {role}", self.instance_id),
             ),
         };
         Err(problem)
+    }
+
+    /// Gives an order to one role, or to all and those that are added later.
+    pub(super) async fn order(
+        &self,
+        order: Order,
+        role: Option<&RoleName>,
+    ) -> Result<Done, Problem> {
+        tracing::info!(
+            ?order,
+            role = role.map(RoleName::as_str),
+            "ordered by an operator"
+        );
+        let (reply, followed) = oneshot::channel();
+        let within = if let Some(name) = role {
+            let scope = self.scope(name)?;
+            let (name, following) = (name.clone(), scope.order(order));
+            tokio::spawn(async move {
+                if let Ok(ended) = following.await {
+                    let _ = reply.send(ended.map(|ended| (name, ended)).into_iter().collect());
+                }
+            });
+            answers_within(&scope.settings)
+        } else {
+            let _ = self
+                .supervisor
+                .send_message(SupervisorMsg::Order { order, reply });
+            let roles = self.roster.all();
+            let longest = roles.iter().map(|scope| answers_within(&scope.settings));
+            longest.max().unwrap_or(PATIENCE)
+        };
+        let ended: Vec<(RoleName, SteppedDown)> = in_time(within, followed).await?;
+        let ended = ended.into_iter().map(|(role, down)| {
+            let SteppedDown { released, handoff } = down;
+            (role.as_str().to_owned(), Ended { released, handoff })
+        });
+        Ok(Done::new(ended.collect()))
     }
 
     fn scope(&self, role: &RoleName) -> Result<Arc<RoleScope>, Problem> {
@@ -98,8 +144,7 @@ impl Desk {
     }
 }
 
-async fn in_time<T>(scope: &RoleScope, answer: oneshot::Receiver<T>) -> Result<T, Problem> {
-    let within = answers_within(&scope.settings);
+async fn in_time<T>(within: Duration, answer: oneshot::Receiver<T>) -> Result<T, Problem> {
     match tokio::time::timeout(within, answer).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(Problem::new(
@@ -124,6 +169,7 @@ fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
     RoleReport {
         state: Some(status.state),
         is_leader: status.is_leader,
+        paused: status.paused,
         leader: status.leader.map(|leader| LeaderReport {
             instance_id: leader.instance_id,
             incarnation: leader.incarnation,

@@ -293,6 +293,7 @@ fn who_led_and_is_out_asks_for_nothing() {
     solo.feed(Input::StepDown {
         request,
         to,
+        expected: None,
         hold_off,
     });
     let end = HandlerEnd::Returned;

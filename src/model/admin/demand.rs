@@ -1,5 +1,6 @@
 //! What an instance is asked to do, and what it says once it has.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, MAX_DEMAND_BYTES};
 use crate::model::handoff::Handoff;
 use crate::model::millis;
+use crate::model::record::printable;
 use crate::model::token::FencingToken;
 
 /// The longest hold-off: whoever means longer removes the role.
@@ -52,7 +54,15 @@ impl Demand {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     #[serde(rename = "type")]
-    pub kind: String,
+    kind: String,
+    /// The terms that it ended, by role.
+    #[serde(default)]
+    pub ended: BTreeMap<String, Ended>,
+}
+
+/// How a term was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
     /// Whether the role was freed for others at once.
     #[serde(default)]
     pub released: bool,
@@ -62,11 +72,10 @@ pub struct Done {
 }
 
 impl Done {
-    pub fn stepped_down(released: bool, handoff: Option<Handoff>) -> Self {
+    pub fn new(ended: BTreeMap<String, Ended>) -> Self {
         Self {
             kind: Self::KIND.into(),
-            released,
-            handoff,
+            ended,
         }
     }
 }
@@ -79,7 +88,11 @@ impl Answer for Done {
     }
 
     fn cleaned(self) -> Self {
-        self
+        let ended = self.ended.into_iter();
+        Self {
+            ended: ended.map(|(role, it)| (printable(&role), it)).collect(),
+            ..self
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod subjects;
 
 use serde::de::DeserializeOwned;
 
-pub use demand::{Demand, Done, LONGEST_HOLD_OFF};
+pub use demand::{Demand, Done, Ended, LONGEST_HOLD_OFF};
 pub use problem::{Problem, ProblemCode};
 pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};
 pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb};

@@ -53,6 +53,9 @@ pub struct RoleReport {
     pub state: Option<RoleState>,
     /// Whether the instance leads, by its own clock as it answered.
     pub is_leader: bool,
+    /// Whether it is paused: it stands for no new term until it is resumed. A term that it has goes on.
+    #[serde(default)]
+    pub paused: bool,
     /// Who leads, as far as it knows.
     #[serde(default)]
     pub leader: Option<LeaderReport>,
@@ -188,6 +191,7 @@ mod tests {
         let role = RoleReport {
             state: Some(RoleState::Leader),
             is_leader: true,
+            paused: true,
             leader: Some(LeaderReport {
                 instance_id: "a".into(),
                 incarnation: Some(Uuid::from_u128(1)),

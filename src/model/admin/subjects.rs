@@ -14,16 +14,28 @@ pub const SERVICE: &str = "nats-elect";
 pub enum Verb {
     Status,
     StepDown,
+    Pause,
+    Resume,
+    Cordon,
 }
 
 impl Verb {
-    const ALL: [Self; 2] = [Self::Status, Self::StepDown];
+    const ALL: [Self; 5] = [
+        Self::Status,
+        Self::StepDown,
+        Self::Pause,
+        Self::Resume,
+        Self::Cordon,
+    ];
 
     /// Its name as it stands in subjects.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::StepDown => "step-down",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Cordon => "cordon",
         }
     }
 }
@@ -43,10 +55,16 @@ pub struct Endpoint {
 }
 
 /// All that an instance answers to under its prefix.
-pub const ENDPOINTS: [Endpoint; 3] = [
+pub const ENDPOINTS: [Endpoint; 9] = [
     of_all(Verb::Status),
     of_role(Verb::Status),
     of_role(Verb::StepDown),
+    of_all(Verb::Pause),
+    of_role(Verb::Pause),
+    of_all(Verb::Resume),
+    of_role(Verb::Resume),
+    of_all(Verb::Cordon),
+    of_role(Verb::Cordon),
 ];
 
 const fn of_all(verb: Verb) -> Endpoint {
@@ -85,6 +103,12 @@ impl AdminSubjects {
             None => all,
             Some(role) => format!("{all}.{role}"),
         }
+    }
+
+    /// Where everyone is asked who they are: apart from other buckets, whose instances would answer the service conventions' own
+    /// subjects as well, and so that the server tells at once if nobody is there.
+    pub fn search(&self) -> String {
+        format!("{}instances", self.base)
     }
 
     /// What an instance subscribes to for an endpoint.

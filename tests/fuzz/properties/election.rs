@@ -114,6 +114,7 @@ impl Life {
             instance_id: "own".to_owned(),
             incarnation: OWN,
             first_beat: u.int_in_range(0..=3)?,
+            paused: false,
             settings: settings.clone(),
         };
         let last = *u.choose(&[0, 100, 1_700_000_000_000_000])?;
@@ -207,6 +208,7 @@ impl Life {
                 self.tell(Input::StepDown {
                     request,
                     to,
+                    expected: None,
                     hold_off,
                 });
             }

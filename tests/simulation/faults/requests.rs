@@ -58,6 +58,7 @@ impl RequestFault {
                 Self::StepDown | Self::HandOver => Input::StepDown {
                     request,
                     to: matches!(self, Self::HandOver).then_some(next),
+                    expected: None,
                     hold_off: Duration::ZERO,
                 },
                 Self::Validate => Input::Validate {
