@@ -38,6 +38,10 @@
 //! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] say how to authenticate and to encrypt;
 //! [`ManagerConfig::with_env`] takes it from the environment. `docs/security.md` says what to grant to whom.
 //!
+//! # Operating it
+//!
+//! [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon; `docs/admin.md` says what goes over the wire.
+//!
 //! # Features
 //!
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.

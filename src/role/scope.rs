@@ -206,10 +206,13 @@ impl RoleScope {
     /// Drops this share of the role on the caller's runtime. It may be the last: then the handler is dropped, and what
     /// the application does there is not to happen on the election thread.
     pub fn give_back(self: Arc<Self>) {
-        let runtime = self.runtime.clone();
+        let Some(last) = Arc::into_inner(self) else {
+            return;
+        };
+        let runtime = last.runtime.clone();
         // A runtime that is shut down drops it at once.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            runtime.spawn_blocking(move || drop(self))
+            runtime.spawn_blocking(move || drop(last))
         }));
     }
 

@@ -326,8 +326,12 @@ async fn an_instance_that_was_started_anew_is_another_one() {
     let fleet = fleet().await;
     let b = fleet.operator.instance("b").await;
     fleet.b.stop().await;
-    let gone = fleet.operator.admin.status(&b).await;
-    assert_eq!(gone, Err(AdminError::NoSuchInstance(b.to_string())));
+    // The server may see a moment later that its connection has gone.
+    eventually(SOON, "the end of b", async || {
+        let gone = fleet.operator.admin.status(&b).await;
+        (gone == Err(AdminError::NoSuchInstance(b.to_string()))).then_some(())
+    })
+    .await;
     let _again = guest("b", fleet.server.url(), &fleet.journal)
         .standing(leased_for(ms(10_000)))
         .start()

@@ -6,6 +6,7 @@
 
 mod admin;
 mod admin_faults;
+mod admin_privileges;
 mod bucket;
 mod cluster;
 mod configuration;

@@ -165,6 +165,7 @@ impl Desk {
                 let answer = answer.await.and_then(|body| fitting(body, bucket));
                 let took = clock::now().since(begun);
                 self.tallies.note(endpoint, took, answer.as_ref().err());
+                log(endpoint.verb, call.role.as_ref(), answer.as_ref().err());
                 match answer {
                     Ok(body) => body,
                     Err(problem) => return bucket.reply_problem(call.reply, &problem).await,
@@ -202,7 +203,7 @@ impl Desk {
         let under_way = status.take_if(|status| status.peek().is_none());
         let desk = Arc::clone(self);
         let looking = under_way.unwrap_or_else(|| {
-            let look = async move { desk.report(desk.roster.all()).await };
+            let look = async move { desk.report_all().await };
             look.boxed().shared()
         });
         *status = Some(looking.clone());
@@ -231,6 +232,18 @@ fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
         body.len()
     );
     Err(Problem::new(ProblemCode::TooLarge, why))
+}
+
+/// What was done is told; what was refused may be a flood.
+fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
+    let role = role.map(RoleName::as_str);
+    match problem {
+        Some(problem) => {
+            tracing::debug!(%verb, role, reason = problem.reason, "an operator was refused");
+        }
+        None if verb == Verb::Status => {}
+        None => tracing::info!(%verb, role, "done for an operator"),
+    }
 }
 
 fn first_token(subject: &str) -> &str {

@@ -27,7 +27,12 @@ impl Desk {
         Ok(self.report(vec![scope]).await)
     }
 
-    pub(super) async fn report(&self, scopes: Vec<Arc<RoleScope>>) -> InstanceReport {
+    /// What all roles are like.
+    pub(super) async fn report_all(&self) -> InstanceReport {
+        self.report(self.roster.all()).await
+    }
+
+    async fn report(&self, scopes: Vec<Arc<RoleScope>>) -> InstanceReport {
         let well = join_all(scopes.iter().map(|scope| {
             let well = scope.is_well_for_others();
             async move { tokio::time::timeout(PATIENCE, well).await.ok() }
@@ -37,6 +42,8 @@ impl Desk {
             let name = scope.role.as_str().to_owned();
             (name, role_report(scope, well))
         });
+        let roles = roles.collect();
+        given_back(scopes);
         InstanceReport {
             kind: InstanceReport::KIND.into(),
             instance_id: self.instance_id.as_str().to_owned(),
@@ -45,7 +52,7 @@ impl Desk {
             bucket: self.bucket.as_str().to_owned(),
             uptime: self.uptime(),
             trouble: self.trouble(),
-            roles: roles.collect(),
+            roles,
         }
     }
 
@@ -57,7 +64,6 @@ impl Desk {
             expected_fencing_token: expected,
         } = demand;
         let successor = to.clone().unwrap_or_default();
-        tracing::info!(%role, ?to, "asked to step down by an operator");
         let (reply, answer) = oneshot::channel();
         (scope.ask)(Request::StepDown {
             to,
@@ -65,7 +71,10 @@ impl Desk {
             hold_off,
             reply,
         });
-        let answer = in_time(answers_within(&scope.settings), answer).await?;
+        let answer = in_time(answers_within(&scope.settings), answer).await;
+        let leads = scope.is_leader();
+        scope.give_back();
+        let answer = answer?;
         let problem = match answer {
             Reply::SteppedDown { released, handoff } => {
                 let ended = Ended { released, handoff };
@@ -86,7 +95,7 @@ impl Desk {
                     self.instance_id
                 ),
             ),
-            _ if expected.is_some() && scope.is_leader() => Problem::new(
+            _ if expected.is_some() && leads => Problem::new(
                 ProblemCode::UnexpectedTerm,
                 format!("{} leads {role} in another term", self.instance_id),
             ),
@@ -104,11 +113,6 @@ impl Desk {
         order: Order,
         role: Option<&RoleName>,
     ) -> Result<Done, Problem> {
-        tracing::info!(
-            ?order,
-            role = role.map(RoleName::as_str),
-            "ordered by an operator"
-        );
         let (reply, followed) = oneshot::channel();
         let within = if let Some(name) = role {
             let scope = self.scope(name)?;
@@ -118,14 +122,18 @@ impl Desk {
                     let _ = reply.send(ended.map(|ended| (name, ended)).into_iter().collect());
                 }
             });
-            answers_within(&scope.settings)
+            let within = answers_within(&scope.settings);
+            scope.give_back();
+            within
         } else {
             let _ = self
                 .supervisor
                 .send_message(SupervisorMsg::Order { order, reply });
-            let roles = self.roster.all();
-            let longest = roles.iter().map(|scope| answers_within(&scope.settings));
-            longest.max().unwrap_or(PATIENCE)
+            let scopes = self.roster.all();
+            let longest = scopes.iter().map(|scope| answers_within(&scope.settings));
+            let longest = longest.max().unwrap_or(PATIENCE);
+            given_back(scopes);
+            longest
         };
         let ended: Vec<(RoleName, SteppedDown)> = in_time(within, followed).await?;
         let ended = ended.into_iter().map(|(role, down)| {
@@ -141,6 +149,13 @@ impl Desk {
             Problem::new(ProblemCode::UnknownRole, why)
         };
         self.roster.find(role.as_str()).ok_or_else(unknown)
+    }
+}
+
+/// Handlers are the application's: whoever is the last to have one does not drop it here.
+fn given_back(scopes: Vec<Arc<RoleScope>>) {
+    for scope in scopes {
+        scope.give_back();
     }
 }
 

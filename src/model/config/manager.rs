@@ -348,6 +348,19 @@ mod tests {
     }
 
     #[test]
+    fn requests_come_in_apart_from_answers() {
+        let mut config = ManagerConfig {
+            admin: AdminConfig::under("$KV.leaders"),
+            ..ManagerConfig::default()
+        };
+        let field = "admin.subject_prefix";
+        refused(&config, field, "\"$KV.leaders\"", "must be tokens");
+        config.admin = AdminConfig::under("ops.admin");
+        config.inbox_prefix = Some("ops".into());
+        refused(&config, field, "\"ops.admin\"", "apart from `inbox_prefix`");
+    }
+
+    #[test]
     fn numbers_stay_in_their_ranges() {
         let mut config = ManagerConfig::default();
         for replicas in [0, 6, usize::MAX] {
