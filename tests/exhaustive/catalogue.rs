@@ -51,17 +51,12 @@ pub fn small() -> Vec<Configuration> {
             .without_watch()
             .until(7)
             .witnesses(&[Yielded]),
-        two("two-aside-no-watch-short")
-            .without_watch()
-            .until(7)
-            .faults(&[(StandAside, 1)])
-            .witnesses(&[Promoted, GivenBack]),
-        two("two-cordon-no-watch-short")
+        two("two-cordon-aside-no-watch-short")
             .led()
             .without_watch()
-            .until(7)
-            .faults(&[(Cordon, 1)])
-            .witnesses(&[PromotedAgain, Released]),
+            .until(5)
+            .faults(&[(Cordon, 1), (StandAside, 1)])
+            .witnesses(&[PromotedAgain, Released, GivenBack]),
         three("three-stop-no-watch-short")
             .led()
             .without_watch()

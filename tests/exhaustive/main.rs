@@ -83,13 +83,8 @@ fn two_instances_of_different_priority() {
 }
 
 #[test]
-fn two_instances_of_which_one_is_paused() {
-    check_all_of("two-aside-no-watch-short");
-}
-
-#[test]
-fn two_instances_of_which_one_is_cordoned() {
-    check_all_of("two-cordon-no-watch-short");
+fn two_instances_of_which_one_is_cordoned_and_one_paused() {
+    check_all_of("two-cordon-aside-no-watch-short");
 }
 
 #[test]
