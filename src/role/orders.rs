@@ -50,7 +50,9 @@ impl RoleScope {
         &self,
         order: Order,
     ) -> impl Future<Output = Result<Option<SteppedDown>, TermError>> + Send + use<> {
-        let led = self.running().filter(|_| order == Order::Cordon);
+        let led = self
+            .running()
+            .filter(|term| order == Order::Cordon && !term.has_ended());
         let answer = {
             let paused = self.orders.0.lock();
             let mut paused = paused.unwrap_or_else(PoisonError::into_inner);
@@ -69,14 +71,14 @@ impl RoleScope {
                 Err(_) if ended.is_cancelled() => Err(TermError::Stopped),
                 // The election crashed, and with it its term, if there was one. The next one finds the order.
                 Err(_) => match led {
-                    Some(term) if !term.has_ended() => {
+                    Some(term) => {
                         term.ended().await;
                         Ok(Some(SteppedDown {
                             released: false,
                             handoff: None,
                         }))
                     }
-                    _ => Ok(None),
+                    None => Ok(None),
                 },
             }
         }

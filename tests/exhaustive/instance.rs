@@ -236,7 +236,12 @@ impl Process {
     }
 
     pub fn is_candidate(&self) -> bool {
-        !self.stopping && !self.election.is_stopped()
+        !self.stopping && !self.election.is_stopped() && !self.is_aside()
+    }
+
+    /// Whether it stands for no new term.
+    pub fn is_aside(&self) -> bool {
+        self.election.status().paused
     }
 }
 

@@ -22,6 +22,7 @@ mod lifecycle;
 mod mixed;
 mod network;
 mod observability;
+mod pausing;
 mod permissions;
 mod privileges;
 mod proofs;
