@@ -113,6 +113,7 @@ impl Machine {
             instance_id: "node-1".to_owned(),
             incarnation: Uuid::from_u128(1),
             first_beat: 0,
+            paused: false,
             settings: config.settings().expect("good settings"),
         };
         let now = Moment::from_nanos(1_000_000_000);

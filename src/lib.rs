@@ -38,6 +38,10 @@
 //! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] say how to authenticate and to encrypt;
 //! [`ManagerConfig::with_env`] takes it from the environment. `docs/security.md` says what to grant to whom.
 //!
+//! # Operating it
+//!
+//! [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon; `docs/admin.md` says what goes over the wire.
+//!
 //! # Features
 //!
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
@@ -46,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod actors;
+pub mod admin;
 mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
@@ -67,13 +72,13 @@ pub use crate::election::Handoff;
 pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
     Error, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder,
-    RoleReadiness, StepDown, SteppedDown, StopOptions,
+    RoleReadiness, StepDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
-    AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig, HealthSettings,
-    ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover,
-    TlsConfig,
+    AdminConfig, AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig,
+    HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
+    Takeover, TlsConfig,
 };
 pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
@@ -82,8 +87,8 @@ pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, Rol
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{
-    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
-    TermError, handler_fn,
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler,
+    SteppedDown, Term, TermError, handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

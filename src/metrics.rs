@@ -60,6 +60,7 @@ pub const LEADER_BUCKETS: [f64; 10] = [
 ];
 
 const IS_LEADER: &str = "election_is_leader";
+const PAUSED: &str = "election_paused";
 const TRANSITIONS: &str = "election_transitions_total";
 const FAILURES: &str = "election_failures_total";
 const HEARTBEAT: &str = "election_heartbeat_duration_seconds";
@@ -92,6 +93,13 @@ pub const METRICS: &[Metric] = &[
         unit: Unit::Count,
         labels: &[],
         description: "1 while this instance leads the role, else 0",
+    },
+    Metric {
+        name: PAUSED,
+        kind: MetricKind::Gauge,
+        unit: Unit::Count,
+        labels: &[],
+        description: "1 while this instance is paused, and stands for no new term, else 0",
     },
     Metric {
         name: TRANSITIONS,
@@ -209,6 +217,7 @@ impl Labels {
     /// Makes the gauges and the plain counters exist before anything happens, so that dashboards show zeros, not gaps.
     pub fn register(&self) {
         gauge!(IS_LEADER, self.with(&[])).set(0.0);
+        gauge!(PAUSED, self.with(&[])).set(0.0);
         gauge!(CONNECTION, self.with(&[])).set(1.0);
         gauge!(LEASE_REMAINING, self.with(&[])).set(0.0);
         counter!(VALIDATION_FAILURES, self.with(&[])).increment(0);
@@ -244,6 +253,8 @@ impl Labels {
                     0.0
                 });
             }
+            Event::Paused => gauge!(PAUSED, self.with(&[])).set(1.0),
+            Event::Resumed => gauge!(PAUSED, self.with(&[])).set(0.0),
             Event::ClaimEnded { outcome } => {
                 counter!(ACQUIRE, self.with(&[("status", outcome.as_str())])).increment(1);
             }

@@ -31,6 +31,8 @@ pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
 fn log(event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
+        Event::Paused => tracing::info!("paused: stands for no new term"),
+        Event::Resumed => tracing::info!("resumed: stands again"),
         Event::LeaderChanged(Some(leader)) => {
             tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
         }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
-use futures::future::{BoxFuture, Shared};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -28,7 +27,7 @@ use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::model::record::Entry;
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
-use crate::role::{HandlerReport, Request, RoleScope, RunningTerm};
+use crate::role::{HandlerReport, Order, Request, RoleScope, RunningTerm};
 use crate::store::{self, Denied};
 
 /// One role's election.
@@ -59,8 +58,6 @@ pub(super) struct ElectionState {
     /// The question of another instance that came last: it is answered at once, or not at all.
     letter: Option<(LetterId, Subject)>,
     letters: u64,
-    /// Whether the handler is well, for whoever asked last.
-    well: Option<Shared<BoxFuture<'static, bool>>>,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
     vouching: Vouching,
@@ -116,7 +113,6 @@ impl Actor for ElectionActor {
             next_request: 0,
             letter: None,
             letters: 0,
-            well: None,
             timer: None,
             timer_number: 0,
         })
@@ -201,6 +197,7 @@ impl ElectionState {
             }
             ElectionMsg::Ask(Request::StepDown {
                 to,
+                expected,
                 hold_off,
                 reply,
             }) => {
@@ -208,7 +205,16 @@ impl ElectionState {
                 Input::StepDown {
                     request,
                     to,
+                    expected,
                     hold_off,
+                }
+            }
+            ElectionMsg::Ask(Request::Order { order, reply }) => {
+                let request = self.remember(reply);
+                match order {
+                    Order::Pause => Input::Pause { request },
+                    Order::Resume => Input::Resume { request },
+                    Order::Cordon => Input::Cordon { request },
                 }
             }
             ElectionMsg::Asked { question, reply } => {

@@ -2,35 +2,35 @@
 //! again.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::model::name::RoleName;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Far more than a fleet asks about one role, or about all, and far less than an election can stand.
-const MOST_OF_A_ROLE: u32 = 200;
+/// Far more than is asked about one thing (a role, a kind of request), or about all, and far less than an election can stand.
+const MOST_OF_ONE: u32 = 200;
 const MOST: u32 = 5_000;
 
 /// How many questions came within the present second.
 #[derive(Debug)]
-pub(super) struct Floodgate {
+pub(super) struct Floodgate<K> {
     since: Moment,
     all: u32,
-    of_roles: HashMap<RoleName, u32>,
+    of_each: HashMap<K, u32>,
 }
 
-impl Floodgate {
+impl<K: Clone + Eq + Hash> Floodgate<K> {
     pub fn new(now: Moment) -> Self {
         Self {
             since: now,
             all: 0,
-            of_roles: HashMap::new(),
+            of_each: HashMap::new(),
         }
     }
 
     /// Whether this question may pass.
-    pub fn passes(&mut self, role: &RoleName, now: Moment) -> bool {
+    pub fn passes(&mut self, what: &K, now: Moment) -> bool {
         if now.since(self.since) >= SECOND {
             *self = Self::new(now);
         }
@@ -38,21 +38,22 @@ impl Floodgate {
         if self.all > MOST {
             return false;
         }
-        let of_role = self.of_roles.entry(role.clone()).or_default();
-        *of_role += 1;
-        *of_role <= MOST_OF_A_ROLE
+        let of_one = self.of_each.entry(what.clone()).or_default();
+        *of_one += 1;
+        *of_one <= MOST_OF_ONE
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::name::RoleName;
 
     fn role(name: &str) -> RoleName {
         RoleName::new(name).expect("a name")
     }
 
-    fn passed(gate: &mut Floodgate, name: &str, count: u32, now: Moment) -> usize {
+    fn passed(gate: &mut Floodgate<RoleName>, name: &str, count: u32, now: Moment) -> usize {
         let role = role(name);
         (0..count).filter(|_| gate.passes(&role, now)).count()
     }
@@ -73,6 +74,6 @@ mod tests {
         let mut gate = Floodgate::new(now);
         let all = (0..100).map(|i| passed(&mut gate, &format!("r{i}"), 200, now));
         assert_eq!(all.sum::<usize>(), 5_000);
-        assert!(gate.of_roles.len() <= 5_000);
+        assert!(gate.of_each.len() <= 5_000);
     }
 }

@@ -11,7 +11,7 @@ use crate::model::leader_event::LeaderEvent;
 use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
-use crate::role::{HandlerReport, Request, RoleScope};
+use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, StoreError};
 
 /// The way to the bucket, for everyone who uses it.
@@ -37,8 +37,16 @@ pub(crate) enum SupervisorMsg {
         release: bool,
         reply: oneshot::Sender<()>,
     },
+    /// To all roles, and to those that are added later. Answered when each has followed, with what became of the terms that
+    /// were ended.
+    Order {
+        order: Order,
+        reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>,
+    },
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,
+    /// The server refused the admin service something.
+    AdminDenied(Denied),
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -117,6 +125,22 @@ pub(crate) enum HeraldMsg {
     },
     /// Say when everything is published.
     Finish(oneshot::Sender<()>),
+}
+
+/// What the admin service is told.
+pub(crate) enum AdminMsg {
+    LinkChanged(Link),
+    /// The server refused it something.
+    Denied(Denied),
+    /// Say what the server refused lately.
+    TellDenied,
+    /// The subscription with this number ended.
+    Ended {
+        number: u64,
+    },
+    Retry {
+        number: u64,
+    },
 }
 
 /// What an election is told.

@@ -5,12 +5,14 @@
 //!             ├─ bucket watch         one watch over all role keys
 //!             ├─ courier              questions of other instances
 //!             ├─ herald               publishes who leads, if that is wished
+//!             ├─ admin service        requests of those who operate this instance
 //!             └─ election × role      one state machine each
 //! ```
 //!
 //! They live on a thread of their own, so that no handler, however it blocks, can cost a role its lease. No handler of
 //! theirs waits for NATS: requests are spawned, and their answers come back as messages.
 
+mod admin;
 mod announce;
 mod connection;
 mod courier;

@@ -14,6 +14,7 @@ use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
+use crate::model::admin::AdminSubjects;
 use crate::model::name::{BucketName, RoleName};
 use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
 
@@ -37,6 +38,8 @@ pub(super) struct MonitorSetup {
     pub bucket: BucketName,
     pub if_missing: IfMissing,
     pub routes: Routes,
+    /// Where the admin service is asked, if there is one.
+    pub admin: Option<AdminSubjects>,
     pub start_timeout: Duration,
     /// Told once, when the bucket was opened or can't be.
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
@@ -235,6 +238,11 @@ impl MonitorState {
     }
 
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
+        if self.is_admins(&denied) {
+            let denied = SupervisorMsg::AdminDenied(denied);
+            let _ = self.setup.supervisor.send_message(denied);
+            return;
+        }
         tracing::warn!("{denied}: grant it");
         let bucket = &self.setup.bucket;
         if let Some(role) = denied.data_of(bucket) {
@@ -266,6 +274,20 @@ impl MonitorState {
                 self.denied = Some(denied);
             }
         }
+    }
+
+    /// Whether it concerns the admin service: nobody else publishes to inboxes, or subscribes where services are asked.
+    fn is_admins(&self, denied: &Denied) -> bool {
+        let Denied { publish, subject } = denied;
+        let asked = |admin: &AdminSubjects| {
+            let elsewhere = if *publish {
+                subject.starts_with("_INBOX.") || self.is_inbox(subject)
+            } else {
+                subject.starts_with("$SRV.")
+            };
+            elsewhere || admin.include(subject)
+        };
+        self.setup.admin.as_ref().is_some_and(asked)
     }
 
     fn is_inbox(&self, subject: &str) -> bool {

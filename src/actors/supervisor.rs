@@ -4,24 +4,29 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
+use super::admin::{AdminActor, AdminSetup, Desk};
 use super::announce::announce;
 use super::connection::{Connection, StartFailure};
 use super::courier::{CourierActor, CourierSetup};
 use super::election::{ElectionActor, ElectionSetup};
 use super::herald::{HeraldActor, HeraldSetup};
-use super::messages::{CourierMsg, ElectionMsg, HeraldMsg, MonitorMsg, SupervisorMsg, WatchMsg};
+use super::messages::{
+    AdminMsg, CourierMsg, ElectionMsg, HeraldMsg, MonitorMsg, SupervisorMsg, WatchMsg,
+};
 use super::monitor::{MonitorActor, MonitorSetup};
 use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
+use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::RoleName;
 use crate::model::status::RoleState;
-use crate::role::{Instance, RoleScope, Roster, RunningTerm};
+use crate::role::{Instance, Order, RoleScope, Roster, RunningTerm, SteppedDown};
 use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
@@ -41,6 +46,7 @@ pub(crate) struct Supervise {
     pub roster: Roster,
     /// Nothing is published without it.
     pub herald: Option<HeraldSetup>,
+    pub admin: AdminConfig,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
 }
 
@@ -56,10 +62,14 @@ pub(super) struct SupervisorState {
     watch: ActorRef<WatchMsg>,
     courier: ActorRef<CourierMsg>,
     herald: Option<(HeraldSetup, ActorRef<HeraldMsg>)>,
+    /// Unless it is switched off.
+    admin: Option<Admin>,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
     stopping: Option<Stopping>,
+    /// Roles begin paused.
+    paused: bool,
 }
 
 struct Role {
@@ -69,6 +79,12 @@ struct Role {
     crashes: u32,
     leaving: bool,
     waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// The admin service, and what it knows.
+struct Admin {
+    desk: Arc<Desk>,
+    actor: ActorRef<AdminMsg>,
 }
 
 struct Stopping {
@@ -95,14 +111,22 @@ impl Actor for SupervisorActor {
             routes,
             roster,
             herald,
+            admin,
             ready,
         } = setup;
+        let desk = admin.enabled.then(|| {
+            let (id, bucket) = (instance.id.clone(), instance.bucket.clone());
+            let (roster, supervisor) = (roster.clone(), myself.clone());
+            let prefix = &admin.subject_prefix;
+            Desk::new(id, instance.incarnation, bucket, prefix, roster, supervisor)
+        });
         let monitor = MonitorSetup {
             supervisor: myself.clone(),
             connection: connection.clone(),
             bucket: instance.bucket.clone(),
             if_missing,
             routes: routes.clone(),
+            admin: desk.as_ref().map(|desk| desk.subjects().clone()),
             start_timeout,
             ready: Some(ready),
         };
@@ -117,6 +141,13 @@ impl Actor for SupervisorActor {
             )),
             None => None,
         };
+        let admin = match desk {
+            Some(desk) => Some(Admin {
+                actor: start_admin(&myself, &desk, Link::Down).await?,
+                desk,
+            }),
+            None => None,
+        };
         Ok(SupervisorState {
             herald,
             instance,
@@ -127,10 +158,12 @@ impl Actor for SupervisorActor {
             monitor,
             watch,
             courier,
+            admin,
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
             stopping: None,
+            paused: false,
         })
     }
 
@@ -151,12 +184,14 @@ impl Actor for SupervisorActor {
                 release,
                 reply,
             } => state.remove_role(&role, release, reply),
+            SupervisorMsg::Order { order, reply } => state.order(order, reply),
             SupervisorMsg::LookAtBucket => {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(());
             }
+            SupervisorMsg::AdminDenied(denied) => state.tell_admin(AdminMsg::Denied(denied)),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,
@@ -262,6 +297,19 @@ async fn start_herald(
     Ok(herald)
 }
 
+async fn start_admin(
+    myself: &ActorRef<SupervisorMsg>,
+    desk: &Arc<Desk>,
+    link: Link,
+) -> Result<ActorRef<AdminMsg>, ActorProcessingErr> {
+    let setup = AdminSetup {
+        desk: Arc::clone(desk),
+        link,
+    };
+    let (admin, _) = Actor::spawn_linked(None, AdminActor, setup, myself.get_cell()).await?;
+    Ok(admin)
+}
+
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
@@ -271,8 +319,15 @@ impl SupervisorState {
         if let Some((_, herald)) = &self.herald {
             let _ = herald.send_message(HeraldMsg::LinkChanged(link.clone()));
         }
+        self.tell_admin(AdminMsg::LinkChanged(link.clone()));
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
+        }
+    }
+
+    fn tell_admin(&self, message: AdminMsg) {
+        if let Some(admin) = &self.admin {
+            let _ = admin.actor.send_message(message);
         }
     }
 
@@ -287,6 +342,9 @@ impl SupervisorState {
             return Ok(false);
         }
         scope.labels.register();
+        if self.paused {
+            drop(scope.order(Order::Pause));
+        }
         self.roster.enter(Arc::clone(&scope));
         let actor = self.start_election(myself, &scope).await?;
         let role = Role {
@@ -305,10 +363,24 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         scope: &Arc<RoleScope>,
     ) -> Result<ActorRef<ElectionMsg>, ActorProcessingErr> {
+        let paused = scope.is_paused();
+        // Of what was ordered while there was no election, nobody has told yet.
+        if scope.status.borrow().paused != paused {
+            scope.status.send_modify(|status| status.paused = paused);
+            announce(
+                scope,
+                if paused {
+                    Event::Paused
+                } else {
+                    Event::Resumed
+                },
+            );
+        }
         let candidate = Candidate {
             instance_id: self.instance.id.as_str().to_owned(),
             incarnation: self.instance.incarnation,
             first_beat: self.generations * BEATS_PER_GENERATION,
+            paused,
             settings: scope.settings.clone(),
         };
         self.generations += 1;
@@ -321,6 +393,7 @@ impl SupervisorState {
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
         self.routes.set(scope.role.clone(), actor.clone());
+        scope.repeat_order();
         Ok(actor)
     }
 
@@ -331,6 +404,18 @@ impl SupervisorState {
         };
         role.waiting.push(reply);
         role.leave(ElectionMsg::Stop { release });
+    }
+
+    fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
+        self.paused = order != Order::Resume;
+        let followed = self.roles.values().map(|role| {
+            let (name, followed) = (role.scope.role.clone(), role.scope.order(order));
+            async move { followed.await.ok().flatten().map(|ended| (name, ended)) }
+        });
+        let followed = join_all(followed.collect::<Vec<_>>());
+        tokio::spawn(async move {
+            let _ = reply.send(followed.await.into_iter().flatten().collect());
+        });
     }
 
     fn leave_all(&mut self, message: impl Fn(&RoleScope) -> ElectionMsg) {
@@ -401,6 +486,9 @@ impl SupervisorState {
         if let Some((_, herald)) = &self.herald {
             herald.stop(None);
         }
+        if let Some(admin) = &self.admin {
+            admin.actor.stop(None);
+        }
         self.monitor.stop(None);
         myself.stop(None);
     }
@@ -430,12 +518,17 @@ impl SupervisorState {
                 bucket: self.instance.bucket.clone(),
                 if_missing: self.if_missing,
                 routes: self.routes.clone(),
+                admin: self.admin.as_ref().map(|it| it.desk.subjects().clone()),
                 start_timeout: Duration::MAX,
                 ready: None,
             };
             let (monitor, _) =
                 Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
             self.monitor = monitor;
+        } else if let Some(admin) = &mut self.admin
+            && who.get_id() == admin.actor.get_id()
+        {
+            admin.actor = start_admin(myself, &admin.desk, self.link.clone()).await?;
         }
         Ok(())
     }

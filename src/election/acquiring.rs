@@ -43,7 +43,7 @@ enum Step {
 
 impl Election {
     pub(super) fn acquiring_agenda(&self, acquisition: &Acquisition) -> Vec<(Moment, Task)> {
-        if self.stopping.is_some() {
+        if self.leads_nowhere() {
             return if self.pending.is_none() {
                 vec![(self.now, Task::GiveBack)]
             } else {
@@ -277,7 +277,7 @@ impl Election {
         self.standing_must_read(self.now + pause, false);
     }
 
-    /// A claim stands that will come to nothing, for this instance leaves or can't write its fence: release it, for
+    /// A claim stands that will come to nothing, for this instance leaves, pauses, or can't write its fence: release it, for
     /// nobody else can before its lease ends.
     pub(super) fn give_back(&mut self) {
         let Phase::Acquiring(Acquisition { hold, bare, .. }) = self.phase else {
@@ -353,8 +353,13 @@ impl Election {
         }
     }
 
+    /// No term is to come of what is claimed.
+    const fn leads_nowhere(&self) -> bool {
+        self.stopping.is_some() || self.paused
+    }
+
     fn promote(&mut self, hold: Hold, fence_revision: u64) {
-        if self.now >= self.promotable_until(&hold) || self.stopping.is_some() {
+        if self.now >= self.promotable_until(&hold) || self.leads_nowhere() {
             return;
         }
         let Some(bucket) = self.bucket else { return };

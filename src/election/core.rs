@@ -27,6 +27,8 @@ pub struct Candidate {
     pub incarnation: Uuid,
     /// No beat below this one is used: greater than all that an earlier machine of this incarnation used.
     pub first_beat: u64,
+    /// Whether it begins paused.
+    pub paused: bool,
     pub settings: RoleSettings,
 }
 
@@ -34,6 +36,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreStatus {
     pub state: RoleState,
+    pub paused: bool,
     pub leader: Option<LeaderInfo>,
     pub fencing_token: Option<FencingToken>,
     pub last_heartbeat: Option<Moment>,
@@ -105,6 +108,8 @@ pub struct Election {
     pub(super) cross_check: bool,
     /// Leaving; whether to free the role.
     pub(super) stopping: Option<bool>,
+    /// Stands for no new term.
+    pub(super) paused: bool,
     pub(super) failures_in_a_row: u32,
     pub(super) state: RoleState,
     pub(super) now: Moment,
@@ -124,6 +129,7 @@ impl CoreStatus {
     pub const fn initial(now: Moment) -> Self {
         Self {
             state: RoleState::Init,
+            paused: false,
             leader: None,
             fencing_token: None,
             last_heartbeat: None,
@@ -150,6 +156,7 @@ impl Election {
             pending: None,
             cross_check: true,
             stopping: None,
+            paused: candidate.paused,
             failures_in_a_row: 0,
             state: RoleState::Init,
             now,
@@ -212,6 +219,7 @@ impl Election {
             pending,
             cross_check,
             stopping,
+            paused,
             failures_in_a_row,
             state,
             candidate: _,
@@ -236,9 +244,10 @@ impl Election {
             _ => now,
         };
         (link, bucket, doing).hash(hasher);
-        (cross_check, stopping, failures_in_a_row, state).hash(hasher);
+        (cross_check, stopping, paused).hash(hasher);
+        (failures_in_a_row, state).hash(hasher);
         match phase {
-            Phase::Standing(standing) => standing.hash_situation(now, settings, hasher),
+            Phase::Standing(standing) => standing.hash_situation(now, *paused, settings, hasher),
             Phase::Leading(tenure) => tenure.hash_situation(now, settings, hasher),
             Phase::Acquiring(_) | Phase::Draining(_) | Phase::Stopped => phase.hash(hasher),
         }
@@ -252,12 +261,9 @@ impl Election {
         let hold = self.hold();
         CoreStatus {
             state: self.state,
+            paused: self.paused,
             leader: self.leader.clone(),
-            fencing_token: match &self.phase {
-                Phase::Leading(tenure) => Some(tenure.fencing_token),
-                Phase::Draining(drain) => drain.fencing_token(),
-                _ => None,
-            },
+            fencing_token: self.fencing_token(),
             last_heartbeat: hold.map(|hold| hold.sent),
             last_transition: self.last_transition,
             revision: self.view.revision(),
@@ -295,8 +301,12 @@ impl Election {
             Input::StepDown {
                 request,
                 to,
+                expected,
                 hold_off,
-            } => self.step_down(request, to, hold_off),
+            } => self.step_down(request, to, expected, hold_off),
+            Input::Pause { request } => self.pause(request),
+            Input::Resume { request } => self.resume(request),
+            Input::Cordon { request } => self.cordon(request),
             Input::Asked { letter, question } => self.asked(letter, question),
             Input::Answered { question, answer } => self.answered(question, answer),
             Input::Validate { request, term } => self.validate(request, term),
@@ -527,6 +537,15 @@ impl Election {
     pub(super) fn finish(&mut self, op: OpId) -> Option<Doing> {
         let pending = self.pending.take_if(|pending| pending.op == op)?;
         Some(pending.what)
+    }
+
+    /// The term's fencing token, as long as its handler may run or its role is still to be freed.
+    pub(super) fn fencing_token(&self) -> Option<FencingToken> {
+        match &self.phase {
+            Phase::Leading(tenure) => Some(tenure.fencing_token),
+            Phase::Draining(drain) => drain.fencing_token(),
+            _ => None,
+        }
     }
 
     pub(super) fn hold(&self) -> Option<&Hold> {

@@ -175,6 +175,7 @@ impl Election {
             cause,
             EndCause::SteppedDown
                 | EndCause::Preempted
+                | EndCause::Cordoned
                 | EndCause::Stopped
                 | EndCause::Unhealthy
                 | EndCause::Returned
@@ -472,7 +473,7 @@ impl Election {
             self.become_state(RoleState::Stopped);
             return;
         }
-        if !was_term {
+        if !was_term && !self.paused {
             // A claim that can't become a term is not tried again and again at the expense of others.
             self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         }

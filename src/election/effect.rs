@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::input::{Failure, LetterId, OpId, QuestionId, RequestId, TermId};
 use crate::clock::Moment;
 use crate::model::event::Event;
+pub use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::token::{FencingToken, LeaseToken};
@@ -117,24 +118,14 @@ pub enum Reply {
         released: bool,
         handoff: Option<Handoff>,
     },
+    /// Whether this instance stands is as was asked.
+    Noted,
     /// The named successor did not answer; the term goes on.
     SuccessorAbsent,
     /// The named successor can't take the role now; the term goes on.
     SuccessorRefused(Refusal),
-    /// This instance does not lead, or no longer in that term.
+    /// This instance does not lead, or not in that term.
     NotLeader,
     /// The proof could not be had just now.
     Unproven(Failure),
-}
-
-/// What became of a role that was handed to somebody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Handoff {
-    /// The heir has claimed the role.
-    Accepted,
-    /// Another instance has claimed it.
-    TakenByAnother,
-    /// Nobody was seen to claim it in time: it is free for all.
-    TimedOut,
 }

@@ -6,7 +6,7 @@ use crate::model::event::FailureKind;
 use crate::model::letter::{Answer, Question};
 use crate::model::record::Entry;
 pub use crate::model::record::Snapshot;
-use crate::model::token::LeaseToken;
+use crate::model::token::{FencingToken, LeaseToken};
 
 /// Chance for one step, drawn by the driver.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +64,12 @@ pub enum Input {
     /// A health check ended.
     Health { term: TermId, healthy: bool },
     /// End the term, free the role, and stand again after the cool-down, and not before `hold_off` is over. If a successor
-    /// is named, by its instance id, only if it is there and ready to take the role.
+    /// is named, by its instance id, only if it is there and ready to take the role. If a term is expected, by its fencing
+    /// token, only that one.
     StepDown {
         request: RequestId,
         to: Option<String>,
+        expected: Option<FencingToken>,
         hold_off: Duration,
     },
     /// Another instance asks. What is answered to it comes as an effect, or not at all.
@@ -85,6 +87,12 @@ pub enum Input {
         request: RequestId,
         term: Option<TermId>,
     },
+    /// Stand for no new term until `Resume`; a term that is there goes on. What is asked twice changes nothing.
+    Pause { request: RequestId },
+    /// Stand again, after the cool-down if one runs.
+    Resume { request: RequestId },
+    /// As `Pause`, and end the term: free the role, for somebody who is ready if there is one. Answered when it has ended.
+    Cordon { request: RequestId },
     /// Leave the election.
     Stop { release: bool },
     /// Leave the election without a write; the lease runs out by itself.

@@ -24,6 +24,7 @@ mod labels;
 mod leading;
 mod ledger;
 mod mutation;
+mod pausing;
 mod retry;
 mod standing;
 mod succession;

@@ -6,6 +6,7 @@ use super::agenda::Task;
 use super::core::{Election, Phase};
 use super::effect::WriteKind;
 use super::ledger::Purpose;
+use super::mutation::mutated;
 use super::takeover::Bid;
 use crate::clock::Moment;
 #[cfg(feature = "testing")]
@@ -70,6 +71,7 @@ impl Standing {
     pub fn hash_situation(
         &self,
         now: Moment,
+        paused: bool,
         settings: &RoleSettings,
         hasher: &mut impl std::hash::Hasher,
     ) {
@@ -89,7 +91,12 @@ impl Standing {
         let read_at = unread.then(|| (*read_at).max(now));
         let cooling_until = cooling_until.map(|until| until.max(now));
         // An older check is none.
-        let checked_at = checked_at.filter(|at| *at >= now - settings.heartbeat);
+        let counts_for = if paused {
+            settings.ttl
+        } else {
+            settings.heartbeat
+        };
+        let checked_at = checked_at.filter(|at| *at >= now - counts_for);
         (read_at, in_doubt, claim_wait, checked_at, cooling_until).hash(hasher);
         expected
             .filter(|expected| expected.until > now)
@@ -135,6 +142,11 @@ impl Election {
         }
         if standing.unread {
             agenda.push((standing.read_at.max(retry_at), Task::Read));
+        } else if self.paused && !mutated!(ClaimWhilePaused) {
+            agenda.extend(free_at.map(|free_at| {
+                let look_at = self.look_again_at(standing, free_at);
+                (look_at.max(retry_at), Task::Read)
+            }));
         } else if let Some(free_at) = free_at {
             let free_at = self
                 .force_at(standing)
@@ -151,6 +163,13 @@ impl Election {
             agenda.push((claim_at, if checked { Task::Claim } else { Task::Read }));
         }
         agenda
+    }
+
+    /// A paused instance finds out who leads by reading, should the watch be silent: when the role seems free, and once a lease
+    /// from then on. Others find out by claiming.
+    fn look_again_at(&self, standing: &Standing, free_at: Moment) -> Moment {
+        let next = standing.checked_at.map(|at| at + self.settings.ttl);
+        next.map_or(free_at, |next| next.max(free_at))
     }
 
     /// The role's key holds something new.
@@ -191,6 +210,13 @@ impl Election {
         let until = self.now + self.settings.handoff_time();
         if let Phase::Standing(standing) = &mut self.phase {
             standing.expected = Some(Expected { look_at, until });
+        }
+    }
+
+    /// Whatever is handed over is not for this instance.
+    pub(super) fn expect_nothing(&mut self) {
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.expected = None;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::model::event::EndCause;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::{Content, Nonce};
+use crate::model::token::FencingToken;
 
 /// A leader asks a named successor whether it is ready; the term goes on meanwhile.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -109,15 +110,32 @@ impl Succession {
 }
 
 impl Election {
-    pub(super) fn step_down(&mut self, request: RequestId, to: Option<String>, hold_off: Duration) {
+    pub(super) fn step_down(
+        &mut self,
+        request: RequestId,
+        to: Option<String>,
+        expected: Option<FencingToken>,
+        hold_off: Duration,
+    ) {
+        if expected.is_some() && expected != self.fencing_token() {
+            self.reply(request, Reply::NotLeader);
+            return;
+        }
         if let Some(to) = to {
             self.hand_to(request, to, hold_off);
             return;
         }
         self.wind_down(EndCause::SteppedDown);
+        if let Phase::Draining(drain) = &mut self.phase {
+            drain.succession.hold_off = drain.succession.hold_off.max(hold_off);
+        }
+        self.answer_at_end(request);
+    }
+
+    /// Whoever ended a term is answered when its handler has ended and the role is freed, or can't be.
+    pub(super) fn answer_at_end(&mut self, request: RequestId) {
         match &mut self.phase {
             Phase::Draining(drain) if drain.fencing_token().is_some() => {
-                drain.succession.hold_off = drain.succession.hold_off.max(hold_off);
                 drain.requests.push(request);
             }
             _ => self.reply(request, Reply::NotLeader),
@@ -249,15 +267,16 @@ impl Election {
             return None;
         }
         let why = match &self.phase {
+            // Perhaps another process of the same name is meant.
+            Phase::Leading(_) | Phase::Stopped => return None,
             Phase::Standing(_) if self.stopping.is_some() => Refusal::Leaving,
+            _ if self.paused => Refusal::Paused,
             Phase::Standing(standing) if standing.cooling_until().is_some() => Refusal::CoolingDown,
             Phase::Standing(_) if !self.could_claim_soon() => Refusal::Disconnected,
             Phase::Standing(_) => {
                 let contender = self.contender();
                 return Some(Answer::Ready { contender });
             }
-            // Perhaps another process of the same name is meant.
-            Phase::Leading(_) | Phase::Stopped => return None,
             Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
         };
         named.then_some(Answer::Refused { why })

@@ -56,6 +56,7 @@ impl Election {
             && matches!(self.link, Link::Up(_))
             && standing.cooling_until().is_none()
             && self.stopping.is_none()
+            && !self.paused
             && self.followed();
         match self.view.foreign_content() {
             Some(Content::Record(record)) if able && record.priority < self.settings.priority => {

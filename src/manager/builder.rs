@@ -14,7 +14,8 @@ use super::error::Error;
 use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, HeraldSetup, Routes, Setup, tuned};
 use crate::model::config::{
-    AuthConfig, ConfigError, EventsConfig, ManagerConfig, RoleConfig, Secret, Storage, listed,
+    AdminConfig, AuthConfig, ConfigError, EventsConfig, ManagerConfig, RoleConfig, Secret, Storage,
+    listed,
 };
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
@@ -209,6 +210,12 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Whether, and on which subjects, this instance can be operated over NATS. Default: it can, see [`AdminConfig`].
+    pub fn admin(mut self, admin: AdminConfig) -> Self {
+        self.config.admin = admin;
+        self
+    }
+
     /// Signs each heartbeat of a role that is led here: whoever trusts the key can check who leads, see
     /// [`Term::proof`](crate::Term::proof).
     ///
@@ -335,6 +342,7 @@ impl RoleManagerBuilder {
                 replicas: config.replicas,
                 storage: config.storage,
             }),
+            admin: config.admin,
             ready,
         })
         .await

@@ -9,20 +9,19 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
 use super::error::Error;
-use crate::election::{Handoff, Reply};
+use crate::election::Reply;
+use crate::model::admin::LONGEST_HOLD_OFF;
 use crate::model::event::Event;
 use crate::model::status::{LeaderInfo, RoleStatus};
 use crate::model::token::FencingToken;
-use crate::role::{Request, RoleScope, proof};
-
-/// The longest hold-off: whoever means longer removes the role.
-const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::role::{Order, Request, RoleScope, SteppedDown, proof};
 
 /// How to step down.
 #[derive(Clone, Debug)]
 pub struct StepDown {
-    to: Option<String>,
-    hold_off: Duration,
+    pub(crate) to: Option<String>,
+    pub(crate) expected: Option<FencingToken>,
+    pub(crate) hold_off: Duration,
 }
 
 impl StepDown {
@@ -30,6 +29,7 @@ impl StepDown {
     pub const fn any() -> Self {
         Self {
             to: None,
+            expected: None,
             hold_off: Duration::ZERO,
         }
     }
@@ -45,24 +45,20 @@ impl StepDown {
         }
     }
 
+    /// Only the term of this fencing token is meant: if this instance is in another one by now, nothing is done, and
+    /// the answer is [`Error::NotLeader`].
+    #[must_use]
+    pub const fn expecting(mut self, term: FencingToken) -> Self {
+        self.expected = Some(term);
+        self
+    }
+
     /// This instance does not stand again before this time is over, at most a day, nor before its cool-down is.
     #[must_use]
     pub fn hold_off(mut self, time: Duration) -> Self {
         self.hold_off = time.min(LONGEST_HOLD_OFF);
         self
     }
-}
-
-/// What became of a step-down. In each case this instance leads no longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SteppedDown {
-    /// Whether the role was freed for others at once. If not, they take over when its lease has run out: NATS was out
-    /// of reach, or the handler did not end in time.
-    pub released: bool,
-    /// What became of it, if the role was freed for a successor: the one that was named, or one of higher priority that asked for the role
-    /// meanwhile.
-    pub handoff: Option<Handoff>,
 }
 
 /// One role on this instance. Cheap to clone.
@@ -164,17 +160,22 @@ impl RoleHandle {
     /// [`StepDown::to`] also until the successor has claimed the role, or a heartbeat and a request timeout have passed.
     ///
     /// # Errors
-    /// [`Error::NotLeader`] if this instance does not lead, or its term ended meanwhile; [`Error::Stopped`].
-    /// [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`]: nothing was done, this instance leads on.
+    /// [`Error::NotLeader`] if this instance does not lead, is not in the term that was [expected](StepDown::expecting), or
+    /// its term ended meanwhile; [`Error::Stopped`]. [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`]: nothing was done, this instance leads on.
     ///
     /// # Cancel safety
     /// The term ends all the same if the future is dropped.
     pub async fn step_down(&self, how: StepDown) -> Result<SteppedDown, Error> {
-        let StepDown { to, hold_off } = how;
+        let StepDown {
+            to,
+            expected,
+            hold_off,
+        } = how;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
         (self.scope.ask)(Request::StepDown {
             to,
+            expected,
             hold_off,
             reply,
         });
@@ -187,6 +188,53 @@ impl RoleHandle {
             Ok(_) => Err(Error::NotLeader),
             Err(_) => Err(Error::Stopped),
         }
+    }
+
+    /// This instance stands for no new term of the role from now on, until [`resume`](Self::resume). A term that it has goes
+    /// on, and if that ends, it stays out. Meanwhile it watches: status and events tell who leads.
+    ///
+    /// It is kept in this process alone, where it outlives a crash of the election: a process that starts again stands again. Of
+    /// several calls, also of those of the manager, the last one counts. Pausing what is paused changes nothing.
+    ///
+    /// When this returns, no claim is sent any more. One that was under way is given back if it is won.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the role is paused all the same if the future is dropped.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.scope.order(Order::Pause).await?;
+        Ok(())
+    }
+
+    /// This instance stands for the role again, at once, or after its cool-down if one runs. Resuming what is not paused changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the role is resumed all the same if the future is dropped.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.scope.order(Order::Resume).await?;
+        Ok(())
+    }
+
+    /// [Pauses](Self::pause), and ends the term that this instance has: for maintenance. The handler is wound down, then the
+    /// role is freed whatever `delete_on_stop` says, in the name of another instance that is ready to take it, if one
+    /// answers.
+    ///
+    /// Waits until the term has ended and, if there is an heir, until it has claimed the role, or a heartbeat and a request timeout have
+    /// passed; returns what became of it, or nothing if this instance did not lead. While NATS is out of reach, the role can't be
+    /// freed before it is back, and others take over when the lease has run out, at the latest.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the role is cordoned all the same if the future is dropped.
+    pub async fn cordon(&self) -> Result<Option<SteppedDown>, Error> {
+        Ok(self.scope.order(Order::Cordon).await?)
     }
 
     /// Makes the election's actor panic, to test what becomes of its handler.

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
 pub use self::error::Error;
-pub use self::handle::{RoleHandle, StepDown, SteppedDown};
+pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
@@ -27,7 +27,9 @@ use crate::model::config::RoleConfig;
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::RoleStatus;
-use crate::role::{Ask, ErasedHandler, Instance, RoleHandler, RoleScope, Roster};
+use crate::role::{
+    Ask, ErasedHandler, Instance, Order, RoleHandler, RoleScope, Roster, SteppedDown,
+};
 
 /// Whether a role is freed for others when it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,6 +215,56 @@ impl RoleManager {
             .send_message(message)
             .map_err(|_| Error::Stopped)?;
         left.await.map_err(|_| Error::Stopped)
+    }
+
+    /// Pauses every role, as [`RoleHandle::pause`] does, and those that are added later: they begin paused.
+    ///
+    /// Each order counts for each role until the next one: a single role may be resumed while the others stay paused, and
+    /// [`resume`](Self::resume) also resumes roles that were paused one by one.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the roles are paused all the same if the future is dropped.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.order(Order::Pause).await.map(drop)
+    }
+
+    /// Resumes every role, as [`RoleHandle::resume`] does, whoever paused it; roles that are added later begin as usual.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the roles are resumed all the same if the future is dropped.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.order(Order::Resume).await.map(drop)
+    }
+
+    /// Cordons every role, as [`RoleHandle::cordon`] does, all at once; roles that are added later begin paused. Waits until every
+    /// term has ended; returns what became of each role that this instance led.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the roles are cordoned all the same if the future is dropped.
+    pub async fn cordon(&self) -> Result<BTreeMap<String, SteppedDown>, Error> {
+        let ended = self.order(Order::Cordon).await?;
+        Ok(ended
+            .into_iter()
+            .map(|(role, ended)| (role.as_str().to_owned(), ended))
+            .collect())
+    }
+
+    async fn order(&self, order: Order) -> Result<Vec<(RoleName, SteppedDown)>, Error> {
+        let (reply, followed) = oneshot::channel();
+        self.thread
+            .supervisor
+            .send_message(SupervisorMsg::Order { order, reply })
+            .map_err(|_| Error::Stopped)?;
+        followed.await.map_err(|_| Error::Stopped)
     }
 
     /// Runs until `signal` resolves, then stops gracefully with [`StopOptions::default`].

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
@@ -15,6 +15,8 @@ pub enum EndCause {
     SteppedDown,
     /// An instance of higher priority asked for the role.
     Preempted,
+    /// `cordon` was called.
+    Cordoned,
     /// The manager or the role was stopped.
     Stopped,
     /// The manager was dropped without being stopped.
@@ -49,6 +51,7 @@ impl EndCause {
         match self {
             Self::SteppedDown => "stepped_down",
             Self::Preempted => "preempted",
+            Self::Cordoned => "cordoned",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
             Self::Returned => "returned",
@@ -132,7 +135,7 @@ impl Vacancy {
 }
 
 /// Kinds of failure, closed: they are label values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -216,6 +219,10 @@ pub enum Event {
         /// The state it is in now.
         to: RoleState,
     },
+    /// The instance stands for no new term until it is resumed.
+    Paused,
+    /// The instance stands again.
+    Resumed,
     /// Another leader is known, or none.
     LeaderChanged(Option<LeaderInfo>),
     /// A term began on this instance.

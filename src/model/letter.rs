@@ -66,6 +66,8 @@ pub enum Refusal {
     Busy,
     /// It led not long ago and stays out for its cool-down.
     CoolingDown,
+    /// It is paused: it stands for no new term until it is resumed.
+    Paused,
     /// It does not reach the bucket.
     Disconnected,
     /// Its handler's health check fails.
@@ -85,6 +87,7 @@ impl Refusal {
             Self::Leaving => "leaving",
             Self::Busy => "busy",
             Self::CoolingDown => "cooling_down",
+            Self::Paused => "paused",
             Self::Disconnected => "disconnected",
             Self::Unhealthy => "unhealthy",
             Self::Other => "other",
@@ -101,6 +104,7 @@ impl fmt::Display for Refusal {
             Self::Leaving => "it is leaving the election",
             Self::Busy => "it is busy with a term of its own, or with another handoff",
             Self::CoolingDown => "it led not long ago and stays out for its cool-down",
+            Self::Paused => "it is paused: resume it first",
             Self::Disconnected => "it does not reach the bucket",
             Self::Unhealthy => "its health check fails",
             Self::Other => "it gave a reason that this version does not know",

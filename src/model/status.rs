@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::event::FailureKind;
 use super::token::{CorrelationId, FencingToken};
 
 /// Where an instance stands in one role's election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleState {
     /// The bucket has not been seen yet.
@@ -76,7 +76,7 @@ impl fmt::Display for RoleState {
 }
 
 /// How much of NATS a role can rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionStatus {
     /// The connection stands and, for a leader, the last heartbeat was confirmed.
@@ -131,6 +131,8 @@ pub struct RoleStatus {
     pub state: RoleState,
     /// Whether this instance leads, judged by the clock at the time of the call.
     pub is_leader: bool,
+    /// Whether this instance is paused: it stands for no new term until it is resumed. A term that it has goes on.
+    pub paused: bool,
     /// Who leads, as far as this instance knows.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term.

@@ -157,6 +157,10 @@ impl RunningTerm {
     }
 
     /// Resolves when everything of the term has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }

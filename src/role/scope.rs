@@ -1,6 +1,7 @@
 //! What the handles, the handler and the election of one role share. It outlives a restart of the election's actor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use tracing::Span;
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
 use super::instance::Instance;
+use super::orders::{Order, Orders};
 use super::running::RunningTerm;
+use super::wellbeing::Check;
 use crate::clock::Moment;
 use crate::election::{CoreStatus, Reply, TermId};
 use crate::model::config::RoleSettings;
@@ -35,7 +38,12 @@ pub(crate) enum Request {
     },
     StepDown {
         to: Option<String>,
+        expected: Option<FencingToken>,
         hold_off: Duration,
+        reply: oneshot::Sender<Reply>,
+    },
+    Order {
+        order: Order,
         reply: oneshot::Sender<Reply>,
     },
     /// The server refused a write of this term, for its fence has moved.
@@ -70,8 +78,13 @@ pub(crate) struct RoleScope {
     pub events: broadcast::Sender<Event>,
     /// The role is no longer managed.
     pub ended: CancellationToken,
+    pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
+    /// How often a handler still ran when its lease had ended.
+    overruns: AtomicU64,
+    /// Whether the handler is well, for whoever asked last from elsewhere.
+    pub(super) check: Mutex<Option<Check>>,
 }
 
 impl RoleScope {
@@ -106,8 +119,11 @@ impl RoleScope {
             bucket: watch::Sender::new(None),
             events: broadcast::Sender::new(EVENT_CAPACITY),
             ended: CancellationToken::new(),
+            orders: Orders::default(),
             running: Mutex::new(None),
             last_failure: Mutex::new(None),
+            overruns: AtomicU64::new(0),
+            check: Mutex::new(None),
         });
         let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
         let ended = scope.ended.clone();
@@ -129,6 +145,7 @@ impl RoleScope {
         RoleStatus {
             state: core.state,
             is_leader: self.is_leader(),
+            paused: self.is_paused(),
             leader: core.leader,
             correlation_id: core
                 .fencing_token
@@ -150,6 +167,11 @@ impl RoleScope {
         (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
     }
 
+    /// How often a handler still ran when its lease had ended.
+    pub fn overruns(&self) -> u64 {
+        self.overruns.load(Ordering::Relaxed)
+    }
+
     fn last_failure(&self, now: Moment) -> Option<LastFailure> {
         let failure = self.last_failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).clone();
@@ -163,6 +185,9 @@ impl RoleScope {
     /// Keeps a failure in mind until something goes well again. That the keys can be read does not make good that they
     /// can't be written, and a claim not that its fence can't.
     pub fn note(&self, event: &Event) {
+        if matches!(event, Event::HandlerOverrun { .. }) {
+            self.overruns.fetch_add(1, Ordering::Relaxed);
+        }
         let now = match event {
             Event::Failure { kind, detail } => Some((crate::clock::now(), *kind, detail.clone())),
             Event::TermStarted { .. }
@@ -194,10 +219,13 @@ impl RoleScope {
     /// Drops this share of the role on the caller's runtime. It may be the last: then the handler is dropped, and what
     /// the application does there is not to happen on the election thread.
     pub fn give_back(self: Arc<Self>) {
-        let runtime = self.runtime.clone();
+        let Some(last) = Arc::into_inner(self) else {
+            return;
+        };
+        let runtime = last.runtime.clone();
         // A runtime that is shut down drops it at once.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            runtime.spawn_blocking(move || drop(self))
+            runtime.spawn_blocking(move || drop(last))
         }));
     }
 

@@ -19,6 +19,7 @@ mod info;
 mod letters;
 mod read;
 mod request;
+mod service;
 #[cfg(all(test, feature = "testing", unix))]
 mod tests;
 mod watch;
@@ -39,4 +40,5 @@ pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::BucketInfo;
 pub use letters::Letter;
 pub use request::is_closed;
+pub use service::{Asked, Call};
 pub use write::FenceOn;

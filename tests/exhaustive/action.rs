@@ -55,6 +55,10 @@ pub enum Action {
     StepDown(usize),
     /// The leader is asked to hand over to another.
     HandOver(usize),
+    StandAside(usize),
+    Cordon(usize),
+    /// The instance is told to stand again.
+    StandAgain(usize),
     Stop(usize),
     Delete,
     Purge,
@@ -219,6 +223,14 @@ fn possible_to_running(
     }
     if may(Fault::Crash) {
         actions.push(Action::Crash(index));
+    }
+    if process.is_aside() {
+        actions.push(Action::StandAgain(index));
+    } else if may(Fault::StandAside) {
+        actions.push(Action::StandAside(index));
+    }
+    if may(Fault::Cordon) {
+        actions.push(Action::Cordon(index));
     }
     if may(Fault::Stop) && !process.stopping {
         actions.push(Action::Stop(index));

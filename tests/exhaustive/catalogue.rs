@@ -2,13 +2,13 @@
 
 use crate::configuration::{Configuration, Server};
 use crate::fault::Fault::{
-    Blocked, Crash, Cut, Deaf, Delete, HandOver, Late, Pause, Purge, Returned, Slip, Stale,
-    StepDown, Stop, Stranger, Unanswered, Unseen,
+    Blocked, Cordon, Crash, Cut, Deaf, Delete, HandOver, Late, Pause, Purge, Returned, Slip, Stale,
+    StandAside, StepDown, Stop, Stranger, Unanswered, Unseen,
 };
 use crate::properties::Witness::{
-    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, HandedOver, Overrun,
-    Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
-    ValidButNotLeading, Yielded,
+    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, GivenBack,
+    HandedOver, Overrun, Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted,
+    RenewalRefused, ValidButNotLeading, Yielded,
 };
 
 fn two(name: &'static str) -> Configuration {
@@ -51,6 +51,12 @@ pub fn small() -> Vec<Configuration> {
             .without_watch()
             .until(7)
             .witnesses(&[Yielded]),
+        two("two-cordon-aside-no-watch-short")
+            .led()
+            .without_watch()
+            .until(5)
+            .faults(&[(Cordon, 1), (StandAside, 1)])
+            .witnesses(&[PromotedAgain, Released, GivenBack]),
         three("three-stop-no-watch-short")
             .led()
             .without_watch()
@@ -195,6 +201,23 @@ fn two_that_hand_over() -> Vec<Configuration> {
             .led()
             .without_watch()
             .faults(&[(HandOver, 1), (Late, 1)])
+            .witnesses(&[PromotedAgain, Released, GhostCommitted]),
+        two("two-aside")
+            .faults(&[(StandAside, 1)])
+            .witnesses(&[Promoted, GivenBack]),
+        two("two-aside-crash-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(StandAside, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, ClaimRefused]),
+        two("two-cordon")
+            .led()
+            .faults(&[(Cordon, 1)])
+            .witnesses(&[PromotedAgain, Released]),
+        two("two-cordon-late-no-watch")
+            .led()
+            .without_watch()
+            .faults(&[(Cordon, 1), (Late, 1)])
             .witnesses(&[PromotedAgain, Released, GhostCommitted]),
         two("two-ranked")
             .led()

@@ -35,6 +35,10 @@ pub enum Fault {
     StepDown,
     /// The leader is asked to hand over.
     HandOver,
+    /// An instance is told to stand for no new term, for as long as anybody likes.
+    StandAside,
+    /// The same, and the leader is to end its term.
+    Cordon,
     /// An instance is asked to leave.
     Stop,
 }

@@ -139,6 +139,7 @@ impl Instance {
             instance_id: "n".to_owned(),
             incarnation: Self::incarnation(index, self.life),
             first_beat: (class + 1) << BEAT_SHIFT,
+            paused: false,
             settings: configuration.settings_of(index),
         }
     }
@@ -235,7 +236,12 @@ impl Process {
     }
 
     pub fn is_candidate(&self) -> bool {
-        !self.stopping && !self.election.is_stopped()
+        !self.stopping && !self.election.is_stopped() && !self.is_aside()
+    }
+
+    /// Whether it stands for no new term.
+    pub fn is_aside(&self) -> bool {
+        self.election.status().paused
     }
 }
 

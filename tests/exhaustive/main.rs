@@ -83,6 +83,11 @@ fn two_instances_of_different_priority() {
 }
 
 #[test]
+fn two_instances_of_which_one_is_cordoned_and_one_paused() {
+    check_all_of("two-cordon-aside-no-watch-short");
+}
+
+#[test]
 fn three_instances_of_which_one_leaves() {
     check_all_of("three-stop-no-watch-short");
 }

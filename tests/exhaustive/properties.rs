@@ -32,6 +32,7 @@ pub enum Misconduct {
     SentWithoutALink,
     StartedASecondHandler,
     PromotedTooLate,
+    StoodWhilePaused,
     ShortenedALease,
     ExtendedARevokedLease,
     ResumedAfterItResigned,
@@ -58,6 +59,8 @@ pub enum Witness {
     Overrun,
     /// A lease lasts while its holder no longer calls itself leader.
     ValidButNotLeading,
+    /// A claim that came to no term is given back by an instance that was paused meanwhile.
+    GivenBack,
     /// A leader agreed to hand over.
     Yielded,
     /// The heir claimed what was handed to it.
@@ -135,6 +138,7 @@ fn possible(witness: Witness) -> Property<Space> {
         GhostCommitted: "a write that was given up takes effect"
         Overrun: "a handler's overrun is named"
         ValidButNotLeading: "a lease outlives the leadership"
+        GivenBack: "who is paused gives its claim back"
         Yielded: "a leader yields to a higher priority"
         HandedOver: "an heir takes what was handed to it"
         FencedByOwnKey: "a fence is written on an old server"

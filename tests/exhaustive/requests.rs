@@ -5,7 +5,7 @@ use nats_elect::internals::{Failure, Input, OpId, Write, WriteKind, WriteOutcome
 
 use crate::fault::Fault;
 use crate::instance::{Answer, Asks, Doubted, Progress, Request};
-use crate::properties::Misconduct;
+use crate::properties::{Misconduct, Witness};
 use crate::turn::Turn;
 
 impl Turn<'_> {
@@ -27,17 +27,25 @@ impl Turn<'_> {
         };
         let unseen = over.is_some_and(|over| !process.seen.contains(&over));
         let term = process.term.as_ref().filter(|_| alone);
+        let stands = matches!(write.kind, WriteKind::Claim { .. }) && process.is_aside();
+        let given_back = matches!(write.kind, WriteKind::Release { .. })
+            && process.is_aside()
+            && process.term.is_none();
         let running = term.is_some_and(|term| term.running);
         let valid = term.is_some_and(|term| term.is_valid(process.clock));
         for (is, misconduct) in [
             (repeated, Misconduct::UsedANonceTwice),
             (unseen, Misconduct::WroteOverWhatItWasNeverShown),
+            (stands, Misconduct::StoodWhilePaused),
             (running, Misconduct::WroteWhileItsHandlerRan),
             (valid, Misconduct::WroteWhileItsLeaseWasValid),
         ] {
             if is {
                 self.misbehaved(misconduct);
             }
+        }
+        if given_back {
+            self.witness(Witness::GivenBack);
         }
     }
 

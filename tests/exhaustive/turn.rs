@@ -19,6 +19,9 @@ use crate::instance::{Asks, Doubted, Instance, Process, Term};
 use crate::properties::{Broken, Misconduct, Witness, Witnessed, is_overdue};
 use crate::state::State;
 
+/// Whoever asks for something: the answers tell nothing more.
+const REQUEST: RequestId = RequestId(1);
+
 /// A state on its way to the next.
 pub struct Turn<'a> {
     pub configuration: &'a Configuration,
@@ -109,6 +112,18 @@ impl<'a> Turn<'a> {
                 // All have one id, and whoever leads does not mean itself.
                 self.step_down(index, Some("n".to_owned()));
             }
+            Action::StandAside(index) => {
+                self.spend(Fault::StandAside);
+                self.input(index, Input::Pause { request: REQUEST });
+            }
+            Action::Cordon(index) => {
+                self.spend(Fault::Cordon);
+                self.input(index, Input::Cordon { request: REQUEST });
+            }
+            Action::StandAgain(index) => {
+                self.disturbed();
+                self.input(index, Input::Resume { request: REQUEST });
+            }
             Action::Stop(index) => {
                 self.spend(Fault::Stop);
                 self.process(index).stopping = true;
@@ -132,11 +147,11 @@ impl<'a> Turn<'a> {
     }
 
     fn step_down(&mut self, index: usize, to: Option<String>) {
-        let (request, hold_off) = (RequestId(1), Duration::ZERO);
         let input = Input::StepDown {
-            request,
+            request: REQUEST,
             to,
-            hold_off,
+            expected: None,
+            hold_off: Duration::ZERO,
         };
         self.input(index, input);
     }
@@ -454,6 +469,9 @@ impl<'a> Turn<'a> {
             cancelled_for: 0,
             revoked_for: None,
         });
+        if self.process(index).is_aside() {
+            self.misbehaved(Misconduct::StoodWhilePaused);
+        }
         if too_late {
             self.misbehaved(Misconduct::PromotedTooLate);
         }

@@ -4,6 +4,9 @@
 //! `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
 #![cfg(unix)]
 
+mod admin;
+mod admin_faults;
+mod admin_privileges;
 mod bucket;
 mod cluster;
 mod configuration;
@@ -21,6 +24,7 @@ mod lifecycle;
 mod mixed;
 mod network;
 mod observability;
+mod pausing;
 mod permissions;
 mod privileges;
 mod proofs;

@@ -111,7 +111,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
-    assert_eq!(METRICS.len(), 12);
+    assert_eq!(METRICS.len(), 13);
     for metric in METRICS {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",

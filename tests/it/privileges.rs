@@ -12,10 +12,11 @@ use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("../../deploy/nats/candidate.conf"),
     include_str!("../../deploy/nats/observer.conf"),
     include_str!("../../deploy/nats/admin.conf"),
+    include_str!("../../deploy/nats/operator.conf"),
 ];
 const PASSWORD: &str = "change-me";
 
@@ -94,6 +95,9 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
         "$JS.API.STREAM.DELETE.KV_leaders",
         "$JS.API.STREAM.PURGE.KV_leaders",
         "$JS.API.STREAM.UPDATE.KV_leaders",
+        "_INBOX.x",
+        "nats-elect-admin.leaders.step-down.x.scheduler",
+        "nats-elect-admin.leaders.cordon.x",
     ] {
         user.may_not_publish(subject).await;
     }

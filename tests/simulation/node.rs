@@ -130,6 +130,7 @@ impl Node {
                 instance_id: id,
                 incarnation: Uuid::nil(),
                 first_beat: 0,
+                paused: false,
                 settings: settings.clone(),
             },
             settings,

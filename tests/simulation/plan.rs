@@ -8,7 +8,7 @@ use nats_elect::{RoleConfig, RoleSettings, Takeover};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::faults::{Fault, Options, Scale};
+use crate::faults::{Fault, Options, RequestOptions, Scale};
 use crate::fenced::Writers;
 use crate::world::{World, ms};
 
@@ -79,7 +79,31 @@ impl Plan {
                 plan.blows.push(Blow { after, node, fault });
             }
         }
+        if options.requests.is_some() {
+            plan.add_orders();
+        }
         plan
+    }
+
+    /// In some fleets instances are paused, cordoned and resumed amid the faults. Drawn apart from all else.
+    fn add_orders(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x0bde_5000_0000_0000);
+        if !chance.permille(400) {
+            return;
+        }
+        let longest = self.scale().ttl;
+        for _ in 0..1 + chance.below(6) {
+            let fault = Fault::Request(RequestOptions::draw_order(&mut chance));
+            let node = usize::try_from(chance.below(self.members.len() as u64)).expect("a few");
+            let at = usize::try_from(chance.below(self.blows.len() as u64 + 1)).expect("a few");
+            // What was there before keeps its time.
+            let gap = self.blows.get(at).map_or(longest, |blow| blow.after);
+            let after = chance.upto(gap);
+            if let Some(next) = self.blows.get_mut(at) {
+                next.after -= after;
+            }
+            self.blows.insert(at, Blow { after, node, fault });
+        }
     }
 
     fn fleet(seed: u64, options: &Options, chance: &mut Chance) -> Self {

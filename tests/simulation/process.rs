@@ -5,6 +5,7 @@ use std::time::Duration;
 use nats_elect::internals::{HandlerEnd, Input, Link};
 
 use crate::checkers::Note;
+use crate::faults::RequestFault;
 use crate::network::Wire;
 use crate::node::{Handler, Health, Trouble};
 use crate::world::{Happening, World};
@@ -15,6 +16,7 @@ impl World {
         let incarnation = self.chance.uuid();
         let now = self.now;
         self.nodes[node].candidate.first_beat = 0;
+        self.nodes[node].candidate.paused = false;
         self.nodes[node].writes = 0;
         self.nodes[node].boot(incarnation, now);
         self.tell(&Note::Booted { node });
@@ -141,6 +143,12 @@ impl World {
             } else {
                 self.connect_if_needed(node);
                 self.watch_again(node);
+            }
+        }
+        // One who stands is enough; if there is none, somebody puts that right.
+        if self.nodes.iter().all(|node| node.candidate.paused) {
+            for node in 0..self.nodes.len() {
+                RequestFault::Resume.strike(self, node);
             }
         }
     }

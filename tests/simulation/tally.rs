@@ -46,6 +46,9 @@ tally! {
     superseded: "terms ended by another's record",
     expired: "terms ended for want of a heartbeat",
     preempted: "terms handed to a higher priority",
+    cordoned: "terms ended by a cordon",
+    paused: "instances paused",
+    resumed: "instances resumed",
     handoffs: "named successors that took over",
     overruns: "handlers that overran",
     releases: "roles freed at the end of a term",
@@ -80,8 +83,11 @@ impl Tally {
                 EndCause::Superseded => self.superseded += 1,
                 EndCause::LeaseExpired => self.expired += 1,
                 EndCause::Preempted => self.preempted += 1,
+                EndCause::Cordoned => self.cordoned += 1,
                 _ => {}
             },
+            Event::Paused => self.paused += 1,
+            Event::Resumed => self.resumed += 1,
             Event::TermEnded { released: true, .. } => self.releases += 1,
             Event::ClaimEnded { outcome } | Event::HeartbeatEnded { outcome, .. } => {
                 match outcome {

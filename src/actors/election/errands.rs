@@ -1,12 +1,8 @@
 //! What an election asks of others: NATS, its handler, other instances. Each errand is a task of its own; its answer comes
 //! back as a message, and nothing waits for it.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
 use ractor::ActorRef;
 use tracing::{Instrument, Span};
 
@@ -93,27 +89,12 @@ impl ElectionState {
     }
 
     pub(super) fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
-        let asked = self.is_well();
+        let asked = self.scope.is_well();
         let myself = myself.clone();
         tokio::spawn(async move {
             let healthy = asked.await;
             let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
         });
-    }
-
-    /// Asks the handler on its own runtime; a timer of ours answers for it if it does not.
-    fn is_well(&self) -> impl Future<Output = bool> + use<> {
-        let asked = self
-            .scope
-            .runtime
-            .spawn(Arc::clone(&self.scope.handler).healthy());
-        let timeout = self.scope.settings.health.timeout;
-        async move {
-            let abort = asked.abort_handle();
-            let healthy = matches!(tokio::time::timeout(timeout, asked).await, Ok(Ok(true)));
-            abort.abort();
-            healthy
-        }
     }
 
     /// Asks other instances. Who wants to lead in another's place must be well.
@@ -126,7 +107,7 @@ impl ElectionState {
     ) {
         let bucket = self.bucket.clone();
         let role = self.scope.role.clone();
-        let well = matches!(question, Question::Yield { .. }).then(|| self.is_well());
+        let well = matches!(question, Question::Yield { .. }).then(|| self.scope.is_well());
         let myself = myself.clone();
         tokio::spawn(async move {
             let tell = |answer| {
@@ -157,7 +138,7 @@ impl ElectionState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        let well = matches!(answer, Answer::Ready { .. }).then(|| self.is_well_for_letters());
+        let well = matches!(answer, Answer::Ready { .. }).then(|| self.scope.is_well_for_others());
         tokio::spawn(async move {
             let ill = match well {
                 Some(well) => !well.await,
@@ -171,14 +152,6 @@ impl ElectionState {
             };
             bucket.answer(reply, &answer).await;
         });
-    }
-
-    /// One check for all letters that come in while it lasts: many of them are no reason to ask the handler as often.
-    fn is_well_for_letters(&mut self) -> Shared<BoxFuture<'static, bool>> {
-        let under_way = self.well.take_if(|well| well.peek().is_none());
-        let well = under_way.unwrap_or_else(|| self.is_well().boxed().shared());
-        self.well = Some(well.clone());
-        well
     }
 }
 

@@ -81,6 +81,8 @@ mutations! {
     TellReleased,
     /// Whoever may only ask for a role claims it over its living leader.
     ForceWithoutLeave,
+    /// A paused instance claims the role all the same.
+    ClaimWhilePaused,
     /// A leader yields to a request that was meant for an earlier term.
     YieldToOldRequests,
 }

@@ -41,6 +41,7 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     let effects = solo.take();
@@ -103,6 +104,7 @@ fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     solo.wait(solo.settings.stop_budget - ms(1));
@@ -260,6 +262,7 @@ fn a_follower_that_is_asked_to_step_down_is_no_leader() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));

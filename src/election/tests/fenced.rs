@@ -53,6 +53,7 @@ fn a_term_that_is_wound_down_loses_the_lease_that_it_finishes_under() {
     solo.feed(Input::StepDown {
         request,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     solo.take();

@@ -291,6 +291,7 @@ fn a_paused_leader_wakes_up_to_wind_down_and_sends_no_heartbeat() {
             4 => Input::StepDown {
                 request: crate::election::RequestId(1),
                 to: None,
+                expected: None,
                 hold_off: ms(0),
             },
             _ => Input::Stop { release: true },

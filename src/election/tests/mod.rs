@@ -14,6 +14,7 @@ mod fencing;
 mod freeing;
 mod keeping;
 mod office;
+mod pausing;
 mod proving;
 mod rotating;
 mod solo;

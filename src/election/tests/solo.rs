@@ -74,6 +74,7 @@ impl Solo {
             instance_id: "solo".to_owned(),
             incarnation: OWN,
             first_beat: 0,
+            paused: false,
             settings: settings.clone(),
         };
         let mut solo = Self {

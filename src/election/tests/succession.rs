@@ -57,6 +57,7 @@ fn hand_over() -> Input {
     Input::StepDown {
         request: ASK,
         to: Some("node-2".into()),
+        expected: None,
         hold_off: ms(0),
     }
 }
@@ -162,6 +163,7 @@ fn a_second_handoff_is_refused_while_the_first_is_asked_for() {
     solo.feed(Input::StepDown {
         request,
         to,
+        expected: None,
         hold_off,
     });
     let busy = Reply::SuccessorRefused(Refusal::Busy);
@@ -256,6 +258,7 @@ fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off,
     });
     end_handler(&mut solo, term);
@@ -398,6 +401,7 @@ fn a_request_for_another_term_hits_nobody() {
     solo.feed(Input::StepDown {
         request: ASK,
         to,
+        expected: None,
         hold_off,
     });
     end_handler(&mut solo, term);

@@ -293,6 +293,7 @@ fn who_led_and_is_out_asks_for_nothing() {
     solo.feed(Input::StepDown {
         request,
         to,
+        expected: None,
         hold_off,
     });
     let end = HandlerEnd::Returned;
@@ -330,4 +331,48 @@ fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_le
     assert_eq!(solo.now.since(replaced), ms(3000));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
+}
+
+#[test]
+fn a_paused_instance_drops_its_bid_and_forces_nothing() {
+    for takeover in [Takeover::Cooperative, FORCED] {
+        let mut solo = following(ambitious(takeover));
+        silently(&mut solo, 1..=3);
+        assert!(!questions(&solo).is_empty());
+        solo.feed(Input::Pause {
+            request: RequestId(1),
+        });
+        solo.take();
+        beats(&mut solo, 4..=20);
+        assert!(is_idle(&solo));
+        // Patience begins anew.
+        solo.feed(Input::Resume {
+            request: RequestId(1),
+        });
+        beats(&mut solo, 21..=22);
+        assert!(is_idle(&solo));
+        beats(&mut solo, 23..=23);
+        assert!(!is_idle(&solo));
+    }
+}
+
+#[test]
+fn a_forced_claim_that_is_won_after_a_pause_is_given_back() {
+    let mut solo = following(ambitious(FORCED));
+    silently(&mut solo, 1..=6);
+    let claim = loop {
+        if let Some(claim) = solo.find_write() {
+            break claim;
+        }
+        solo.wait(ms(1));
+    };
+    solo.feed(Input::Pause {
+        request: RequestId(1),
+    });
+    solo.ack(&claim, 200);
+    assert!(solo.started().is_none());
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { over: 200, .. }
+    ));
 }

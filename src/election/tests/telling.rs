@@ -21,6 +21,7 @@ fn an_instance_is_in_init_until_it_has_seen_the_bucket() {
         instance_id: "solo".to_owned(),
         incarnation: OWN,
         first_beat: 0,
+        paused: false,
         settings: settings(|_| {}),
     };
     let mut election = Election::new(candidate, now);

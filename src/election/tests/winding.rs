@@ -64,6 +64,7 @@ fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     let stop_by = solo.now + ms(500);
@@ -93,6 +94,7 @@ fn a_process_that_wakes_up_when_the_handler_is_to_be_aborted_sends_no_heartbeat_
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     solo.sleep(ms(500));
@@ -261,6 +263,7 @@ fn a_stop_that_is_not_to_free_the_role_holds_for_a_term_that_already_ends() {
         solo.feed(Input::StepDown {
             request: ASK,
             to: None,
+            expected: None,
             hold_off: ms(0),
         });
         solo.feed(Input::Stop { release });
@@ -313,6 +316,7 @@ fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
     solo.feed(Input::StepDown {
         request: ASK,
         to: None,
+        expected: None,
         hold_off: ms(0),
     });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));

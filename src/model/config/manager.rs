@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::rules::{DAY, ensure, range};
-use super::{AuthConfig, ConfigError, EventsConfig, TlsConfig};
+use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig};
 use crate::model::name::{BucketName, InstanceId, beginning};
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
@@ -58,6 +58,9 @@ pub struct ManagerConfig {
 
     /// Whether leader changes are published. Default: they are not.
     pub events: EventsConfig,
+
+    /// Whether and where this instance can be operated over NATS. Default: it can.
+    pub admin: AdminConfig,
 }
 
 impl Default for ManagerConfig {
@@ -74,6 +77,7 @@ impl Default for ManagerConfig {
             tls: TlsConfig::default(),
             inbox_prefix: None,
             events: EventsConfig::default(),
+            admin: AdminConfig::default(),
         }
     }
 }
@@ -159,9 +163,9 @@ impl ManagerConfig {
             ));
         }
         self.events.validate()?;
-        self.inbox_prefix
-            .as_deref()
-            .map_or(Ok(()), validate_inbox_prefix)
+        let inbox = self.inbox_prefix.as_deref();
+        inbox.map_or(Ok(()), validate_inbox_prefix)?;
+        self.admin.validate(inbox)
     }
 }
 
@@ -194,6 +198,7 @@ impl fmt::Debug for ManagerConfig {
             .field("tls", &self.tls)
             .field("inbox_prefix", &self.inbox_prefix)
             .field("events", &self.events)
+            .field("admin", &self.admin)
             .finish()
     }
 }
@@ -349,6 +354,19 @@ mod tests {
     }
 
     #[test]
+    fn requests_come_in_apart_from_answers() {
+        let mut config = ManagerConfig {
+            admin: AdminConfig::under("$KV.leaders"),
+            ..ManagerConfig::default()
+        };
+        let field = "admin.subject_prefix";
+        refused(&config, field, "\"$KV.leaders\"", "must be tokens");
+        config.admin = AdminConfig::under("ops.admin");
+        config.inbox_prefix = Some("ops".into());
+        refused(&config, field, "\"ops.admin\"", "apart from `inbox_prefix`");
+    }
+
+    #[test]
     fn numbers_stay_in_their_ranges() {
         let mut config = ManagerConfig::default();
         for replicas in [0, 6, usize::MAX] {
@@ -386,6 +404,7 @@ mod tests {
                 ..AuthConfig::default()
             },
             inbox_prefix: Some("_INBOX.elect".into()),
+            admin: AdminConfig::under("ops.elect"),
             ..ManagerConfig::default()
         };
         let text = toml::to_string(&config).unwrap();

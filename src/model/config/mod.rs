@@ -5,6 +5,7 @@
 //! holds values that fit together.
 
 mod access;
+mod admin;
 mod environment;
 mod events;
 mod manager;
@@ -17,6 +18,8 @@ mod tests;
 
 pub(crate) use access::HIDDEN;
 pub use access::{AuthConfig, TlsConfig};
+pub(crate) use admin::check_prefix;
+pub use admin::{AdminConfig, DEFAULT_SUBJECT_PREFIX};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
 pub use manager::{ManagerConfig, Storage};

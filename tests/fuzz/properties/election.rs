@@ -76,6 +76,10 @@ struct Life {
     asked: HashSet<RequestId>,
     next_request: u64,
     state: RoleState,
+    /// It was told to stand for nothing.
+    paused: bool,
+    /// Whether it told so.
+    told_paused: bool,
     wakeups: usize,
     waking_since: Moment,
     honest: Honest,
@@ -114,6 +118,7 @@ impl Life {
             instance_id: "own".to_owned(),
             incarnation: OWN,
             first_beat: u.int_in_range(0..=3)?,
+            paused: false,
             settings: settings.clone(),
         };
         let last = *u.choose(&[0, 100, 1_700_000_000_000_000])?;
@@ -140,6 +145,8 @@ impl Life {
             asked: HashSet::new(),
             next_request: 0,
             state: RoleState::Init,
+            paused: false,
+            told_paused: false,
             wakeups: 0,
             waking_since: now,
             honest: Honest {
@@ -207,6 +214,7 @@ impl Life {
                 self.tell(Input::StepDown {
                     request,
                     to,
+                    expected: None,
                     hold_off,
                 });
             }
@@ -238,6 +246,20 @@ impl Life {
                 } else if u.ratio(1, 4)? {
                     let term = self.term(u)?;
                     self.tell(Input::Superseded { term });
+                } else {
+                    let request = self.ask();
+                    let order = match u.int_in_range(0..=3)? {
+                        0 => Input::Pause { request },
+                        1 => Input::Cordon { request },
+                        2 => Input::Resume { request },
+                        _ => Input::StepDown {
+                            request,
+                            to: None,
+                            expected: self.last_token,
+                            hold_off: Duration::ZERO,
+                        },
+                    };
+                    self.tell(order);
                 }
             }
         }
@@ -366,6 +388,10 @@ impl Life {
         let status = self.election.status();
         assert_eq!(status.state, self.state);
         assert_eq!(
+            (status.paused, self.told_paused),
+            (self.paused, self.paused)
+        );
+        assert_eq!(
             status.state == RoleState::Leader,
             self.terms
                 .values()
@@ -399,6 +425,8 @@ impl Life {
                 self.bucket = Some(*bucket);
             }
             Input::Link(_) => self.link = None,
+            Input::Pause { .. } | Input::Cordon { .. } => self.paused = true,
+            Input::Resume { .. } => self.paused = false,
             Input::Observed(entry) => {
                 self.shown.insert(entry.revision);
             }

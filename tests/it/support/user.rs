@@ -43,9 +43,15 @@ pub struct User {
 
 impl User {
     pub async fn connect(url: &str, user: &str, password: &str) -> Self {
+        Self::connect_under(url, user, password, "_INBOX").await
+    }
+
+    /// Its answers come in under this prefix.
+    pub async fn connect_under(url: &str, user: &str, password: &str, inbox: &str) -> Self {
         let denied = Arc::<Mutex<Vec<String>>>::default();
         let told = Arc::clone(&denied);
         let client = ConnectOptions::with_user_and_password(user.into(), password.into())
+            .custom_inbox_prefix(inbox)
             .event_callback(move |event| {
                 if let Event::ServerError(error) = event {
                     told.lock().expect("no panic").push(error.to_string());

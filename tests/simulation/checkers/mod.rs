@@ -6,6 +6,7 @@ mod forced;
 mod handlers;
 mod leases;
 mod losses;
+mod orders;
 mod reports;
 mod tokens;
 
@@ -115,6 +116,7 @@ pub struct Checkers {
     fenced: fenced::Fenced,
     reports: reports::Reports,
     conduct: conduct::Conduct,
+    orders: orders::Orders,
 }
 
 impl Checkers {
@@ -126,6 +128,7 @@ impl Checkers {
             fenced: fenced::Fenced::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
+            orders: orders::Orders::new(nodes),
         }
     }
 
@@ -147,6 +150,7 @@ impl Checkers {
         (self.fenced.hear(note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
+        (self.orders.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))
     }
 }

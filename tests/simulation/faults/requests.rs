@@ -30,6 +30,9 @@ pub enum RequestFault {
         release: bool,
     },
     Abandon,
+    Pause,
+    Resume,
+    Cordon,
 }
 
 impl RequestOptions {
@@ -43,6 +46,15 @@ impl RequestOptions {
             _ => RequestFault::StepDown,
         }
     }
+
+    /// Whether the instance is to stand.
+    pub fn draw_order(chance: &mut Chance) -> RequestFault {
+        chance.pick(&[
+            RequestFault::Pause,
+            RequestFault::Cordon,
+            RequestFault::Resume,
+        ])
+    }
 }
 
 impl RequestFault {
@@ -52,12 +64,19 @@ impl RequestFault {
         let next = (node + 1) % world.nodes.len();
         let next = world.nodes[next].candidate.instance_id.clone();
         world.nodes[node].leaving |= matches!(self, Self::Stop { .. } | Self::Abandon);
+        let node_is_up = world.nodes[node].election.is_some();
+        let orders = matches!(self, Self::Pause | Self::Resume | Self::Cordon);
+        if orders && node_is_up {
+            // Kept in the process, apart from its election.
+            world.nodes[node].candidate.paused = !matches!(self, Self::Resume);
+        }
         world.input(
             node,
             match self {
                 Self::StepDown | Self::HandOver => Input::StepDown {
                     request,
                     to: matches!(self, Self::HandOver).then_some(next),
+                    expected: None,
                     hold_off: Duration::ZERO,
                 },
                 Self::Validate => Input::Validate {
@@ -66,6 +85,9 @@ impl RequestFault {
                 },
                 Self::Stop { release } => Input::Stop { release },
                 Self::Abandon => Input::Abandon,
+                Self::Pause => Input::Pause { request },
+                Self::Resume => Input::Resume { request },
+                Self::Cordon => Input::Cordon { request },
             },
         );
     }

@@ -51,6 +51,7 @@ fn a_leader_that_steps_down_is_followed_within_milliseconds() {
             Input::StepDown {
                 request: RequestId(1),
                 to: None,
+                expected: None,
                 hold_off: Duration::ZERO,
             },
         );

@@ -30,6 +30,7 @@ fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
         Input::StepDown {
             request: ASK,
             to: None,
+            expected: None,
             hold_off: Duration::ZERO,
         },
     );
@@ -83,6 +84,7 @@ fn step_down_stop_and_health_each_free_the_role_for_another() {
         Some(Input::StepDown {
             request: ASK,
             to: None,
+            expected: None,
             hold_off: Duration::ZERO,
         }),
         Some(Input::Stop { release: true }),
@@ -127,6 +129,7 @@ fn a_handler_that_blocks_is_told_of_frees_nothing_and_is_not_started_again() {
         Input::StepDown {
             request: ASK,
             to: None,
+            expected: None,
             hold_off: Duration::ZERO,
         },
     );
@@ -219,6 +222,7 @@ fn a_lost_release_is_looked_after() {
                 Input::StepDown {
                     request: ASK,
                     to: None,
+                    expected: None,
                     hold_off: Duration::ZERO,
                 },
             );

@@ -107,6 +107,7 @@ fn a_leader_that_stepped_down_stands_again_after_the_cool_down_alone() {
         Input::StepDown {
             request: RequestId(1),
             to: None,
+            expected: None,
             hold_off: Duration::ZERO,
         },
     );

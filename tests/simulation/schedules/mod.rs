@@ -7,4 +7,5 @@ mod fenced;
 mod fencing;
 mod freeing;
 mod keeping;
+mod pausing;
 mod stopping;

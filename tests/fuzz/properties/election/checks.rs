@@ -2,7 +2,7 @@
 
 use nats_elect::Event;
 use nats_elect::internals::{
-    Effect, FenceCondition, Moment, OpId, TermId, TermStart, Write, WriteKind,
+    Answer, Effect, FenceCondition, Moment, OpId, Question, TermId, TermStart, Write, WriteKind,
 };
 
 use super::{Life, Office, Request};
@@ -69,12 +69,16 @@ impl Life {
                 assert!(office.cancelled && !std::mem::replace(&mut office.aborted, true));
             }
             Effect::CheckHealth { term } => assert!(!self.office(term).resigned),
-            Effect::Ask { id, .. } => {
+            Effect::Ask { id, question, .. } => {
+                let bids = matches!(question, Question::Yield { .. });
+                assert!(!(bids && self.paused), "a bid although it is paused");
                 assert_eq!(id.0, self.questions + 1, "each question has its own number");
                 assert!(self.link.is_some(), "asked without a link");
                 self.questions = id.0;
             }
-            Effect::Answer { letter, .. } => {
+            Effect::Answer { letter, answer } => {
+                let ready = matches!(answer, Answer::Ready { .. });
+                assert!(!(ready && self.paused), "ready although it is paused");
                 assert_eq!(
                     self.letter.take(),
                     Some(letter),
@@ -89,6 +93,12 @@ impl Life {
                 assert!(from.may_become(to), "from {from} to {to}");
                 self.state = to;
             }
+            Effect::Event(Event::Paused) => {
+                assert!(!std::mem::replace(&mut self.told_paused, true), "twice");
+            }
+            Effect::Event(Event::Resumed) => {
+                assert!(std::mem::replace(&mut self.told_paused, false), "twice");
+            }
             Effect::Event(_) | Effect::Reopen => {}
         }
     }
@@ -96,6 +106,8 @@ impl Life {
     pub(super) fn check_write(&mut self, write: Write) {
         assert!(self.nonces.insert(write.nonce), "a nonce is used twice");
         self.wrote.push(write.nonce);
+        let claims = matches!(write.kind, WriteKind::Claim { .. });
+        assert!(!(claims && self.paused), "a claim although it is paused");
         let (over, shown) = match &write.kind {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
@@ -131,6 +143,7 @@ impl Life {
 
     pub(super) fn check_start(&mut self, start: &TermStart) {
         assert_eq!(self.running().count(), 0, "two handlers");
+        assert!(!self.paused, "a term although it is paused");
         assert!(
             self.now < start.lease - self.settings.stop_budget,
             "too late to wind down"

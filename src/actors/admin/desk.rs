@@ -1,0 +1,259 @@
+//! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use humantime_serde::re::humantime;
+use ractor::ActorRef;
+use uuid::Uuid;
+
+use super::tallies::Tallies;
+use crate::actors::Link;
+use crate::actors::messages::SupervisorMsg;
+use crate::clock::{self, Moment};
+use crate::model::admin::micro::{EndpointInfo, Identity, Info};
+use crate::model::admin::{
+    AdminSubjects, Demand, ENDPOINTS, InstanceReport, Problem, ProblemCode, SERVICE, Verb,
+};
+use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::role::{Order, Roster};
+use crate::store::{Asked, Bucket, Call, Denied};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
+/// For how long answers are not sent where the server refused one: asking there again would only fill its log.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+/// The instance as the admin service shows it.
+pub(crate) struct Desk {
+    pub(super) instance_id: InstanceId,
+    incarnation: Uuid,
+    pub(super) bucket: BucketName,
+    subjects: AdminSubjects,
+    pub(super) roster: Roster,
+    pub(super) supervisor: ActorRef<SupervisorMsg>,
+    started: Moment,
+    /// By the wall clock, for people.
+    started_at: String,
+    identity: Identity,
+    tallies: Tallies,
+    trouble: Mutex<Option<String>>,
+    /// The status that is being found out, for all who ask meanwhile.
+    status: Mutex<Option<Shared<BoxFuture<'static, InstanceReport>>>>,
+    /// Where the server refused an answer, by the first part of the subject.
+    refused: Mutex<HashMap<String, Moment>>,
+}
+
+impl Desk {
+    pub fn new(
+        instance_id: InstanceId,
+        incarnation: Uuid,
+        bucket: BucketName,
+        subject_prefix: &str,
+        roster: Roster,
+        supervisor: ActorRef<SupervisorMsg>,
+    ) -> Arc<Self> {
+        let subjects = AdminSubjects::new(subject_prefix, &bucket);
+        let metadata = [
+            ("bucket", bucket.to_string()),
+            ("instance_id", instance_id.to_string()),
+            ("incarnation", incarnation.to_string()),
+            ("subject_prefix", subject_prefix.to_owned()),
+        ];
+        let identity = Identity {
+            name: SERVICE.into(),
+            id: incarnation.to_string(),
+            version: VERSION.into(),
+            metadata: BTreeMap::from(metadata.map(|(name, value)| (name.to_owned(), value))),
+        };
+        Arc::new(Self {
+            instance_id,
+            incarnation,
+            bucket,
+            subjects,
+            roster,
+            supervisor,
+            started: clock::now(),
+            started_at: humantime::format_rfc3339_millis(clock::wall()).to_string(),
+            identity,
+            tallies: Tallies::default(),
+            trouble: Mutex::default(),
+            status: Mutex::default(),
+            refused: Mutex::default(),
+        })
+    }
+
+    pub const fn subjects(&self) -> &AdminSubjects {
+        &self.subjects
+    }
+
+    pub const fn incarnation(&self) -> Uuid {
+        self.incarnation
+    }
+
+    pub fn uptime(&self) -> Duration {
+        clock::now().since(self.started)
+    }
+
+    pub const fn version() -> &'static str {
+        VERSION
+    }
+
+    /// Keeps in mind why the bucket can't be used, if it can't.
+    pub fn note_trouble(&self, link: &Link) {
+        let trouble = match link {
+            Link::Up { .. } => None,
+            Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
+            Link::Unusable(failure) => Some(failure.detail.clone()),
+        };
+        *locked(&self.trouble) = trouble;
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        locked(&self.trouble).clone()
+    }
+
+    /// Keeps in mind that the server refused an answer there. Returns whether it is an inbox of others, which need not be granted.
+    pub fn inbox_refused(&self, subject: &str) -> bool {
+        if self.subjects.include(subject) {
+            return false;
+        }
+        let place = first_token(subject).to_owned();
+        let before = locked(&self.refused).insert(place, clock::now());
+        if before.is_none() {
+            tracing::info!(
+                "answers to \"{subject}\" are not permitted: those who operate this instance must use the inbox prefix \"{}\"",
+                self.subjects.answers()
+            );
+        }
+        true
+    }
+
+    pub fn refuses_inbox(&self, reply: &str) -> bool {
+        let refused = locked(&self.refused).get(first_token(reply)).copied();
+        refused.is_some_and(|at| clock::now() < at + REFUSED_FOR)
+    }
+
+    /// What is not permitted, as it is told.
+    pub fn told_as(&self, denied: &Denied) -> String {
+        if denied.publish {
+            format!("publish to \"{}.>\"", self.subjects.answers())
+        } else {
+            // Each start has another incarnation.
+            let own = self.incarnation.to_string();
+            format!("subscribe to \"{}\"", denied.subject.replace(&own, "*"))
+        }
+    }
+
+    /// Does what is asked, and answers.
+    pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
+        let body = match call.asked {
+            Asked::Ping => json(&self.identity.ping()),
+            Asked::Info | Asked::Search => json(&self.info()),
+            Asked::Stats => {
+                let stats = self
+                    .tallies
+                    .stats(|it| self.subjects.pattern(it, self.incarnation));
+                json(&self.identity.stats(&self.started_at, stats))
+            }
+            Asked::Endpoint(endpoint) => {
+                let begun = clock::now();
+                let answer = self.obey(endpoint.verb, call.role.as_ref(), call.payload());
+                let answer = answer.await.and_then(|body| fitting(body, bucket));
+                let took = clock::now().since(begun);
+                self.tallies.note(endpoint, took, answer.as_ref().err());
+                log(endpoint.verb, call.role.as_ref(), answer.as_ref().err());
+                match answer {
+                    Ok(body) => body,
+                    Err(problem) => return bucket.reply_problem(call.reply, &problem).await,
+                }
+            }
+        };
+        bucket.reply(call.reply, body).await;
+    }
+
+    async fn obey(
+        self: &Arc<Self>,
+        verb: Verb,
+        role: Option<&RoleName>,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Problem> {
+        let demand = Demand::parse(payload);
+        let demand = demand.map_err(|why| Problem::new(ProblemCode::BadRequest, why))?;
+        match (verb, role) {
+            (Verb::Status, None) => Ok(json(&self.status().await)),
+            (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
+            (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, demand).await?)),
+            (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
+            (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
+            (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
+            (Verb::StepDown, None) => Err(Problem::new(
+                ProblemCode::BadRequest,
+                "name the role in the subject",
+            )),
+        }
+    }
+
+    /// One look at everything for all who ask while it lasts: many of them are no reason to ask the handlers as often.
+    fn status(self: &Arc<Self>) -> Shared<BoxFuture<'static, InstanceReport>> {
+        let mut status = locked(&self.status);
+        let under_way = status.take_if(|status| status.peek().is_none());
+        let desk = Arc::clone(self);
+        let looking = under_way.unwrap_or_else(|| {
+            let look = async move { desk.report_all().await };
+            look.boxed().shared()
+        });
+        *status = Some(looking.clone());
+        looking
+    }
+
+    fn info(&self) -> Info {
+        let endpoints = ENDPOINTS.map(|endpoint| EndpointInfo {
+            name: endpoint.verb.as_str().into(),
+            subject: self.subjects.pattern(endpoint, self.incarnation),
+            queue_group: String::new(),
+            metadata: BTreeMap::new(),
+        });
+        self.identity.info(DESCRIPTION, endpoints.into())
+    }
+}
+
+/// What the server would not take costs the connection.
+fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
+    let most = bucket.largest_message();
+    if body.len() <= most {
+        return Ok(body);
+    }
+    let why = format!(
+        "the answer has {} bytes and the server takes {most}: ask about one role at a time",
+        body.len()
+    );
+    Err(Problem::new(ProblemCode::TooLarge, why))
+}
+
+/// What was done is told; what was refused may be a flood.
+fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
+    let role = role.map(RoleName::as_str);
+    match problem {
+        Some(problem) => {
+            tracing::debug!(%verb, role, reason = problem.reason, "an operator was refused");
+        }
+        None if verb == Verb::Status => {}
+        None => tracing::info!(%verb, role, "done for an operator"),
+    }
+}
+
+fn first_token(subject: &str) -> &str {
+    subject.split('.').next().unwrap_or_default()
+}
+
+fn json(answer: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(answer).unwrap_or_default()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

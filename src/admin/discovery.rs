@@ -1,0 +1,106 @@
+//! One request, and the answers to it.
+//!
+//! Answers come to a subject of the admin service's own, not to `_INBOX`: so instances need no permission to publish to inboxes,
+//! where they could pass for the server that confirms other instances' writes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Message, StatusCode};
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::{AdminError, Instance};
+use crate::clock;
+use crate::model::admin::micro::Info;
+use crate::model::admin::{AdminSubjects, parse};
+use crate::model::name::BucketName;
+
+/// After this time without a further answer, everybody is taken to have answered.
+const QUIET: Duration = Duration::from_millis(400);
+/// More instances than this are not listed: nobody has as many, and whoever may answer could make them up.
+const MOST_INSTANCES: usize = 10_000;
+
+/// A question that is on its way.
+pub(super) struct Asking {
+    answers: async_nats::Subscriber,
+    pub subject: String,
+    pub inbox: String,
+}
+
+impl Asking {
+    pub async fn begin(
+        client: &Client,
+        subjects: &AdminSubjects,
+        subject: String,
+        body: Vec<u8>,
+    ) -> Result<Self, AdminError> {
+        let lost = |error: &dyn std::fmt::Display| AdminError::Unavailable(error.to_string());
+        if client.connection_state() != State::Connected {
+            // It would be sent later, when nobody waits for it any more.
+            return Err(lost(&"not connected"));
+        }
+        let number = Uuid::from_u128(rand::random());
+        let inbox = format!("{}.{number}", subjects.answers());
+        let answers = client.subscribe(inbox.clone()).await;
+        let answers = answers.map_err(|error| lost(&error))?;
+        client
+            .publish_with_reply(subject.clone(), inbox.clone(), body.into())
+            .await
+            .map_err(|error| lost(&error))?;
+        Ok(Self {
+            answers,
+            subject,
+            inbox,
+        })
+    }
+
+    /// The next answer; nothing if nobody is there.
+    pub async fn next(&mut self) -> Result<Option<Message>, AdminError> {
+        match self.answers.next().await {
+            Some(message) if message.status == Some(StatusCode::NO_RESPONDERS) => Ok(None),
+            Some(message) => Ok(Some(message)),
+            None => Err(AdminError::Unavailable("the connection ended".into())),
+        }
+    }
+
+    pub fn timed_out(self, after: Duration) -> AdminError {
+        AdminError::Timeout {
+            subject: self.subject,
+            inbox: self.inbox,
+            after,
+        }
+    }
+}
+
+/// Everyone who answers.
+pub(super) async fn instances(
+    client: &Client,
+    subjects: &AdminSubjects,
+    bucket: &BucketName,
+    prefix: &str,
+    within: Duration,
+) -> Result<Vec<Instance>, AdminError> {
+    let mut asking = Asking::begin(client, subjects, subjects.search(), Vec::new()).await?;
+    let mut found = BTreeSet::new();
+    let end = clock::now() + within;
+    let mut wait = within;
+    let mut heard = false;
+    while found.len() < MOST_INSTANCES {
+        match tokio::time::timeout(wait, asking.next()).await {
+            Ok(Ok(Some(message))) => {
+                heard = true;
+                wait = QUIET.min(end.since(clock::now()));
+                let info: Option<Info> = parse(&message.payload);
+                found.extend(info.and_then(|info| Instance::of(&info, bucket, prefix)));
+            }
+            Ok(Ok(None)) => return Ok(Vec::new()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) if heard => break,
+            // Somebody is subscribed there, or the server would have said so.
+            Err(_) => return Err(asking.timed_out(within)),
+        }
+    }
+    Ok(found.into_iter().collect())
+}

@@ -1,0 +1,131 @@
+//! Why an instance did not do what it was asked.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Answer;
+use crate::model::record::printable;
+
+/// Why an instance did not do what it was asked; the reason as programs tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ProblemCode {
+    /// The request is not understood: the other side may be of another version. Nothing was done.
+    BadRequest,
+    /// The instance has no such role. Nothing was done.
+    UnknownRole,
+    /// The instance does not lead the role. Nothing was done.
+    NotLeader,
+    /// The instance leads, but in another term than the one that was named. Nothing was done.
+    UnexpectedTerm,
+    /// The named successor does not answer. Nothing was done.
+    SuccessorAbsent,
+    /// The named successor can't take the role now. Nothing was done.
+    SuccessorRefused,
+    /// The role, or the instance, is being stopped.
+    Stopped,
+    /// It was begun and goes on, but was not done in time.
+    Unfinished,
+    /// The answer is too large for one message: ask about one role at a time.
+    TooLarge,
+    /// A reason that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl ProblemCode {
+    /// The reason's name, as it stands in answers and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad_request",
+            Self::UnknownRole => "unknown_role",
+            Self::NotLeader => "not_leader",
+            Self::UnexpectedTerm => "unexpected_term",
+            Self::SuccessorAbsent => "successor_absent",
+            Self::SuccessorRefused => "successor_refused",
+            Self::Stopped => "stopped",
+            Self::Unfinished => "unfinished",
+            Self::TooLarge => "too_large",
+            Self::Other => "other",
+        }
+    }
+
+    /// The number in the header `Nats-Service-Error-Code`, after the manner of HTTP.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::UnknownRole => 404,
+            Self::NotLeader => 409,
+            Self::UnexpectedTerm => 412,
+            Self::TooLarge => 413,
+            Self::SuccessorAbsent | Self::SuccessorRefused => 424,
+            Self::Other => 500,
+            Self::Stopped => 503,
+            Self::Unfinished => 504,
+        }
+    }
+}
+
+impl fmt::Display for ProblemCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The body of an answer that is an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    #[serde(rename = "type")]
+    kind: String,
+    pub code: ProblemCode,
+    /// In words.
+    #[serde(default)]
+    pub reason: String,
+}
+
+impl Problem {
+    pub fn new(code: ProblemCode, reason: impl fmt::Display) -> Self {
+        Self {
+            kind: Self::KIND.into(),
+            code,
+            // It stands in a header, too.
+            reason: printable(&reason.to_string()),
+        }
+    }
+}
+
+impl Answer for Problem {
+    const KIND: &'static str = "io.nats-elect.admin.v1.error";
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn cleaned(self) -> Self {
+        Self {
+            reason: printable(&self.reason),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_a_later_version_is_still_a_refusal() {
+        let json = br#"{"type":"io.nats-elect.admin.v1.error","code":"full_moon","reason":"a\nb","since":1}"#;
+        let problem: Problem = crate::model::admin::parse(json).expect("a problem");
+        assert_eq!(problem.code, ProblemCode::Other);
+        assert_eq!(problem.reason, "ab");
+    }
+
+    #[test]
+    fn what_is_told_in_a_header_has_one_line() {
+        let problem = Problem::new(ProblemCode::BadRequest, "a\r\nNats-Rollup: all");
+        assert_eq!(problem.reason, "aNats-Rollup: all");
+    }
+}

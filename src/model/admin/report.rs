@@ -1,0 +1,293 @@
+//! What an instance tells of itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Answer;
+use crate::model::config::Takeover;
+use crate::model::event::FailureKind;
+use crate::model::millis;
+use crate::model::record::printable;
+use crate::model::status::{ConnectionStatus, RoleState};
+use crate::model::token::FencingToken;
+
+/// What an instance tells of itself and its roles. Durations are milliseconds in its JSON, in fields that end in `_ms`.
+///
+/// There is no lease token in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InstanceReport {
+    /// What this is: `io.nats-elect.admin.v1.status`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The instance's id.
+    pub instance_id: String,
+    /// This start of it.
+    pub incarnation: Uuid,
+    /// The version of this crate that it runs.
+    pub version: String,
+    /// The bucket in which it stands for election.
+    pub bucket: String,
+    /// Time since its manager started.
+    #[serde(rename = "uptime_ms", with = "millis", default)]
+    pub uptime: Duration,
+    /// Why its bucket can't be used just now, in words; none if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Its roles by name: all of them, or the one that was asked about.
+    #[serde(default)]
+    pub roles: BTreeMap<String, RoleReport>,
+}
+
+/// What an instance tells of one of its roles. Times are as of the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RoleReport {
+    /// Where the instance stands; `None` is a state that this version does not know.
+    #[serde(default, deserialize_with = "known")]
+    pub state: Option<RoleState>,
+    /// Whether the instance leads, by its own clock as it answered.
+    pub is_leader: bool,
+    /// Whether it is paused: it stands for no new term until it is resumed. A term that it has goes on.
+    #[serde(default)]
+    pub paused: bool,
+    /// Who leads, as far as it knows.
+    #[serde(default)]
+    pub leader: Option<LeaderReport>,
+    /// The fencing token of its term, if it leads.
+    #[serde(default)]
+    pub fencing_token: Option<FencingToken>,
+    /// Time until its lease ends unless it is renewed, if it holds one.
+    #[serde(rename = "lease_remaining_ms", with = "millis::option", default)]
+    pub lease_remaining: Option<Duration>,
+    /// Time since the last confirmed heartbeat of its term was sent.
+    #[serde(rename = "last_heartbeat_ms", with = "millis::option", default)]
+    pub last_heartbeat: Option<Duration>,
+    /// Time since its state last changed.
+    #[serde(rename = "last_transition_ms", with = "millis", default)]
+    pub last_transition: Duration,
+    /// Revision of the role's key, as last seen.
+    #[serde(default)]
+    pub revision: Option<u64>,
+    /// What of NATS the role can rely on; `None` is a status that this version does not know.
+    #[serde(default, deserialize_with = "known")]
+    pub connection: Option<ConnectionStatus>,
+    /// Whether its handler says that it is well. `None`: it had not said so within a second.
+    #[serde(default)]
+    pub healthy: Option<bool>,
+    /// Its priority.
+    #[serde(default)]
+    pub priority: i64,
+    /// Whether it takes the role from a leader of lower priority; `None` is a way that this version does not know.
+    #[serde(default, deserialize_with = "known")]
+    pub takeover: Option<Takeover>,
+    /// How long its lease lasts without renewal.
+    #[serde(rename = "ttl_ms", with = "millis", default)]
+    pub ttl: Duration,
+    /// Time between its renewals.
+    #[serde(rename = "heartbeat_ms", with = "millis", default)]
+    pub heartbeat: Duration,
+    /// How long its handler may take to wind down.
+    #[serde(rename = "stop_budget_ms", with = "millis", default)]
+    pub stop_budget: Duration,
+    /// How long it may take to answer a request to step down, at most.
+    #[serde(rename = "answers_within_ms", with = "millis", default)]
+    pub answers_within: Duration,
+    /// How often its handler still ran when the lease had ended, since the start.
+    #[serde(default)]
+    pub overruns: u64,
+    /// What failed last, and is not made good yet.
+    #[serde(default)]
+    pub last_failure: Option<FailureReport>,
+}
+
+/// Who leads a role, as an instance sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeaderReport {
+    /// The leader's instance id; empty if its record does not tell.
+    pub instance_id: String,
+    /// The start of that instance; records of other libraries have none.
+    #[serde(default)]
+    pub incarnation: Option<Uuid>,
+    /// Its priority.
+    #[serde(default)]
+    pub priority: i64,
+    /// The public key that signed for it, where the reporting instance has trusted keys or is the leader itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+}
+
+/// A failure that nothing has made good yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FailureReport {
+    /// What kind of failure; `None` is one that this version does not know.
+    #[serde(default, deserialize_with = "known")]
+    pub kind: Option<FailureKind>,
+    /// In words: what failed, and what to do about it.
+    #[serde(default)]
+    pub detail: String,
+    /// Time since then.
+    #[serde(rename = "ago_ms", with = "millis", default)]
+    pub ago: Duration,
+}
+
+impl Answer for InstanceReport {
+    const KIND: &'static str = "io.nats-elect.admin.v1.status";
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn cleaned(mut self) -> Self {
+        for text in [&mut self.instance_id, &mut self.version, &mut self.bucket] {
+            *text = printable(text);
+        }
+        self.trouble = self.trouble.as_deref().map(printable);
+        let roles = std::mem::take(&mut self.roles);
+        self.roles = roles
+            .into_iter()
+            .map(|(name, role)| (printable(&name), role.cleaned()))
+            .collect();
+        self
+    }
+}
+
+impl RoleReport {
+    fn cleaned(mut self) -> Self {
+        if let Some(leader) = &mut self.leader {
+            leader.instance_id = printable(&leader.instance_id);
+            leader.signer = leader.signer.as_deref().map(printable);
+        }
+        if let Some(failure) = &mut self.last_failure {
+            failure.detail = printable(&failure.detail);
+        }
+        self
+    }
+}
+
+/// Reads what a later version may say otherwise: nothing, if it is not understood.
+pub(super) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::admin::parse;
+
+    fn report() -> InstanceReport {
+        let role = RoleReport {
+            state: Some(RoleState::Leader),
+            is_leader: true,
+            paused: true,
+            leader: Some(LeaderReport {
+                instance_id: "a".into(),
+                incarnation: Some(Uuid::from_u128(1)),
+                priority: 3,
+                signer: None,
+            }),
+            fencing_token: Some(FencingToken {
+                epoch: u64::MAX,
+                sequence: 7,
+            }),
+            lease_remaining: Some(Duration::from_millis(1500)),
+            last_heartbeat: Some(Duration::ZERO),
+            last_transition: Duration::from_secs(1),
+            revision: Some(9),
+            connection: Some(ConnectionStatus::Connected),
+            healthy: None,
+            priority: 3,
+            takeover: Some(Takeover::Forced {
+                after: Duration::from_secs(9),
+            }),
+            ttl: Duration::from_secs(15),
+            heartbeat: Duration::from_secs(1),
+            stop_budget: Duration::from_secs(3),
+            answers_within: Duration::from_secs(20),
+            overruns: 1,
+            last_failure: Some(FailureReport {
+                kind: Some(FailureKind::Timeout),
+                detail: "slow".into(),
+                ago: Duration::from_secs(2),
+            }),
+        };
+        InstanceReport {
+            kind: InstanceReport::KIND.into(),
+            instance_id: "a".into(),
+            incarnation: Uuid::from_u128(1),
+            version: "0.1.0".into(),
+            bucket: "b".into(),
+            uptime: Duration::from_secs(3),
+            trouble: None,
+            roles: BTreeMap::from([("scheduler".into(), role)]),
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let json = serde_json::to_vec(&report()).expect("JSON");
+        assert_eq!(parse(&json), Some(report()));
+    }
+
+    #[test]
+    fn a_report_of_a_later_version_is_read_as_far_as_it_is_understood() {
+        let mut json = serde_json::to_value(report()).expect("JSON");
+        json["moon"] = "full".into();
+        let role = &mut json["roles"]["scheduler"];
+        role["state"] = "meditating".into();
+        role["takeover"] = serde_json::json!({"polite": 7});
+        role["last_failure"]["kind"] = 7.into();
+        role.as_object_mut().expect("a map").remove("heartbeat_ms");
+        let read: InstanceReport = parse(json.to_string().as_bytes()).expect("a report");
+        let role = &read.roles["scheduler"];
+        assert_eq!((role.state, role.takeover), (None, None));
+        assert_eq!(role.heartbeat, Duration::ZERO);
+        assert_eq!(role.connection, Some(ConnectionStatus::Connected));
+    }
+
+    #[test]
+    fn text_from_outside_is_made_printable() {
+        let mut odd = report();
+        odd.instance_id = "a\u{1b}[2J".into();
+        odd.roles.get_mut("scheduler").expect("it").last_failure = Some(FailureReport {
+            kind: None,
+            detail: "x\r\ny".repeat(1000),
+            ago: Duration::ZERO,
+        });
+        let json = serde_json::to_vec(&odd).expect("JSON");
+        let read: InstanceReport = parse(&json).expect("a report");
+        assert_eq!(read.instance_id, "a[2J");
+        let failure = read.roles["scheduler"].last_failure.as_ref();
+        let detail = &failure.expect("it").detail;
+        assert!(
+            detail.starts_with("xyxy") && detail.len() <= 255,
+            "{detail}"
+        );
+    }
+
+    #[test]
+    fn an_answer_of_another_type_is_none() {
+        let mut json = serde_json::to_value(report()).expect("JSON");
+        json["type"] = "io.nats.micro.v1.info_response".into();
+        assert_eq!(parse::<InstanceReport>(json.to_string().as_bytes()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_fail(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse::<InstanceReport>(&bytes);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Where requests to an instance go, and where its answers may go.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::model::name::{BucketName, RoleName};
+
+/// The name of the service, by which NATS tools find it.
+pub const SERVICE: &str = "nats-elect";
+
+/// What is asked of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    Status,
+    StepDown,
+    Pause,
+    Resume,
+    Cordon,
+}
+
+impl Verb {
+    const ALL: [Self; 5] = [
+        Self::Status,
+        Self::StepDown,
+        Self::Pause,
+        Self::Resume,
+        Self::Cordon,
+    ];
+
+    /// Its name as it stands in subjects.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::StepDown => "step-down",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Cordon => "cordon",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A kind of request that is subscribed to, and counted, on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    pub verb: Verb,
+    /// Whether it is about one role, whose name ends the subject; else it is about all.
+    pub of_role: bool,
+}
+
+/// All that an instance answers to under its prefix.
+pub const ENDPOINTS: [Endpoint; 9] = [
+    of_all(Verb::Status),
+    of_role(Verb::Status),
+    of_role(Verb::StepDown),
+    of_all(Verb::Pause),
+    of_role(Verb::Pause),
+    of_all(Verb::Resume),
+    of_role(Verb::Resume),
+    of_all(Verb::Cordon),
+    of_role(Verb::Cordon),
+];
+
+const fn of_all(verb: Verb) -> Endpoint {
+    Endpoint {
+        verb,
+        of_role: false,
+    }
+}
+
+const fn of_role(verb: Verb) -> Endpoint {
+    Endpoint {
+        verb,
+        of_role: true,
+    }
+}
+
+/// The subjects of one bucket's instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminSubjects {
+    /// `<prefix>.<bucket>.`
+    base: String,
+}
+
+impl AdminSubjects {
+    /// The prefix has been checked.
+    pub fn new(prefix: &str, bucket: &BucketName) -> Self {
+        Self {
+            base: format!("{prefix}.{bucket}."),
+        }
+    }
+
+    /// Where a request is sent.
+    pub fn request(&self, verb: Verb, incarnation: Uuid, role: Option<&RoleName>) -> String {
+        let all = format!("{}{verb}.{incarnation}", self.base);
+        match role {
+            None => all,
+            Some(role) => format!("{all}.{role}"),
+        }
+    }
+
+    /// Where everyone is asked who they are: apart from other buckets, whose instances would answer the service conventions' own
+    /// subjects as well, and so that the server tells at once if nobody is there.
+    pub fn search(&self) -> String {
+        format!("{}instances", self.base)
+    }
+
+    /// What an instance subscribes to for an endpoint.
+    pub fn pattern(&self, endpoint: Endpoint, incarnation: Uuid) -> String {
+        let all = self.request(endpoint.verb, incarnation, None);
+        if endpoint.of_role {
+            format!("{all}.*")
+        } else {
+            all
+        }
+    }
+
+    /// What is asked by a message on that subject, and of which role.
+    pub fn asked(&self, subject: &str) -> Option<(Verb, Option<RoleName>)> {
+        let mut tokens = subject.strip_prefix(&self.base)?.splitn(3, '.');
+        let verb = tokens.next()?;
+        let verb = Verb::ALL.into_iter().find(|it| it.as_str() == verb)?;
+        tokens.next()?;
+        let role = tokens.next().map(RoleName::new).transpose().ok()?;
+        Some((verb, role))
+    }
+
+    /// What answers may be asked for under: the inbox prefix of those who may read no other inbox.
+    pub fn answers(&self) -> String {
+        format!("{}_answer", self.base)
+    }
+
+    /// Whether a subject is one of these.
+    pub fn include(&self, subject: &str) -> bool {
+        subject.starts_with(&self.base)
+    }
+
+    /// Whether an answer may be sent there.
+    ///
+    /// Whoever asks names the subject, but it is written to with our permissions: only to inboxes, never to a key, an API or an
+    /// application. `inbox` is the prefix of our own connection.
+    pub fn may_answer(&self, reply: &str, inbox: &str) -> bool {
+        let answers = self.answers();
+        let prefixes = [answers.as_str(), "_INBOX", inbox];
+        prefixes.into_iter().any(|prefix| {
+            let rest = reply.strip_prefix(prefix);
+            rest.and_then(|rest| rest.strip_prefix('.'))
+                .is_some_and(is_plain)
+        })
+    }
+}
+
+/// The rest of a subject that nothing but one subscription's owner would listen to.
+fn is_plain(rest: &str) -> bool {
+    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    rest.len() <= 255
+        && rest
+            .split('.')
+            .all(|token| !token.is_empty() && token.chars().all(fit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subjects() -> AdminSubjects {
+        AdminSubjects::new("ops.elect", &BucketName::new("b").expect("a name"))
+    }
+
+    #[test]
+    fn a_request_is_understood_where_it_is_sent() {
+        let role = RoleName::new("eu/west=1").expect("a name");
+        for verb in Verb::ALL {
+            for role in [None, Some(role.clone())] {
+                let subject = subjects().request(verb, Uuid::from_u128(7), role.as_ref());
+                assert_eq!(subjects().asked(&subject), Some((verb, role)), "{subject}");
+            }
+        }
+        for odd in [
+            "ops.elect.b",
+            "ops.elect.b.status",
+            "ops.elect.b.stats.x",
+            "ops.elect.c.status.x",
+            "ops.elect.b.status.x.a.b",
+            "ops.elect.b.status.x._fence",
+        ] {
+            assert_eq!(subjects().asked(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn answers_go_to_inboxes_and_nowhere_else() {
+        for reply in [
+            "_INBOX.x",
+            "_INBOX.x.1",
+            "_mine.x",
+            "ops.elect.b._answer.x",
+            "ops.elect.b._answer.x.y",
+        ] {
+            assert!(subjects().may_answer(reply, "_mine"), "{reply}");
+        }
+        for reply in [
+            "",
+            "_INBOX",
+            "_INBOX.",
+            "_INBOX.x.",
+            "_INBOX..x",
+            "_INBOX.*",
+            "_INBOX.>",
+            "_INBOX.x y",
+            "_INBOX.x\r\nPUB y",
+            "_INBOXES.x",
+            "$KV.b.scheduler",
+            "$KV.b._fence.scheduler",
+            "$JS.API.STREAM.PURGE.KV_b",
+            "$SRV.PING",
+            "app.orders",
+            "ops.elect.b.step-down.x.y",
+            "ops.elect.c._answer.x",
+            "nats-elect.b._answer.x",
+        ] {
+            assert!(!subjects().may_answer(reply, "_mine"), "{reply}");
+        }
+    }
+}

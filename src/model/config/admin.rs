@@ -1,0 +1,151 @@
+//! Whether and where an instance can be operated from elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+use super::rules::ensure;
+
+/// The subject under which instances are asked, unless another is set.
+pub const DEFAULT_SUBJECT_PREFIX: &str = "nats-elect-admin";
+
+/// Whether this instance answers those who operate it, over NATS, and on which subjects.
+///
+/// It then tells its status to whoever may ask, and does what it is asked by whoever may: NATS permissions decide who that
+/// is, see `docs/security.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AdminConfig {
+    /// Whether it answers at all. Default true. If not, it subscribes to nothing of this, and discovery does not find it.
+    pub enabled: bool,
+
+    /// What the subjects of requests begin with, followed by the bucket. Default `nats-elect-admin`. Tokens of ASCII letters,
+    /// digits, `-` and `_`, with dots between them, together at most 128 bytes; the first token is not `nats-elect`, where the
+    /// instances ask each other, and does not begin with `_`, as inboxes do.
+    pub subject_prefix: String,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            subject_prefix: DEFAULT_SUBJECT_PREFIX.into(),
+        }
+    }
+}
+
+impl AdminConfig {
+    /// Answers nobody.
+    pub fn off() -> Self {
+        Self {
+            enabled: false,
+            ..Self::default()
+        }
+    }
+
+    /// Answers on subjects that begin with this, for fleets that are to be granted apart.
+    pub fn under(subject_prefix: impl Into<String>) -> Self {
+        Self {
+            subject_prefix: subject_prefix.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Checks the prefix. It must not be under `inbox`, or answers could be taken for requests.
+    pub(super) fn validate(&self, inbox: Option<&str>) -> Result<(), ConfigError> {
+        check_prefix(&self.subject_prefix)?;
+        let inbox = inbox.unwrap_or("_INBOX");
+        let within = |a: &str, b: &str| {
+            let rest = a.strip_prefix(b);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let prefix = self.subject_prefix.as_str();
+        ensure(
+            !within(prefix, inbox) && !within(inbox, prefix),
+            FIELD,
+            shown(prefix),
+            "must be apart from `inbox_prefix`, where answers come in",
+        )
+    }
+}
+
+const FIELD: &str = "admin.subject_prefix";
+
+fn shown(prefix: &str) -> String {
+    format!("{:?}", crate::model::name::beginning(prefix))
+}
+
+/// Checks what subjects of requests are to begin with.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), ConfigError> {
+    let plain = |token: &str| {
+        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        !token.is_empty() && token.chars().all(fit)
+    };
+    ensure(
+        prefix.len() <= 128
+            && prefix.split('.').all(plain)
+            && !prefix.starts_with('_')
+            && prefix.split('.').next() != Some("nats-elect"),
+        FIELD,
+        shown(prefix),
+        "must be tokens of ASCII letters, digits, '-' and '_' with dots between them, at most 128 bytes, that begin neither with '_' nor \
+         with the token nats-elect, like nats-elect-admin",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(prefix: &str, inbox: Option<&str>) -> bool {
+        let error = AdminConfig::under(prefix).validate(inbox);
+        error.is_err_and(|error| error.field == FIELD)
+    }
+
+    #[test]
+    fn a_subject_prefix_is_a_plain_subject_of_its_own() {
+        for good in ["nats-elect-admin", "ops.elect", "A.b-c.1", "nats-elected"] {
+            assert_eq!(AdminConfig::under(good).validate(None), Ok(()), "{good}");
+        }
+        let long = "x".repeat(129);
+        for bad in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "a.*",
+            ">",
+            "a b",
+            "a\n",
+            "$SRV",
+            "$KV.leaders",
+            "a.$b",
+            "_INBOX",
+            "_INBOX.x",
+            "_x",
+            "nats-elect",
+            "nats-elect.leaders",
+            "é",
+            &long,
+        ] {
+            assert!(refused(bad, None), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn answers_are_no_requests() {
+        for (prefix, inbox) in [("ops", "ops"), ("ops", "ops.inbox"), ("ops.admin", "ops")] {
+            assert!(refused(prefix, Some(inbox)), "{prefix} {inbox}");
+        }
+        assert!(!refused("ops", Some("opsinbox")));
+    }
+
+    #[test]
+    fn a_file_may_switch_it_off_or_move_it() {
+        let read = |text| toml::from_str::<AdminConfig>(text).expect("valid TOML");
+        assert_eq!(read("enabled = false"), AdminConfig::off());
+        assert_eq!(read("subject_prefix = 'ops'"), AdminConfig::under("ops"));
+        assert!(toml::from_str::<AdminConfig>("prefix = 'ops'").is_err());
+    }
+}

@@ -1,0 +1,16 @@
+//! How a handoff ends.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of a role that was handed to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Handoff {
+    /// The heir has claimed the role.
+    Accepted,
+    /// Another instance has claimed it.
+    TakenByAnother,
+    /// Nobody was seen to claim it in time: it is free for all.
+    TimedOut,
+}

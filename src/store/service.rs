@@ -1,0 +1,223 @@
+//! Requests of those who operate an instance, over NATS itself, by the conventions for services.
+//!
+//! Where an answer goes is said by whoever asks, but it is published with this user's permissions. So only requests that name an
+//! inbox are taken up; a key of the bucket, an API or an application's subject is none.
+
+use async_nats::{HeaderMap, Message, Subject};
+use futures::stream::{self, Stream, StreamExt};
+use uuid::Uuid;
+
+use super::bucket::Bucket;
+use super::error::StoreError;
+use crate::model::admin::micro::{INFO, PING, STATS};
+use crate::model::admin::{AdminSubjects, ENDPOINTS, Endpoint, Problem, SERVICE};
+use crate::model::name::RoleName;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    Ping,
+    Info,
+    Stats,
+    /// Who is there, in this bucket.
+    Search,
+    Endpoint(Endpoint),
+}
+
+/// A request as it came in, unread: so that a flood of them costs little.
+pub struct Letter {
+    /// Told by the subscription.
+    pub asked: Asked,
+    message: Message,
+}
+
+/// A request that somebody waits for an answer to.
+#[derive(Debug)]
+pub struct Call {
+    pub asked: Asked,
+    pub role: Option<RoleName>,
+    pub reply: Subject,
+    message: Message,
+}
+
+impl Call {
+    pub fn payload(&self) -> &[u8] {
+        &self.message.payload
+    }
+}
+
+impl Letter {
+    /// Reads it; nothing if it can't be answered.
+    pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
+        self.read_as(subjects, &bucket.inbox_prefix())
+    }
+
+    fn read_as(self, subjects: &AdminSubjects, inbox: &str) -> Option<Call> {
+        let Self { asked, message } = self;
+        let reply = message.reply.clone()?;
+        if !subjects.may_answer(&reply, inbox) {
+            tracing::debug!(subject = %message.subject, %reply, "not answered: that is no inbox");
+            return None;
+        }
+        let role = match asked {
+            Asked::Endpoint(endpoint) => {
+                let (verb, role) = subjects.asked(&message.subject)?;
+                if (verb, role.is_some()) != (endpoint.verb, endpoint.of_role) {
+                    return None;
+                }
+                role
+            }
+            Asked::Ping | Asked::Info | Asked::Stats | Asked::Search => None,
+        };
+        Some(Call {
+            asked,
+            role,
+            reply,
+            message,
+        })
+    }
+}
+
+impl Bucket {
+    /// The requests to this instance. The stream ends with the connection.
+    pub async fn calls(
+        &self,
+        subjects: &AdminSubjects,
+        incarnation: Uuid,
+    ) -> Result<impl Stream<Item = Letter> + Send + Unpin + use<>, StoreError> {
+        self.require_connection()?;
+        let tools = [
+            (PING, Asked::Ping),
+            (INFO, Asked::Info),
+            (STATS, Asked::Stats),
+        ];
+        let of_tools = tools.into_iter().flat_map(|(verb, asked)| {
+            let all = format!("$SRV.{verb}");
+            let ours = format!("{all}.{SERVICE}");
+            let own = format!("{ours}.{incarnation}");
+            [all, ours, own].map(|subject| (subject, asked))
+        });
+        let own = ENDPOINTS.map(|endpoint| {
+            let subject = subjects.pattern(endpoint, incarnation);
+            (subject, Asked::Endpoint(endpoint))
+        });
+        let search = (subjects.search(), Asked::Search);
+        let mut subscriptions = Vec::new();
+        for (subject, asked) in of_tools.chain([search]).chain(own) {
+            let messages = self.client().subscribe(subject).await;
+            let messages = messages
+                .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
+            subscriptions.push(messages.map(move |message| Letter { asked, message }));
+        }
+        Ok(stream::select_all(subscriptions))
+    }
+
+    /// Answers. Whoever asked may have gone.
+    pub async fn reply(&self, to: Subject, body: Vec<u8>) {
+        if self.require_connection().is_ok() {
+            let _ = self.client().publish(to, body.into()).await;
+        }
+    }
+
+    /// Answers with an error, by the conventions for services.
+    pub async fn reply_problem(&self, to: Subject, problem: &Problem) {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Service-Error", problem.reason.as_str());
+        let number = problem.code.number().to_string();
+        headers.insert("Nats-Service-Error-Code", number);
+        let body = serde_json::json!(problem).to_string().into();
+        if self.require_connection().is_ok() {
+            let _ = self.client().publish_with_headers(to, headers, body).await;
+        }
+    }
+
+    /// How large a message the server takes.
+    pub fn largest_message(&self) -> usize {
+        self.client().server_info().max_payload
+    }
+
+    /// What the inboxes of this connection begin with.
+    fn inbox_prefix(&self) -> String {
+        let inbox = self.client().new_inbox();
+        let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);
+        prefix.unwrap_or("_INBOX").to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::admin::Verb;
+    use crate::model::name::BucketName;
+
+    fn called(asked: Asked, subject: &str, reply: Option<&str>) -> Option<Call> {
+        let bucket = BucketName::new("b").expect("a name");
+        let message = Message {
+            subject: subject.into(),
+            reply: reply.map(Subject::from),
+            payload: "{}".into(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 0,
+        };
+        let subjects = AdminSubjects::new("admin", &bucket);
+        Letter { asked, message }.read_as(&subjects, "_mine")
+    }
+
+    fn requests() -> Vec<(Asked, String)> {
+        let incarnation = Uuid::from_u128(7);
+        let endpoint = |verb, of_role| Asked::Endpoint(Endpoint { verb, of_role });
+        vec![
+            (Asked::Ping, "$SRV.PING".to_owned()),
+            (Asked::Info, "$SRV.INFO.nats-elect".to_owned()),
+            (Asked::Search, "admin.b.instances".to_owned()),
+            (Asked::Stats, format!("$SRV.STATS.nats-elect.{incarnation}")),
+            (
+                endpoint(Verb::Status, false),
+                format!("admin.b.status.{incarnation}"),
+            ),
+            (
+                endpoint(Verb::StepDown, true),
+                format!("admin.b.step-down.{incarnation}.scheduler"),
+            ),
+        ]
+    }
+
+    #[test]
+    fn nothing_is_answered_where_no_answers_go() {
+        for (asked, subject) in requests() {
+            for reply in ["_INBOX.x", "_mine.x", "admin.b._answer.x"] {
+                let call = called(asked, &subject, Some(reply)).expect("a call");
+                assert_eq!(call.reply.as_str(), reply);
+            }
+            for reply in [
+                "$KV.b.scheduler",
+                "$JS.API.STREAM.PURGE.KV_b",
+                "orders",
+                "admin.b.step-down.x.y",
+            ] {
+                assert!(called(asked, &subject, Some(reply)).is_none(), "{reply}");
+            }
+            assert!(called(asked, &subject, None).is_none());
+        }
+    }
+
+    #[test]
+    fn a_role_that_is_none_is_not_asked_about() {
+        let of_role = Asked::Endpoint(Endpoint {
+            verb: Verb::Pause,
+            of_role: true,
+        });
+        let role = |subject: &str| called(of_role, subject, Some("_INBOX.x"))?.role;
+        let scheduler = role("admin.b.pause.x.scheduler").expect("a role");
+        assert_eq!(scheduler, "scheduler");
+        for odd in [
+            "admin.b.pause.x._fence",
+            "admin.b.pause.x",
+            "admin.b.resume.x.a",
+        ] {
+            assert_eq!(role(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Operating instances over NATS: who is there, what they say, and what they do when they are asked.
+
+use std::collections::BTreeSet;
+
+use async_nats::service;
+use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{AdminConfig, FencingToken, Handoff, RoleState, StepDown};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{Instance, guest, instance, never};
+use crate::support::journal::Journal;
+use crate::support::operator::{Operator, SEARCH};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+
+struct Fleet {
+    server: NatsServer,
+    journal: Journal,
+    operator: Operator,
+    a: Instance,
+    b: Instance,
+}
+
+/// Two instances; `a` leads.
+async fn fleet() -> Fleet {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(10_000)).priority(3))
+        .role("metrics", leased_for(ms(10_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    journal.started("metrics", 0).await;
+    let b = guest("b", server.url(), &journal)
+        .standing(leased_for(ms(10_000)))
+        .role("metrics", leased_for(ms(10_000)))
+        .start()
+        .await;
+    b.wait_until_following("a").await;
+    let operator = Operator::of(&server).await;
+    operator.find(2).await;
+    Fleet {
+        server,
+        journal,
+        operator,
+        a,
+        b,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_finds_every_instance_and_what_it_does() {
+    let fleet = fleet().await;
+    let members = fleet.operator.admin.fleet(SEARCH).await.expect("a fleet");
+    let ids: Vec<_> = members.iter().map(|it| &it.instance.instance_id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    let reports: Vec<_> = members
+        .iter()
+        .map(|it| it.report.as_ref().expect("a report"))
+        .collect();
+    for report in &reports {
+        assert_eq!(report.bucket, BUCKET);
+        assert_eq!(report.version, env!("CARGO_PKG_VERSION"));
+        assert_eq!(report.trouble, None);
+        assert_eq!(report.roles.keys().collect::<Vec<_>>(), ["metrics", ROLE]);
+    }
+    let (leading, following) = (&reports[0].roles[ROLE], &reports[1].roles[ROLE]);
+    assert_eq!(leading.state, Some(RoleState::Leader));
+    assert!(leading.is_leader && !following.is_leader);
+    assert_eq!(leading.priority, 3);
+    assert_eq!(leading.ttl, ms(10_000));
+    assert_eq!(leading.healthy, Some(true));
+    assert_eq!(following.healthy, Some(true));
+    assert!(leading.lease_remaining.expect("a lease") <= ms(10_000));
+    let token = fleet.journal.tenures(ROLE)[0].fencing_token;
+    assert_eq!(leading.fencing_token, Some(token));
+    assert_eq!(following.state, Some(RoleState::Follower));
+    assert_eq!(following.fencing_token, None);
+    let leader = following.leader.as_ref().expect("a leader");
+    assert_eq!(leader.instance_id, "a");
+    assert_eq!(leader.incarnation, Some(members[0].instance.incarnation));
+
+    let found = fleet.operator.admin.leader(ROLE, SEARCH).await;
+    let found = found.expect("a leader");
+    assert_eq!(found.instance, members[0].instance);
+    assert_eq!(found.fencing_token, token);
+    let nobody = fleet.operator.admin.leader("nothing", SEARCH).await;
+    assert_eq!(nobody, Err(AdminError::NoLeader("nothing".into())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_holds_no_lease_token() {
+    let fleet = fleet().await;
+    let stranger = Stranger::connect(&fleet.server.url()).await;
+    let token = stranger.record().await["token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let a = fleet.operator.instance("a").await;
+    let subject = format!("nats-elect-admin.{BUCKET}.status.{}", a.incarnation);
+    let report = fleet.operator.ask(&subject, b"").await.payload;
+    let report = String::from_utf8(report.to_vec()).expect("text");
+    assert!(report.contains("fencing_token"), "{report}");
+    assert!(!report.contains(&token), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_for_nats_services_find_the_fleet() {
+    let fleet = fleet().await;
+    let operator = &fleet.operator;
+    let a = operator.instance("a").await;
+    let id = a.incarnation.to_string();
+    for (subject, count) in [
+        ("$SRV.PING".to_owned(), 2),
+        ("$SRV.PING.nats-elect".to_owned(), 2),
+        (format!("$SRV.PING.nats-elect.{id}"), 1),
+    ] {
+        for ping in operator.gather(&subject, count).await {
+            assert_eq!(ping["type"], "io.nats.micro.v1.ping_response");
+            let ping: service::PingResponse = serde_json::from_value(ping).expect("a ping");
+            assert_eq!(ping.name, "nats-elect");
+            assert_eq!(ping.version, env!("CARGO_PKG_VERSION"));
+            assert_eq!(ping.metadata["bucket"], BUCKET);
+        }
+    }
+    let info = operator
+        .ask_json(&format!("$SRV.INFO.nats-elect.{id}"))
+        .await;
+    assert_eq!(info["type"], "io.nats.micro.v1.info_response");
+    let info: service::Info = serde_json::from_value(info).expect("an info");
+    assert_eq!(info.id, id);
+    assert_eq!(info.metadata["instance_id"], "a");
+    assert_eq!(info.metadata["incarnation"], id);
+    assert!(!info.description.is_empty());
+    let subjects: BTreeSet<_> = info.endpoints.iter().map(|it| &*it.subject).collect();
+    let status = format!("nats-elect-admin.leaders.status.{id}");
+    for subject in [
+        status.clone(),
+        format!("{status}.*"),
+        format!("nats-elect-admin.leaders.step-down.{id}.*"),
+        format!("nats-elect-admin.leaders.cordon.{id}"),
+    ] {
+        assert!(subjects.contains(subject.as_str()), "{subjects:?}");
+    }
+
+    operator.report(&a).await;
+    let lead = format!("nats-elect-admin.leaders.step-down.{id}.nothing");
+    operator.refusal(&lead, b"").await;
+    let counts = operator
+        .ask_json(&format!("$SRV.STATS.nats-elect.{id}"))
+        .await;
+    assert_eq!(counts["type"], "io.nats.micro.v1.stats_response");
+    let counts: service::Stats = serde_json::from_value(counts).expect("stats");
+    assert_eq!(counts.endpoints.len(), info.endpoints.len());
+    let of = |subject: &str| {
+        let found = counts.endpoints.iter().find(|it| it.subject == subject);
+        found.expect("an endpoint")
+    };
+    let asked = of(&status);
+    assert_eq!((asked.requests, asked.errors), (1, 0));
+    assert!(asked.processing_time.as_nanos() > 0);
+    let refused = of(&format!("nats-elect-admin.leaders.step-down.{id}.*"));
+    assert_eq!((refused.requests, refused.errors), (1, 1));
+    assert_eq!(refused.last_error.as_ref().expect("an error").code, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
+    let fleet = fleet().await;
+    let admin = &fleet.operator.admin;
+    let leader = admin.leader(ROLE, SEARCH).await.expect("a leader");
+    let other = FencingToken {
+        sequence: leader.fencing_token.sequence + 1,
+        ..leader.fencing_token
+    };
+    let refused = admin
+        .step_down(&leader.instance, ROLE, StepDown::any().expecting(other))
+        .await;
+    let code = refused.expect_err("another term").refusal();
+    assert_eq!(code, Some(ProblemCode::UnexpectedTerm));
+    let b = fleet.operator.instance("b").await;
+    let refused = admin.step_down(&b, ROLE, StepDown::any()).await;
+    let code = refused.expect_err("no leader").refusal();
+    assert_eq!(code, Some(ProblemCode::NotLeader));
+    assert!(fleet.a.is_leader());
+    assert_eq!(fleet.journal.tenures(ROLE).len(), 1);
+
+    let how = StepDown::any().expecting(leader.fencing_token);
+    let down = admin.step_down(&leader.instance, ROLE, how).await;
+    assert!(down.expect("its term").released);
+    let next = fleet.journal.started(ROLE, 1).await;
+    assert_eq!(next.instance, "b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_is_handed_to_the_instance_that_is_named_or_to_nobody() {
+    let fleet = fleet().await;
+    let admin = &fleet.operator.admin;
+    let a = fleet.operator.instance("a").await;
+    let absent = admin.step_down(&a, ROLE, StepDown::to("nobody")).await;
+    let code = absent.expect_err("nobody").refusal();
+    assert_eq!(code, Some(ProblemCode::SuccessorAbsent));
+    assert!(fleet.a.is_leader(), "it leads on");
+    let unknown = admin.step_down(&a, "nothing", StepDown::any()).await;
+    let code = unknown.expect_err("no role").refusal();
+    assert_eq!(code, Some(ProblemCode::UnknownRole));
+
+    let down = admin.step_down(&a, ROLE, StepDown::to("b")).await;
+    let down = down.expect("handed over");
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
+    assert_eq!(fleet.journal.started(ROLE, 1).await.instance, "b");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
+    let fleet = fleet().await;
+    let admin = &fleet.operator.admin;
+    let [a, b] = [
+        fleet.operator.instance("a").await,
+        fleet.operator.instance("b").await,
+    ];
+    admin.pause(&b, None).await.expect("paused");
+    let paused = fleet.operator.report(&b).await.roles;
+    assert!(paused.values().all(|role| role.paused), "{paused:?}");
+    let refused = admin.step_down(&a, ROLE, StepDown::to("b")).await;
+    let code = refused.expect_err("paused").refusal();
+    assert_eq!(code, Some(ProblemCode::SuccessorRefused));
+
+    admin.resume(&b, Some(ROLE)).await.expect("resumed");
+    let roles = fleet.operator.report(&b).await.roles;
+    assert!(!roles[ROLE].paused && roles["metrics"].paused, "{roles:?}");
+
+    let ended = admin.cordon(&a, None).await.expect("cordoned");
+    assert_eq!(ended.keys().collect::<Vec<_>>(), ["metrics", ROLE]);
+    assert_eq!(ended[ROLE].handoff, Some(Handoff::Accepted));
+    assert!(ended["metrics"].released, "freed, though nobody is ready");
+    assert_eq!(fleet.journal.started(ROLE, 1).await.instance, "b");
+    never("a role led by who is paused", ms(500), || {
+        fleet.journal.tenures("metrics").len() > 1
+    })
+    .await;
+    admin.resume(&a, None).await.expect("resumed");
+    assert_eq!(fleet.journal.started("metrics", 1).await.instance, "a");
+    let unknown = admin.pause(&a, Some("nothing")).await;
+    let code = unknown.expect_err("no role").refusal();
+    assert_eq!(code, Some(ProblemCode::UnknownRole));
+    drop(fleet.b);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_may_answer_nobody_or_under_another_prefix() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let _silent = instance("silent", server.url(), &journal)
+        .with(|it| it.admin(AdminConfig::off()))
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    assert_eq!(operator.admin.instances(SEARCH).await, Ok(vec![]));
+    let asked = operator.client.request("$SRV.PING", "".into()).await;
+    let error = asked.expect_err("nobody");
+    assert_eq!(
+        error.kind(),
+        async_nats::client::RequestErrorKind::NoResponders
+    );
+
+    let _apart = guest("apart", server.url(), &journal)
+        .with(|it| it.admin(AdminConfig::under("ops.elect")))
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    let admin = AdminClient::under(operator.client.clone(), BUCKET, "ops.elect");
+    let admin = admin.expect("a prefix");
+    let found = eventually(SOON, "the instance", async || {
+        admin.instance("apart", SEARCH).await.ok()
+    })
+    .await;
+    let report = admin.status(&found).await.expect("a report");
+    assert_eq!(
+        report.roles[ROLE].leader.as_ref().unwrap().instance_id,
+        "silent"
+    );
+    // It is there, and not under the usual prefix.
+    assert_eq!(operator.admin.instances(SEARCH).await, Ok(vec![]));
+    let asked = operator.admin.status(&found).await;
+    assert!(
+        matches!(asked, Err(AdminError::NoSuchInstance(_))),
+        "{asked:?}"
+    );
+    let odd = AdminClient::under(operator.client.clone(), BUCKET, "$SRV");
+    assert!(matches!(odd, Err(AdminError::Config(_))), "{odd:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_of_one_id_are_told_apart() {
+    let fleet = fleet().await;
+    let _twin = guest("b", fleet.server.url(), &fleet.journal)
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    let all = fleet.operator.find(3).await;
+    let twins: Vec<_> = all.into_iter().filter(|it| it.instance_id == "b").collect();
+    let admin = &fleet.operator.admin;
+    let error = admin.instance("b", SEARCH).await.expect_err("two");
+    let AdminError::Ambiguous { found, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(*found, twins);
+    for twin in &twins {
+        let incarnation = twin.incarnation.to_string();
+        assert!(error.to_string().contains(&incarnation), "{error}");
+        let found = admin.instance(&incarnation, SEARCH).await;
+        assert_eq!(found.as_ref(), Ok(twin));
+        let report = admin.status(twin).await.expect("a report");
+        assert_eq!(report.incarnation, twin.incarnation);
+    }
+    let nobody = admin.instance("c", SEARCH).await;
+    assert_eq!(nobody, Err(AdminError::NoSuchInstance("c".into())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_was_started_anew_is_another_one() {
+    let fleet = fleet().await;
+    let b = fleet.operator.instance("b").await;
+    fleet.b.stop().await;
+    // The server may see a moment later that its connection has gone.
+    eventually(SOON, "the end of b", async || {
+        let gone = fleet.operator.admin.status(&b).await;
+        (gone == Err(AdminError::NoSuchInstance(b.to_string()))).then_some(())
+    })
+    .await;
+    let _again = guest("b", fleet.server.url(), &fleet.journal)
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    let again = fleet.operator.instance("b").await;
+    assert_ne!(again.incarnation, b.incarnation);
+    let gone = fleet.operator.admin.cordon(&b, None).await;
+    assert_eq!(gone, Err(AdminError::NoSuchInstance(b.to_string())));
+    assert!(fleet.a.is_leader());
+}

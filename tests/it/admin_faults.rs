@@ -1,0 +1,275 @@
+//! The admin service under faults, floods and those who mean harm.
+
+use async_nats::jetstream;
+use futures::StreamExt;
+use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{Event, Outcome};
+use serde_json::Value;
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::instance;
+use crate::support::journal::Journal;
+use crate::support::operator::Operator;
+use crate::support::user::all_but;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let id = operator.instance("a").await.incarnation;
+    let stranger = Stranger {
+        jetstream: jetstream::new(operator.client.clone()),
+    };
+    let record = stranger.record().await;
+    // An application's subject that anybody may hear.
+    let mut orders = operator.client.subscribe("orders.>").await.expect("orders");
+    let requests = [
+        "$SRV.PING".to_owned(),
+        "$SRV.INFO.nats-elect".to_owned(),
+        format!("nats-elect-admin.{BUCKET}.instances"),
+        format!("$SRV.STATS.nats-elect.{id}"),
+        format!("nats-elect-admin.{BUCKET}.status.{id}"),
+        format!("nats-elect-admin.{BUCKET}.step-down.{id}.{ROLE}"),
+        format!("nats-elect-admin.{BUCKET}.cordon.{id}"),
+    ];
+    for subject in &requests {
+        for reply in [
+            "$KV.leaders.scheduler",
+            "$KV.leaders._fence.scheduler",
+            "$KV.leaders.nobody",
+            "$JS.API.STREAM.PURGE.KV_leaders",
+            "$JS.API.STREAM.DELETE.KV_leaders",
+            "nats-elect.leaders.scheduler",
+            "nats-elect-admin.leaders.cordon.x",
+            "orders.new",
+            "_INBOX.>",
+        ] {
+            let body = "".into();
+            let asked = operator
+                .client
+                .publish_with_reply(subject.clone(), reply, body);
+            asked.await.expect("published");
+        }
+    }
+    // They were all received by the time that this is answered, and none of them was heeded, whatever it asked for.
+    operator.client.flush().await.expect("flush");
+    for subject in &requests[..5] {
+        operator.ask(subject, b"").await;
+    }
+    assert_eq!(
+        stranger.record().await["incarnation"],
+        record["incarnation"]
+    );
+    assert!(stranger.find("nobody").await.is_none());
+    assert!(a.is_leader());
+    assert!(!a.role(ROLE).status().paused, "the cordon was not heeded");
+    a.role(ROLE)
+        .validate()
+        .await
+        .expect("nobody wrote to its key");
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+    operator
+        .client
+        .publish("orders.last", "".into())
+        .await
+        .expect("published");
+    let heard = orders.next().await.expect("a message");
+    assert_eq!(heard.subject.as_str(), "orders.last");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_request_is_refused_and_changes_nothing() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let id = operator.instance("a").await.incarnation;
+    let step_down = format!("nats-elect-admin.{BUCKET}.step-down.{id}.{ROLE}");
+    let pause = format!("nats-elect-admin.{BUCKET}.pause.{id}");
+    let long = vec![b'x'; 100_000];
+    let bodies: [&[u8]; 6] = [
+        b"\xff\xfe",
+        b"[1,2]",
+        b"{",
+        br#"{"expected_priority":1}"#,
+        br#"{"to":7}"#,
+        &long,
+    ];
+    for body in bodies {
+        for subject in [&step_down, &pause] {
+            let refused = operator.refusal(subject, body).await;
+            assert_eq!(refused, ("400".to_owned(), "bad_request".to_owned()));
+        }
+    }
+    assert!(a.is_leader() && !a.role(ROLE).status().paused);
+    // No such verb, no such role, no role's name: nobody listens, or the answer says so.
+    let odd = format!("nats-elect-admin.{BUCKET}.explode.{id}");
+    let asked = operator.client.request(odd, "".into()).await;
+    assert!(asked.is_err());
+    let unknown = format!("nats-elect-admin.{BUCKET}.status.{id}.nothing");
+    let refused = operator.refusal(&unknown, b"").await;
+    assert_eq!(refused, ("404".to_owned(), "unknown_role".to_owned()));
+    let report: Value = operator
+        .ask_json(&format!("nats-elect-admin.{BUCKET}.status.{id}.{ROLE}"))
+        .await;
+    assert_eq!(report["roles"][ROLE]["state"], "leader");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_requests_costs_no_lease() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let id = operator.instance("a").await.incarnation;
+    let client = operator.client.clone();
+    let flooding = tokio::spawn(async move {
+        let wrong = br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#.as_slice();
+        for _ in 0..10_000 {
+            for (subject, body) in [
+                ("$SRV.PING".to_owned(), b"".as_slice()),
+                ("$SRV.STATS".to_owned(), b""),
+                (format!("nats-elect-admin.{BUCKET}.status.{id}"), b""),
+                (
+                    format!("nats-elect-admin.{BUCKET}.step-down.{id}.{ROLE}"),
+                    wrong,
+                ),
+            ] {
+                let reply = "_INBOX.nobody";
+                let asked = client.publish_with_reply(subject, reply, body.into());
+                asked.await.expect("published");
+            }
+        }
+        client.flush().await.expect("flush");
+    });
+    let beats = a.log().count(is_beat);
+    flooding.await.expect("no panic");
+    eventually(SOON, "heartbeats after the flood", async || {
+        (a.log().count(is_beat) > beats + 3).then_some(())
+    })
+    .await;
+    assert!(a.is_leader());
+    assert_eq!(journal.tenures(ROLE).len(), 1, "one term all along");
+    // And it still answers.
+    let found = operator.instance("a").await;
+    operator.report(&found).await;
+}
+
+fn is_beat(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            ..
+        }
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server() {
+    let mut server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let journal = Journal::default();
+    let _a = instance("a", proxy.url(), &journal)
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let before = operator.instance("a").await;
+    operator.report(&before).await;
+
+    proxy.cut();
+    proxy.restore();
+    eventually(SOON, "an answer over the new connection", async || {
+        operator.admin.status(&before).await.ok()
+    })
+    .await;
+
+    server.kill();
+    server.restart().expect("restart");
+    eventually(SOON, "an answer of the same instance", async || {
+        operator.admin.status(&before).await.ok()
+    })
+    .await;
+    assert_eq!(operator.find(1).await, [before]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_same() {
+    let logs = logs::install();
+    let config = all_but(&[]).replace(
+        "subscribe: \">\"",
+        "subscribe: { allow: \">\", deny: [\"$SRV.>\", \"nats-elect-admin.leaders.cordon.>\"] }",
+    );
+    let mut server = NatsServer::builder()
+        .config(&config)
+        .start()
+        .expect("start");
+    let journal = Journal::default();
+    let a = instance("apart-from-tools", server.url(), &journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let warnings = || {
+        let text = logs.text();
+        let ours = |line: &&str| line.contains("WARN") && line.contains("switch `admin` off");
+        text.lines()
+            .filter(ours)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let told = eventually(SOON, "a warning", async || warnings().pop()).await;
+    for subject in [
+        "subscribe to \"$SRV.PING\"",
+        "subscribe to \"$SRV.INFO.nats-elect.*\"",
+        "subscribe to \"nats-elect-admin.leaders.cordon.*\"",
+    ] {
+        assert!(told.contains(subject), "{told}");
+    }
+    assert!(!told.contains("status"), "{told}");
+
+    // What is granted works.
+    let client = async_nats::ConnectOptions::with_user_and_password("all".into(), "p".into());
+    let operator = Operator::with(client.connect(server.url()).await.expect("connect"));
+    let leader = Stranger {
+        jetstream: jetstream::new(operator.client.clone()),
+    };
+    let id = leader.record().await["incarnation"]
+        .as_str()
+        .expect("it")
+        .to_owned();
+    let report = operator
+        .ask_json(&format!("nats-elect-admin.{BUCKET}.status.{id}"))
+        .await;
+    assert_eq!(report["instance_id"], "apart-from-tools");
+    assert_eq!(operator.find(1).await[0].incarnation.to_string(), id);
+
+    // After a reconnect it is refused again, and known.
+    server.kill();
+    server.restart().expect("restart");
+    eventually(SOON, "another refusal", async || {
+        let refused = server.log().matches("Subscription Violation").count();
+        (refused >= 22).then_some(())
+    })
+    .await;
+    a.wait_until_leader().await;
+    assert_eq!(warnings().len(), 1);
+}

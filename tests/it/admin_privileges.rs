@@ -1,0 +1,149 @@
+//! Who may ask instances what, by the permissions in `deploy/nats`.
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{Handoff, StepDown};
+
+use crate::support::instance::{Instance, guest};
+use crate::support::journal::Journal;
+use crate::support::operator::{Operator, SEARCH};
+use crate::support::user::{User, users_of};
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+const PASSWORD: &str = "change-me";
+const ANSWERS: &str = "nats-elect-admin.leaders._answer";
+
+struct Scene {
+    server: NatsServer,
+    journal: Journal,
+    a: Instance,
+    _b: Instance,
+}
+
+/// Two candidates by `candidate.conf`; `a` leads.
+async fn scene() -> Scene {
+    let users = users_of(&[
+        include_str!("../../deploy/nats/candidate.conf"),
+        include_str!("../../deploy/nats/observer.conf"),
+        include_str!("../../deploy/nats/admin.conf"),
+        include_str!("../../deploy/nats/operator.conf"),
+    ]);
+    let server = NatsServer::builder().config(&users).start();
+    let server = server.expect("start");
+    let journal = Journal::default();
+    let maker = guest("maker", server.url(), &journal)
+        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create());
+    maker.start().await.stop().await;
+    let candidate = async |id: &str| {
+        guest(id, server.url(), &journal)
+            .with(|it| it.user_and_password("candidate", PASSWORD))
+            .standing(leased_for(ms(10_000)))
+            .start()
+            .await
+    };
+    let a = candidate("a").await;
+    journal.started(ROLE, 0).await;
+    let b = candidate("b").await;
+    b.wait_until_following("a").await;
+    Scene {
+        server,
+        journal,
+        a,
+        _b: b,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_looks_and_acts_and_touches_no_key() {
+    let scene = scene().await;
+    let user = User::connect(&scene.server.url(), "operator", PASSWORD).await;
+    let operator = Operator::with(user.client.clone());
+    let found = operator.find(2).await;
+    let [a, b] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(operator.report(a).await.roles[ROLE].is_leader);
+    let admin = &operator.admin;
+    admin.pause(b, Some(ROLE)).await.expect("paused");
+    admin.resume(b, None).await.expect("resumed");
+    let down = admin.step_down(a, ROLE, StepDown::to("b")).await;
+    assert_eq!(down.expect("handed over").handoff, Some(Handoff::Accepted));
+    assert_eq!(scene.journal.started(ROLE, 1).await.instance, "b");
+    admin.cordon(a, None).await.expect("cordoned");
+    assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");
+    let log = scene.server.log();
+    let refused = |user: &str| {
+        let user = format!("/user:{user}\"");
+        let lines = log.lines().filter(|line| line.contains("Violation"));
+        lines.filter(|line| line.contains(&user)).count()
+    };
+    assert_eq!(refused("candidate"), 0, "{log}");
+    assert!(refused("admin") > 0, "the maker may not be asked: {log}");
+
+    for subject in [
+        "$KV.leaders.scheduler",
+        "$JS.API.STREAM.MSG.GET.KV_leaders",
+        "$JS.API.STREAM.PURGE.KV_leaders",
+        "nats-elect.leaders.scheduler.b",
+        "nats-elect-admin.leaders._answer.x",
+        "nats-elect-admin.others.cordon.x",
+        "_INBOX.x",
+    ] {
+        user.may_not_publish(subject).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_is_told_everything_and_can_have_nothing_done() {
+    let scene = scene().await;
+    let user = User::connect(&scene.server.url(), "observer", PASSWORD).await;
+    let operator = Operator::with(user.client.clone());
+    operator.find(2).await;
+    let leader = operator.admin.leader(ROLE, SEARCH).await;
+    let leader = leader.expect("a leader").instance;
+    assert_eq!(leader.instance_id, "a");
+    assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");
+    let id = leader.incarnation;
+    for subject in [
+        format!("nats-elect-admin.leaders.step-down.{id}.{ROLE}"),
+        format!("nats-elect-admin.leaders.pause.{id}"),
+        format!("nats-elect-admin.leaders.cordon.{id}.{ROLE}"),
+        format!("nats-elect-admin.leaders.resume.{id}"),
+    ] {
+        user.may_not_publish(&subject).await;
+    }
+    assert!(scene.a.is_leader() && !scene.a.role(ROLE).status().paused);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nats_tools_are_answered_under_the_prefix_that_is_granted_and_other_inboxes_given_up() {
+    let scene = scene().await;
+    let url = scene.server.url();
+    let tool = User::connect_under(&url, "operator", PASSWORD, ANSWERS).await;
+    let tool = Operator::with(tool.client);
+    let other = User::connect(&url, "observer", PASSWORD).await.client;
+    let refused = || {
+        let log = scene.server.log();
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("Publish Violation"));
+        lines.filter(|line| line.contains("\"_INBOX.")).count()
+    };
+    let ask_elsewhere = async || {
+        let inbox = other.new_inbox();
+        let asked = other.publish_with_reply("$SRV.PING", inbox, "".into());
+        asked.await.expect("published");
+        other.flush().await.expect("flush");
+        let pings = tool.gather("$SRV.PING", 2).await;
+        assert!(pings.iter().all(|ping| ping["name"] == "nats-elect"));
+    };
+    eventually(SOON, "a refusal for each of the two", async || {
+        ask_elsewhere().await;
+        (refused() >= 2).then_some(())
+    })
+    .await;
+    for _ in 0..50 {
+        ask_elsewhere().await;
+    }
+    assert!(refused() < 10, "they keep on asking: {}", refused());
+    assert!(scene.a.is_leader());
+}
