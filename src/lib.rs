@@ -44,11 +44,13 @@
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
 
+mod access;
 mod actors;
 mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
 mod election;
+mod error;
 mod manager;
 mod metrics;
 mod model;
@@ -60,8 +62,9 @@ mod store;
 pub mod testing;
 
 pub use crate::election::Handoff;
+pub use crate::error::Error;
 pub use crate::manager::{
-    Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
+    Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{

@@ -1,10 +1,7 @@
 //! What users touch: the manager of an instance's roles, and the handles on them.
 
-mod access;
 mod builder;
-mod error;
 mod handle;
-mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +13,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
-pub use self::error::Error;
 pub use self::handle::{RoleHandle, StepDown, SteppedDown};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::election::CoreStatus;
+use crate::error::Error;
 use crate::metrics::Labels;
 use crate::model::config::RoleConfig;
 use crate::model::name::{BucketName, InstanceId, RoleName};
