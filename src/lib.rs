@@ -5,6 +5,7 @@
 //!
 //! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
 //! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
+//! An [`Observer`] watches the roles of a bucket without standing for election.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -54,6 +55,7 @@ mod error;
 mod manager;
 mod metrics;
 mod model;
+mod observer;
 mod role;
 #[cfg(feature = "signing")]
 mod signing;
@@ -76,6 +78,9 @@ pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
+pub use crate::observer::{
+    Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing, WatchStatus,
+};
 pub use crate::role::{
     BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
     TermError, handler_fn,

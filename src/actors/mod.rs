@@ -17,6 +17,7 @@ mod election;
 mod floodgate;
 mod messages;
 mod monitor;
+mod pace;
 mod routes;
 mod supervisor;
 mod thread;
@@ -24,6 +25,9 @@ mod vouching;
 mod watch;
 
 pub(crate) use connection::{Connection, StartFailure, tuned};
-pub(crate) use messages::{ElectionMsg, Link, SupervisorMsg};
+pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
+pub(crate) use monitor::{MonitorActor, MonitorSetup};
+pub(crate) use pace::Pace;
 pub(crate) use routes::Routes;
 pub(crate) use thread::{ElectionThread, Setup};
+pub(crate) use vouching::Vouching;

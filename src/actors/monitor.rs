@@ -10,7 +10,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use super::connection::{Connection, StartFailure, lasting, problem};
-use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
+use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
@@ -29,10 +29,11 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct MonitorActor;
+pub(crate) struct MonitorActor;
 
-pub(super) struct MonitorSetup {
-    pub supervisor: ActorRef<SupervisorMsg>,
+pub(crate) struct MonitorSetup {
+    /// Told of each change of the way to the bucket.
+    pub tell: Box<dyn Fn(Link) + Send + Sync>,
     pub connection: Connection,
     pub bucket: BucketName,
     pub if_missing: IfMissing,
@@ -43,7 +44,7 @@ pub(super) struct MonitorSetup {
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct MonitorState {
+pub(crate) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
     connects: u64,
@@ -56,6 +57,8 @@ pub(super) struct MonitorState {
     retrying: bool,
     failures: u32,
     last_problem: String,
+    /// That the bucket is missing, which is waited for.
+    awaited: Option<StoreError>,
     /// What the server last refused and a look needs: requests only time out.
     denied: Option<Denied>,
     /// When the connection was last made anew for a subscription that was refused.
@@ -97,6 +100,7 @@ impl Actor for MonitorActor {
             retrying: false,
             failures: 0,
             last_problem: "no answer yet".into(),
+            awaited: None,
             denied: None,
             renewed_at: None,
             told_refused: false,
@@ -135,8 +139,11 @@ impl Actor for MonitorActor {
                 }
             }
             MonitorMsg::StartTimedOut => {
-                let problem = state.last_problem.clone();
-                state.start_failed(StartFailure::Unavailable(problem));
+                let failure = match state.awaited.clone() {
+                    Some(missing) => StartFailure::Bucket(missing),
+                    None => StartFailure::Unavailable(state.last_problem.clone()),
+                };
+                state.start_failed(failure);
             }
         }
         Ok(())
@@ -448,7 +455,12 @@ impl MonitorState {
                 kind: error.kind(),
                 detail: error.to_string(),
             };
-            self.start_failed(StartFailure::Bucket(error));
+            let is_missing = matches!(error, StoreError::BucketMissing { .. });
+            if is_missing && self.setup.if_missing == IfMissing::Await {
+                self.awaited = Some(error);
+            } else {
+                self.start_failed(StartFailure::Bucket(error));
+            }
             self.tell(Standing::Unusable, Link::Unusable(failure));
         }
         self.retry_later(myself);
@@ -463,10 +475,7 @@ impl MonitorState {
     fn tell(&mut self, standing: Standing, link: Link) {
         if self.link != standing {
             self.link = standing;
-            let _ = self
-                .setup
-                .supervisor
-                .send_message(SupervisorMsg::LinkChanged(link));
+            (self.setup.tell)(link);
         }
     }
 }

@@ -96,7 +96,7 @@ impl Actor for SupervisorActor {
             ready,
         } = setup;
         let monitor = MonitorSetup {
-            supervisor: myself.clone(),
+            tell: listening(&myself),
             connection: connection.clone(),
             bucket: bucket.clone(),
             if_missing,
@@ -201,6 +201,13 @@ impl Actor for SupervisorActor {
         }
         Ok(())
     }
+}
+
+fn listening(myself: &ActorRef<SupervisorMsg>) -> Box<dyn Fn(Link) + Send + Sync> {
+    let myself = myself.clone();
+    Box::new(move |link| {
+        let _ = myself.send_message(SupervisorMsg::LinkChanged(link));
+    })
 }
 
 async fn start_watch(
@@ -365,7 +372,7 @@ impl SupervisorState {
             self.courier = start_courier(myself, id, incarnation, &self.routes, link).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
-                supervisor: myself.clone(),
+                tell: listening(myself),
                 connection: self.connection.clone(),
                 bucket: self.bucket.clone(),
                 if_missing: self.if_missing,

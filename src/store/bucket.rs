@@ -27,6 +27,8 @@ const BEING_CREATED: Duration = Duration::from_millis(20);
 pub enum IfMissing {
     /// Fail with [`StoreError::BucketMissing`].
     Fail,
+    /// Fail with it, but whoever asks will ask again: somebody else creates it.
+    Await,
     /// Create it.
     Create {
         /// On how many servers it is kept.
@@ -101,7 +103,7 @@ impl Bucket {
                 (found, _) => found?,
             };
             let info = bucket.learn(&stream)?;
-            if if_missing != IfMissing::Fail && stream.must_pass_first_sequence() {
+            if matches!(if_missing, IfMissing::Create { .. }) && stream.must_pass_first_sequence() {
                 bucket.pass_first_sequence(timeout).await?;
             }
             Ok(info)

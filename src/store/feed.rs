@@ -3,13 +3,16 @@
 use async_nats::header::NATS_LAST_CONSUMER;
 use async_nats::{Message, StatusCode};
 
-use super::entry::role_entry;
+use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::Entry;
+use crate::model::record::{Entry, FenceEntry};
 
 /// Names the subject to answer to where the server waits for the watcher.
 const STALLED: &str = "Nats-Consumer-Stalled";
+
+/// What the keys of fence records begin with.
+pub(super) const FENCES: &str = "_fence.";
 
 /// One watch's messages, counted.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub struct Feed {
     prefix: String,
     /// Messages that came, to see whether one is missing.
     received: u64,
+    /// How many were to come when the last one was sent; unknown before the first.
+    pending: Option<u64>,
 }
 
 /// What one message tells.
@@ -25,6 +30,8 @@ pub struct Feed {
 pub enum Told {
     /// The last message of a role's key.
     Entry(RoleName, Entry),
+    /// The last message of a role's fence key, where those are watched too.
+    Fence(RoleName, FenceEntry),
     /// Nothing of a role.
     Nothing,
     /// The server waits for an empty message on this subject.
@@ -37,7 +44,18 @@ impl Feed {
         Self {
             prefix,
             received: 0,
+            pending: None,
         }
+    }
+
+    /// The server says that so many messages are to come first.
+    pub const fn begins_with(&mut self, pending: u64) {
+        self.pending = Some(pending);
+    }
+
+    /// Whether what stood there when the watch began has come.
+    pub fn has_caught_up(&self) -> bool {
+        self.pending == Some(0)
     }
 
     /// Takes the next message.
@@ -62,12 +80,23 @@ impl Feed {
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
         }
+        // Once caught up, it stays so: what comes later is news.
+        if !self.has_caught_up() {
+            self.pending = Some(position.pending);
+        }
+        let headers = message.headers.as_ref();
         let key = message.subject.strip_prefix(&*self.prefix);
+        if let Some(role) = key.and_then(|key| key.strip_prefix(FENCES)) {
+            let Ok(role) = RoleName::new(role) else {
+                return Ok(Told::Nothing);
+            };
+            let fence = fence_entry(position.in_stream, headers, &message.payload);
+            return Ok(Told::Fence(role, fence));
+        }
         // What is no role's name is somebody else's key.
         let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
             return Ok(Told::Nothing);
         };
-        let headers = message.headers.as_ref();
         let entry = role_entry(position.in_stream, headers, &message.payload);
         Ok(Told::Entry(role, entry))
     }
@@ -88,6 +117,8 @@ impl Feed {
 struct Position {
     in_stream: u64,
     in_consumer: u64,
+    /// Messages that are to come after it.
+    pending: u64,
 }
 
 impl Position {
@@ -103,6 +134,7 @@ impl Position {
         Some(Self {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
+            pending: tokens[before + 6].parse().ok()?,
         })
     }
 }
@@ -142,11 +174,12 @@ mod tests {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
+            pending: 4,
         });
         for reply in [
-            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.0.random",
+            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.4",
+            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.4",
+            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.4.random",
         ] {
             assert_eq!(Position::parse(reply), position, "{reply}");
         }
@@ -154,7 +187,7 @@ mod tests {
             "",
             "$JS.ACK.",
             "_INBOX.x",
-            "$JS.ACK.KV_b.c.1.x.3.1700000000.0",
+            "$JS.ACK.KV_b.c.1.x.3.1700000000.4",
             "$JS.ACK.a.b.c.d.e.f.g.h",
         ] {
             assert_eq!(Position::parse(reply), None, "{reply}");

@@ -32,7 +32,8 @@ pub use denied::Denied;
 pub use entry::{fence_entry, role_entry};
 pub use error::StoreError;
 #[cfg(feature = "testing")]
-pub use feed::{Feed, Told};
+pub use feed::Feed;
+pub use feed::Told;
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::BucketInfo;
 pub use letters::Letter;

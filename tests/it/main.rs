@@ -19,6 +19,8 @@ mod lifecycle;
 mod mixed;
 mod network;
 mod observability;
+mod observer;
+mod observer_faults;
 mod permissions;
 mod privileges;
 mod proofs;
