@@ -58,6 +58,8 @@ pub(super) struct Sight {
     doubt: Doubt,
     /// The present watch has shown the entry.
     shown: bool,
+    /// The present watch did not show it, and has shown all else.
+    missing: bool,
     /// The present watch has shown that nothing was missed, or the role is known at all.
     known: bool,
     confirmed: bool,
@@ -85,6 +87,7 @@ impl Sight {
             lease: FOREIGN_LEASE.0,
             doubt: Doubt::None,
             shown: false,
+            missing: false,
             known,
             confirmed: false,
             led_since: now,
@@ -118,6 +121,7 @@ impl Sight {
     /// A watch begins: it will show everything once more.
     pub const fn watch_begins(&mut self) {
         self.shown = false;
+        self.missing = false;
         self.fence_shown = false;
         self.looking = None;
     }
@@ -133,16 +137,10 @@ impl Sight {
         self.known = true;
     }
 
-    /// The watch has shown all that stands in the bucket.
+    /// The watch has shown all that stands in the bucket. A leader that it did not show is looked up: what was replaced just
+    /// then comes later.
     pub fn caught_up(&mut self) {
-        if !self.shown {
-            self.entry = None;
-            self.doubt = Doubt::None;
-            self.distrust = None;
-        }
-        if !self.fence_shown {
-            self.fence = None;
-        }
+        self.missing = !self.shown && self.holder().is_some();
         self.known = true;
     }
 
@@ -158,6 +156,7 @@ impl Sight {
             return;
         }
         self.shown = true;
+        self.missing = false;
         self.known = true;
         self.distrust = distrust;
         if again && self.doubt == Doubt::Expired {
@@ -197,11 +196,11 @@ impl Sight {
     /// Time has passed. Returns whether to look at what the stream leader has: `current` is whether the watch would have shown
     /// a heartbeat.
     pub fn tick(&mut self, current: bool, now: Moment) -> bool {
-        if !self.is_overdue(now) || self.doubt == Doubt::Expired {
-            return false;
-        }
-        if !current {
+        let is_open = self.is_overdue(now) && self.doubt != Doubt::Expired;
+        if !current && is_open {
             self.doubt = Doubt::Unseen;
+        }
+        if !current || !(is_open || self.missing) {
             return false;
         }
         self.looking.is_none() && now >= self.look_at
@@ -220,13 +219,14 @@ impl Sight {
     pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
         let asked = self.looking.take();
         let is_about = |entry: &Entry| Some(entry.revision) == asked;
-        if !self.entry.as_ref().is_some_and(is_about) || !self.is_overdue(now) {
+        let is_open = self.missing || self.is_overdue(now);
+        if !self.entry.as_ref().is_some_and(is_about) || !is_open {
             // Of a watch that is over; or it has shown something newer meanwhile.
             return;
         }
         self.look_at = now + LOOK_AGAIN;
         let Some(Snapshot { role, fence, .. }) = found else {
-            if self.doubt == Doubt::None {
+            if self.doubt == Doubt::None && self.is_overdue(now) {
                 self.doubt = Doubt::Unseen;
             }
             return;
@@ -234,6 +234,7 @@ impl Sight {
         if let Some(fence) = fence {
             self.show_fence(fence);
         }
+        self.missing = false;
         let Some(mut entry) = role else {
             self.entry = None;
             self.doubt = Doubt::None;
@@ -246,7 +247,9 @@ impl Sight {
             record.proof = None;
         }
         if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
-            self.doubt = Doubt::Expired;
+            if self.is_overdue(now) {
+                self.doubt = Doubt::Expired;
+            }
             return;
         }
         // Newer; or older, if writes were lost.

@@ -302,6 +302,9 @@ fn what_happened_while_nothing_was_seen_is_told_when_it_is_seen() {
     stage.tells("node-1", "node-2", ChangeCause::Found);
     stage.sights.watch_ended("cut".into());
     stage.watch(EPOCH, &[]);
+    assert!(stage.told().is_empty(), "it may be on its way");
+    assert_eq!(stage.wait(1), [role("r")]);
+    stage.looked(Some(found(None)));
     stage.tells("node-2", "-", ChangeCause::Deleted);
     assert_eq!(stage.observed().standing, Standing::Unclaimed);
 }

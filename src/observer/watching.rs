@@ -299,9 +299,8 @@ fn another_bucket() -> StoreError {
 
 /// Watches until the watch ends. Nobody listens any more: that is no error.
 async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
-    let mut watch = reach.bucket.survey(TIMEOUT).await?;
-    // Asked after the watch was made: if it is still the bucket that is known, the watch is on that one.
-    if reach.bucket.epoch(TIMEOUT).await? != reach.epoch {
+    let (mut watch, epoch) = reach.bucket.survey(TIMEOUT).await?;
+    if epoch != reach.epoch {
         return Err(another_bucket().into());
     }
     let mut caught_up = false;

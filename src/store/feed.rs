@@ -21,8 +21,22 @@ pub struct Feed {
     prefix: String,
     /// Messages that came, to see whether one is missing.
     received: u64,
-    /// How many were to come when the last one was sent; unknown before the first.
-    pending: Option<u64>,
+    /// Whether what stood there when the watch began has come.
+    caught_up: CaughtUp,
+}
+
+/// How far a watch has come with what stood there when it began.
+#[derive(Debug)]
+enum CaughtUp {
+    Yes,
+    /// Not before the message at this sequence, or none to be sent.
+    At {
+        sequence: u64,
+        /// Whether the server counts well how many are to come.
+        counted: bool,
+    },
+    /// Nobody asks.
+    Unknown,
 }
 
 /// What one message tells.
@@ -44,18 +58,24 @@ impl Feed {
         Self {
             prefix,
             received: 0,
-            pending: None,
+            caught_up: CaughtUp::Unknown,
         }
     }
 
-    /// The server says that so many messages are to come first.
-    pub const fn begins_with(&mut self, pending: u64) {
-        self.pending = Some(pending);
+    /// The bucket's last message stood at this sequence after the watch had begun. `counted` is whether the server's count of
+    /// messages to come can be trusted: before 2.12 it is wrong where two kinds of keys are watched.
+    pub const fn catches_up_at(&mut self, sequence: u64, counted: bool) {
+        self.caught_up = CaughtUp::At { sequence, counted };
+    }
+
+    /// There is nothing to catch up with.
+    pub const fn has_nothing_to_catch_up(&mut self) {
+        self.caught_up = CaughtUp::Yes;
     }
 
     /// Whether what stood there when the watch began has come.
-    pub fn has_caught_up(&self) -> bool {
-        self.pending == Some(0)
+    pub const fn has_caught_up(&self) -> bool {
+        matches!(self.caught_up, CaughtUp::Yes)
     }
 
     /// Takes the next message.
@@ -80,9 +100,10 @@ impl Feed {
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
         }
-        // Once caught up, it stays so: what comes later is news.
-        if !self.has_caught_up() {
-            self.pending = Some(position.pending);
+        if let CaughtUp::At { sequence, counted } = self.caught_up
+            && (position.in_stream >= sequence || counted && position.pending == 0)
+        {
+            self.caught_up = CaughtUp::Yes;
         }
         let headers = message.headers.as_ref();
         let key = message.subject.strip_prefix(&*self.prefix);
@@ -101,13 +122,17 @@ impl Feed {
         Ok(Told::Entry(role, entry))
     }
 
-    fn heartbeat(&self, message: &Message) -> Result<Told, StoreError> {
+    fn heartbeat(&mut self, message: &Message) -> Result<Told, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
+        // A server that is idle has sent what there was.
+        if flow.is_none() && matches!(self.caught_up, CaughtUp::At { .. }) {
+            self.caught_up = CaughtUp::Yes;
+        }
         Ok(flow.map_or(Told::Nothing, |subject| Told::Waiting(subject.to_owned())))
     }
 }

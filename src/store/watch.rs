@@ -30,6 +30,8 @@ pub struct Watch {
     bucket: Bucket,
     messages: Subscriber,
     feed: Feed,
+    /// How many messages stood there, by the server's count.
+    stands: u64,
     /// Connections that the client had made: after another one messages may be missing.
     connects: u64,
 }
@@ -81,9 +83,18 @@ impl Bucket {
         Ok(entries.boxed())
     }
 
-    /// Watches the role keys and the fence keys, in one watch.
-    pub async fn survey(&self, timeout: Duration) -> Result<Watch, StoreError> {
-        self.begin(&[Keys::Roles, Keys::Fences], timeout).await
+    /// Watches the role keys and the fence keys, in one watch. Returns with it the creation time of the bucket that it is on,
+    /// if nobody has replaced that meanwhile: then it is a later one's, and the watch is over.
+    pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
+        let mut watch = self.begin(&[Keys::Roles, Keys::Fences], timeout).await?;
+        // Asked after the watch was made: what stands above is news.
+        let (epoch, last) = self.position(timeout).await?;
+        let counted = self.client().is_server_compatible(2, 12, 0);
+        match last.filter(|_| watch.stands > 0 || !counted) {
+            Some(last) => watch.feed.catches_up_at(last, counted),
+            None => watch.feed.has_nothing_to_catch_up(),
+        }
+        Ok((watch, epoch))
     }
 
     async fn begin(&self, keys: &[Keys], timeout: Duration) -> Result<Watch, StoreError> {
@@ -96,18 +107,18 @@ impl Bucket {
                 .subscribe(inbox.clone())
                 .await
                 .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            let pending = self.create_consumer(&inbox, keys, timeout).await?;
-            Ok((messages, pending))
+            let stands = self.create_consumer(&inbox, keys, timeout).await?;
+            Ok((messages, stands))
         };
-        let (messages, pending) = tokio::time::timeout(timeout, starting)
+        let (messages, stands) = tokio::time::timeout(timeout, starting)
             .await
             .map_err(|_| self.silent_watch())??;
-        let mut feed = Feed::new(self.prefix().to_owned());
-        feed.begins_with(pending);
+        let feed = Feed::new(self.prefix().to_owned());
         Ok(Watch {
             bucket: self.clone(),
             messages,
             feed,
+            stands,
             connects,
         })
     }
