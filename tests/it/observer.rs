@@ -6,7 +6,8 @@ use async_nats::jetstream::kv;
 use futures::StreamExt;
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
-    ChangeCause, Distrust, Error, Observer, RoleConfig, SigningKey, Standing, StepDown, TrustedKeys,
+    Change, ChangeCause, Distrust, Error, Observer, RoleConfig, SigningKey, Standing, StepDown,
+    TrustedKeys,
 };
 
 use crate::support::bucket::Stranger;
@@ -293,4 +294,33 @@ async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
     assert!(matches!(nowhere, Error::Unavailable { .. }), "{nowhere}");
     let wrong = Observer::builder().default_ttl(ms(1)).start().await;
     assert!(matches!(wrong, Err(Error::Config(_))), "{wrong:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_changes_that_is_too_slow_is_told_how_many_it_missed() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let observer = looking_at(server.url()).start().await;
+    let observer = observer.expect("an observer");
+    let mut slow = observer.changes();
+    // Roles that appear are told, and stay.
+    for i in 0..1100 {
+        let put = store.put(format!("role-{i}"), "x".into()).await;
+        put.expect("put");
+    }
+    eventually(SOON, "all roles", async || {
+        (observer.roles().len() == 1100).then_some(())
+    })
+    .await;
+    let missed = match slow.next().await {
+        Some(Change::Lagged { missed }) => missed,
+        other => panic!("not told: {other:?}"),
+    };
+    assert_eq!(missed, 1100 - 1024);
+    let next = slow.next().await;
+    assert!(
+        matches!(&next, Some(Change::Role(change)) if change.role == "role-76"),
+        "{next:?}"
+    );
 }
