@@ -5,6 +5,7 @@
 //!
 //! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
 //! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
+//! An [`Observer`] watches the roles of a bucket without standing for election.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -49,18 +50,21 @@
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
 
+mod access;
 mod actors;
 pub mod admin;
 mod clock;
 // Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
 #[allow(missing_docs)]
 mod election;
+mod error;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
 mod manager;
 mod metrics;
 mod model;
+mod observer;
 mod role;
 #[cfg(feature = "signing")]
 mod signing;
@@ -69,10 +73,11 @@ mod store;
 pub mod testing;
 
 pub use crate::election::Handoff;
+pub use crate::error::Error;
 pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
-    Error, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder,
-    RoleReadiness, StepDown, StopOptions,
+    NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder, RoleReadiness,
+    StepDown, StopOptions,
 };
 pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
 pub use crate::model::config::{
@@ -86,6 +91,9 @@ pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
+pub use crate::observer::{
+    Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing, WatchStatus,
+};
 pub use crate::role::{
     BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler,
     SteppedDown, Term, TermError, handler_fn,

@@ -21,6 +21,7 @@ mod floodgate;
 mod herald;
 mod messages;
 mod monitor;
+mod pace;
 mod routes;
 mod supervisor;
 mod thread;
@@ -29,6 +30,9 @@ mod watch;
 
 pub(crate) use connection::{Connection, StartFailure, tuned};
 pub(crate) use herald::HeraldSetup;
-pub(crate) use messages::{ElectionMsg, Link, SupervisorMsg};
+pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
+pub(crate) use monitor::{MonitorActor, MonitorSetup};
+pub(crate) use pace::Pace;
 pub(crate) use routes::Routes;
 pub(crate) use thread::{ElectionThread, Setup};
+pub(crate) use vouching::Vouching;

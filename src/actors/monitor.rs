@@ -10,7 +10,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use super::connection::{Connection, StartFailure, lasting, problem};
-use super::messages::{ElectionMsg, MonitorMsg, SupervisorMsg};
+use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
 use crate::election::{self as core, Failure};
@@ -30,23 +30,27 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// Looks asked for by elections come in swarms: one in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct MonitorActor;
+pub(crate) struct MonitorActor;
 
-pub(super) struct MonitorSetup {
-    pub supervisor: ActorRef<SupervisorMsg>,
+/// Hears what the server refuses.
+pub(crate) type TellDenied = Box<dyn Fn(Denied) + Send + Sync>;
+
+pub(crate) struct MonitorSetup {
+    /// Told of each change of the way to the bucket.
+    pub tell: Box<dyn Fn(Link) + Send + Sync>,
     pub connection: Connection,
     pub bucket: BucketName,
     pub if_missing: IfMissing,
     pub routes: Routes,
-    /// Where the admin service is asked, if there is one.
-    pub admin: Option<AdminSubjects>,
+    /// Where the admin service is asked, if there is one, and who hears what the server refuses it.
+    pub admin: Option<(AdminSubjects, TellDenied)>,
     pub start_timeout: Duration,
     /// Told once, when the bucket was opened or can't be.
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct MonitorState {
+pub(crate) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
     connects: u64,
@@ -59,6 +63,8 @@ pub(super) struct MonitorState {
     retrying: bool,
     failures: u32,
     last_problem: String,
+    /// That the bucket is missing, which is waited for.
+    awaited: Option<StoreError>,
     /// What the server last refused and a look needs: requests only time out.
     denied: Option<Denied>,
     /// When the connection was last made anew for a subscription that was refused.
@@ -100,6 +106,7 @@ impl Actor for MonitorActor {
             retrying: false,
             failures: 0,
             last_problem: "no answer yet".into(),
+            awaited: None,
             denied: None,
             renewed_at: None,
             told_refused: false,
@@ -138,8 +145,11 @@ impl Actor for MonitorActor {
                 }
             }
             MonitorMsg::StartTimedOut => {
-                let problem = state.last_problem.clone();
-                state.start_failed(StartFailure::Unavailable(problem));
+                let failure = match state.awaited.clone() {
+                    Some(missing) => StartFailure::Bucket(missing),
+                    None => StartFailure::Unavailable(state.last_problem.clone()),
+                };
+                state.start_failed(failure);
             }
         }
         Ok(())
@@ -239,8 +249,9 @@ impl MonitorState {
 
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
         if self.is_admins(&denied) {
-            let denied = SupervisorMsg::AdminDenied(denied);
-            let _ = self.setup.supervisor.send_message(denied);
+            if let Some((_, tell)) = &self.setup.admin {
+                tell(denied);
+            }
             return;
         }
         tracing::warn!("{denied}: grant it");
@@ -279,7 +290,7 @@ impl MonitorState {
     /// Whether it concerns the admin service: nobody else publishes to inboxes, or subscribes where services are asked.
     fn is_admins(&self, denied: &Denied) -> bool {
         let Denied { publish, subject } = denied;
-        let asked = |admin: &AdminSubjects| {
+        let asked = |(admin, _): &(AdminSubjects, _)| {
             let elsewhere = if *publish {
                 subject.starts_with("_INBOX.") || self.is_inbox(subject)
             } else {
@@ -470,7 +481,12 @@ impl MonitorState {
                 kind: error.kind(),
                 detail: error.to_string(),
             };
-            self.start_failed(StartFailure::Bucket(error));
+            let is_missing = matches!(error, StoreError::BucketMissing { .. });
+            if is_missing && self.setup.if_missing == IfMissing::Await {
+                self.awaited = Some(error);
+            } else {
+                self.start_failed(StartFailure::Bucket(error));
+            }
             self.tell(Standing::Unusable, Link::Unusable(failure));
         }
         self.retry_later(myself);
@@ -485,10 +501,7 @@ impl MonitorState {
     fn tell(&mut self, standing: Standing, link: Link) {
         if self.link != standing {
             self.link = standing;
-            let _ = self
-                .setup
-                .supervisor
-                .send_message(SupervisorMsg::LinkChanged(link));
+            (self.setup.tell)(link);
         }
     }
 }

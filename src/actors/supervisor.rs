@@ -17,11 +17,12 @@ use super::herald::{HeraldActor, HeraldSetup};
 use super::messages::{
     AdminMsg, CourierMsg, ElectionMsg, HeraldMsg, MonitorMsg, SupervisorMsg, WatchMsg,
 };
-use super::monitor::{MonitorActor, MonitorSetup};
+use super::monitor::{MonitorActor, MonitorSetup, TellDenied};
 use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
+use crate::model::admin::AdminSubjects;
 use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::RoleName;
@@ -121,12 +122,12 @@ impl Actor for SupervisorActor {
             Desk::new(id, instance.incarnation, bucket, prefix, roster, supervisor)
         });
         let monitor = MonitorSetup {
-            supervisor: myself.clone(),
+            tell: listening(&myself),
             connection: connection.clone(),
             bucket: instance.bucket.clone(),
             if_missing,
             routes: routes.clone(),
-            admin: desk.as_ref().map(|desk| desk.subjects().clone()),
+            admin: desk.as_ref().map(|desk| hearing(desk, &myself)),
             start_timeout,
             ready: Some(ready),
         };
@@ -255,6 +256,22 @@ impl Actor for SupervisorActor {
         }
         Ok(())
     }
+}
+
+/// Has the monitor tell what the server refuses the admin service.
+fn hearing(desk: &Desk, myself: &ActorRef<SupervisorMsg>) -> (AdminSubjects, TellDenied) {
+    let myself = myself.clone();
+    let tell = move |denied| {
+        let _ = myself.send_message(SupervisorMsg::AdminDenied(denied));
+    };
+    (desk.subjects().clone(), Box::new(tell))
+}
+
+fn listening(myself: &ActorRef<SupervisorMsg>) -> Box<dyn Fn(Link) + Send + Sync> {
+    let myself = myself.clone();
+    Box::new(move |link| {
+        let _ = myself.send_message(SupervisorMsg::LinkChanged(link));
+    })
 }
 
 async fn start_watch(
@@ -513,12 +530,12 @@ impl SupervisorState {
             *herald = start_herald(myself, setup.clone(), self.link.clone()).await?;
         } else if who.get_id() == self.monitor.get_id() {
             let setup = MonitorSetup {
-                supervisor: myself.clone(),
+                tell: listening(myself),
                 connection: self.connection.clone(),
                 bucket: self.instance.bucket.clone(),
                 if_missing: self.if_missing,
                 routes: self.routes.clone(),
-                admin: self.admin.as_ref().map(|it| it.desk.subjects().clone()),
+                admin: self.admin.as_ref().map(|it| hearing(&it.desk, myself)),
                 start_timeout: Duration::MAX,
                 ready: None,
             };

@@ -14,7 +14,7 @@ use crate::model::statement::{Statement, Vouched};
 use crate::model::status::LeaderInfo;
 use crate::model::token::FencingToken;
 
-pub(super) struct Vouching {
+pub(crate) struct Vouching {
     role: RoleName,
     own_incarnation: Uuid,
     notary: Notary,
@@ -28,6 +28,7 @@ pub(super) struct Vouching {
 /// Another instance's word that was verified: good until it expires, whatever is seen meanwhile.
 struct Held {
     leader: LeaderInfo,
+    fencing_token: FencingToken,
     until: Moment,
     /// Earlier than this no other word of the same leader is verified: half of its time is left at least.
     renew_at: Moment,
@@ -167,6 +168,7 @@ impl Vouching {
                     is_self: false,
                     signer: Some(signer),
                 },
+                fencing_token: statement.fencing_token,
                 until,
                 renew_at: now + valid_for / 2,
             });
@@ -188,6 +190,11 @@ impl Vouching {
         let is_it = held.leader.instance_id == leader.instance_id
             && held.leader.incarnation == leader.incarnation;
         (is_it && now < held.until).then(|| held.leader.clone())
+    }
+
+    /// The fencing token that the last trusted word names.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.held.as_ref().map(|held| held.fencing_token)
     }
 
     /// When this leader, which was told, is no longer to be told.

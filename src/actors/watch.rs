@@ -7,20 +7,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
 
 use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
+use super::pace::Pace;
 use super::{Link, Routes};
-use crate::clock::{self, Moment};
+use crate::clock;
 use crate::store::{self, StoreError};
-
-/// Between attempts to watch: doubling from the first to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-
-/// A watch that took its connection along sooner than this may have done so by what it showed: headers that the client can't
-/// read cost it the connection, and the watch begins with the last message of each key.
-const BRIEF: Duration = Duration::from_secs(4);
-/// After so many of those in a row the connection is worth more than the watch: it waits, from the first time doubling to
-/// the second. Elections do without it, by their leases and reads.
-const BROKEN: u32 = 3;
-const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,10 +28,7 @@ pub(super) struct WatchState {
     routes: Routes,
     bucket: Option<store::Bucket>,
     number: u64,
-    failures: u32,
-    /// Brief watches in a row that ended with their connection.
-    broken: u32,
-    started: Moment,
+    pace: Pace,
     task: Option<JoinHandle<()>>,
 }
 
@@ -60,9 +47,7 @@ impl Actor for WatchActor {
             routes: setup.routes,
             bucket: None,
             number: 0,
-            failures: 0,
-            broken: 0,
-            started: clock::now(),
+            pace: Pace::new(clock::now()),
             task: None,
         };
         state.link_changed(&myself, setup.link);
@@ -91,13 +76,12 @@ impl WatchState {
     /// After each reconnect the watch is begun anew: it then shows what was missed, also in a recreated bucket.
     fn link_changed(&mut self, myself: &ActorRef<WatchMsg>, link: Link) {
         if self.task.is_some() {
-            self.note_broken();
+            self.pace.connection_lost(clock::now());
         }
         self.stop();
-        self.failures = 0;
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
-            match self.rest() {
+            match self.pace.reconnected() {
                 None => self.start(myself),
                 Some(wait) => {
                     tracing::warn!(
@@ -111,16 +95,6 @@ impl WatchState {
         }
     }
 
-    fn note_broken(&mut self) {
-        let brief = clock::now().since(self.started) < BRIEF;
-        self.broken = if brief { self.broken + 1 } else { 0 };
-    }
-
-    fn rest(&self) -> Option<Duration> {
-        let doublings = self.broken.checked_sub(BROKEN)?.min(10);
-        Some(REST.0.saturating_mul(1 << doublings).min(REST.1))
-    }
-
     fn retry_after(&self, myself: &ActorRef<WatchMsg>, wait: Duration) {
         let number = self.number;
         myself.send_after(wait, move || WatchMsg::Retry { number });
@@ -131,7 +105,7 @@ impl WatchState {
             return;
         };
         self.stop();
-        self.started = clock::now();
+        self.pace.begun(clock::now());
         let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
         self.task = Some(tokio::spawn(async move {
             let error = forward(&bucket, &routes).await.err();
@@ -151,23 +125,14 @@ impl WatchState {
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         self.task = None;
         if matches!(error, Some(StoreError::Unavailable(_))) {
-            self.note_broken();
+            self.pace.connection_lost(clock::now());
         }
-        if clock::now().since(self.started) > RETRY.1 * 2 {
-            // It went well for a while: this is a new trouble.
-            self.failures = 0;
-        }
-        let wait = RETRY
-            .0
-            .saturating_mul(1 << self.failures.min(10))
-            .min(RETRY.1)
-            .max(self.rest().unwrap_or_default());
+        let wait = self.pace.ended(clock::now());
         tracing::debug!(
             error = error.map(|error| error.to_string()),
             ?wait,
             "the watch ended: watching anew"
         );
-        self.failures += 1;
         self.retry_after(myself, wait);
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::core::{Election, Phase};
 use crate::clock::Moment;
 use crate::model::event::Event;
-use crate::model::record::Content;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState};
 
 impl Election {
@@ -101,24 +100,6 @@ impl Election {
         if !self.followed() {
             return None;
         }
-        let empty = LeaderInfo {
-            instance_id: String::new(),
-            incarnation: None,
-            priority: 0,
-            meta: std::collections::BTreeMap::new(),
-            is_self: false,
-            signer: None,
-        };
-        match self.view.foreign_content()? {
-            Content::Record(record) => Some(LeaderInfo {
-                instance_id: record.id.clone(),
-                incarnation: record.incarnation,
-                priority: record.priority,
-                meta: record.meta.clone(),
-                is_self: false,
-                signer: None,
-            }),
-            _ => Some(empty),
-        }
+        LeaderInfo::shown_by(self.view.foreign_content()?)
     }
 }

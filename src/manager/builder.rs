@@ -1,22 +1,18 @@
 //! How a manager is put together.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::Client;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::access;
-use super::error::Error;
 use super::{Fleet, RoleManager};
-use crate::actors::{Connection, ElectionThread, HeraldSetup, Routes, Setup, tuned};
-use crate::model::config::{
-    AdminConfig, AuthConfig, ConfigError, EventsConfig, ManagerConfig, RoleConfig, Secret, Storage,
-    listed,
-};
+use crate::access::Access;
+use crate::actors::{ElectionThread, HeraldSetup, Routes, Setup};
+use crate::error::Error;
+use crate::model::config::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, Storage};
 use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
 use crate::role::{ErasedHandler, Instance, RoleHandler, Roster};
@@ -31,13 +27,7 @@ use crate::store::IfMissing;
 #[must_use = "a builder does nothing before `start`"]
 #[derive(Default)]
 pub struct RoleManagerBuilder {
-    config: ManagerConfig,
-    /// Replaces what the configuration says of it, if anything is said here.
-    auth: AuthConfig,
-    /// What was wrong with the environment.
-    unreadable: Option<ConfigError>,
-    options: Option<ConnectOptions>,
-    client: Option<Client>,
+    access: Access,
     roles: Vec<(String, RoleConfig, Arc<dyn ErasedHandler>)>,
     notary: Notary,
 }
@@ -45,35 +35,11 @@ pub struct RoleManagerBuilder {
 impl RoleManagerBuilder {
     /// Takes all settings at once, for instance from a file. Later calls change single ones.
     pub fn config(mut self, config: ManagerConfig) -> Self {
-        self.config = config;
+        self.access.config = config;
         self
     }
 
-    /// Takes from the environment how to connect: `NATS_URL`, `NATS_CREDS` and the others that
-    /// [`ManagerConfig::with_env`] names. Without this call the environment is not looked at.
-    pub fn with_env(mut self) -> Self {
-        match self.config.clone().with_env() {
-            Ok(config) => self.config = config,
-            Err(error) => self.unreadable = self.unreadable.or(Some(error)),
-        }
-        self
-    }
-
-    /// Where NATS is: one URL, or several separated by commas. Default: `nats://127.0.0.1:4222`.
-    pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
-        self.config.servers = listed(servers.as_ref());
-        self
-    }
-
-    /// How to connect: whatever async-nats offers. Credentials, TLS and the inbox prefix that are set by other methods here
-    /// or by the configuration are added to it.
-    ///
-    /// The manager sets the connection's name, its ping interval (2 s), its connection timeout (2 s), its reconnect
-    /// delay and its event callback itself, and never gives up reconnecting; what `options` say of these is not used.
-    pub fn connect_options(mut self, options: ConnectOptions) -> Self {
-        self.options = Some(options);
-        self
-    }
+    crate::access::connection_settings!();
 
     /// Uses this connection instead of one of its own.
     ///
@@ -82,117 +48,25 @@ impl RoleManagerBuilder {
     /// shows as a timeout, whose text names the subject. Credentials, TLS and an inbox prefix are the client's own: set
     /// here as well, they are an error. If the client is drained, no role is led here any more before a new manager is started.
     pub fn client(mut self, client: Client) -> Self {
-        self.client = Some(client);
-        self
-    }
-
-    /// Authenticates with a user's name and password.
-    pub fn user_and_password(
-        mut self,
-        user: impl Into<String>,
-        password: impl Into<Secret>,
-    ) -> Self {
-        self.auth.user = Some(user.into());
-        self.auth.password = Some(password.into());
-        self
-    }
-
-    /// Authenticates with a token.
-    pub fn token(mut self, token: impl Into<Secret>) -> Self {
-        self.auth.token = Some(token.into());
-        self
-    }
-
-    /// Authenticates with an nkey: the user's seed, which begins with `SU`.
-    pub fn nkey(mut self, seed: impl Into<Secret>) -> Self {
-        self.auth.nkey = Some(seed.into());
-        self
-    }
-
-    /// Authenticates with an nkey whose seed is in this file.
-    ///
-    /// `start` looks whether it can be used; it is read anew for each connection, but for
-    /// [`connect_options`](Self::connect_options): then once.
-    pub fn nkey_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.auth.nkey_file = Some(path.into());
-        self
-    }
-
-    /// Authenticates with a JWT and its seed, in the form of a `.creds` file.
-    pub fn creds(mut self, content: impl Into<Secret>) -> Self {
-        self.auth.creds = Some(content.into());
-        self
-    }
-
-    /// Authenticates with the JWT and seed of a `.creds` file.
-    ///
-    /// `start` looks whether it can be used; it is read anew for each connection, so that it can be replaced before its JWT
-    /// ends. With [`connect_options`](Self::connect_options) it is read once.
-    pub fn creds_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.auth.creds_file = Some(path.into());
-        self
-    }
-
-    /// Trusts the certificate authorities of this PEM file, instead of those of the system. Asks for TLS.
-    ///
-    /// `start` looks whether it can be used; it is read anew for each connection.
-    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.config.tls.ca_file = Some(path.into());
-        self
-    }
-
-    /// Shows the server this certificate (and its chain), with this private key: PEM files. Asks for TLS.
-    ///
-    /// `start` looks whether they can be used; they are read anew for each connection.
-    pub fn client_certificate(
-        mut self,
-        cert_file: impl Into<PathBuf>,
-        key_file: impl Into<PathBuf>,
-    ) -> Self {
-        self.config.tls.cert_file = Some(cert_file.into());
-        self.config.tls.key_file = Some(key_file.into());
-        self
-    }
-
-    /// Never connects without TLS. Default: as the servers say, or their addresses (`tls://`).
-    pub fn require_tls(mut self) -> Self {
-        self.config.tls.required = true;
-        self
-    }
-
-    /// Encrypts before the server's greeting, for servers that are set to `handshake_first`. Asks for TLS.
-    pub fn tls_first(mut self) -> Self {
-        self.config.tls.first = true;
-        self
-    }
-
-    /// What reply subjects begin with, where the user may not subscribe to `_INBOX.>`. Default: `_INBOX`.
-    pub fn inbox_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.config.inbox_prefix = Some(prefix.into());
-        self
-    }
-
-    /// The Key-Value bucket in which the instances meet. Default: `leaders`.
-    pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
-        self.config.bucket = bucket.into();
+        self.access.client = Some(client);
         self
     }
 
     /// Creates the bucket if it does not exist. Default: it must exist.
     pub fn bucket_auto_create(mut self) -> Self {
-        self.config.bucket_auto_create = true;
+        self.access.config.bucket_auto_create = true;
         self
     }
 
     /// On how many servers a bucket that is created is kept. Default: 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
-        self.config.replicas = replicas;
+        self.access.config.replicas = replicas;
         self
     }
 
     /// Where a bucket that is created is kept. Default: on disk.
     pub fn storage(mut self, storage: Storage) -> Self {
-        self.config.storage = storage;
+        self.access.config.storage = storage;
         self
     }
 
@@ -200,19 +74,13 @@ impl RoleManagerBuilder {
     ///
     /// Two processes with one id are two instances all the same: each start has an identity of its own.
     pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
-        self.config.instance_id = Some(instance_id.into());
-        self
-    }
-
-    /// How long `start` tries to reach NATS and its bucket. Default: 30 s.
-    pub fn start_timeout(mut self, start_timeout: std::time::Duration) -> Self {
-        self.config.start_timeout = start_timeout;
+        self.access.config.instance_id = Some(instance_id.into());
         self
     }
 
     /// Whether, and on which subjects, this instance can be operated over NATS. Default: it can, see [`AdminConfig`].
     pub fn admin(mut self, admin: AdminConfig) -> Self {
-        self.config.admin = admin;
+        self.access.config.admin = admin;
         self
     }
 
@@ -243,7 +111,7 @@ impl RoleManagerBuilder {
     /// Publishes the begin and the end of each term of this instance, for other programs: see [`EventsConfig`]. Default: it does
     /// not.
     pub fn events(mut self, events: EventsConfig) -> Self {
-        self.config.events = events;
+        self.access.config.events = events;
         self
     }
 
@@ -273,21 +141,11 @@ impl RoleManagerBuilder {
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<RoleManager, Error> {
         let Self {
-            mut config,
-            auth,
-            unreadable,
-            options,
-            client,
+            access,
             roles,
             notary,
         } = self;
-        if let Some(error) = unreadable {
-            return Err(error.into());
-        }
-        if !auth.is_empty() {
-            config.auth = auth;
-        }
-        config.validate()?;
+        let (config, route) = access.settle()?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
         let instance_id = match &config.instance_id {
@@ -295,16 +153,7 @@ impl RoleManagerBuilder {
             None => InstanceId::new(&default_instance_id())?,
         };
         let incarnation = Uuid::from_u128(rand::random());
-        let connection = if let Some(client) = client {
-            access::nothing_said(&config)?;
-            Connection::Given(client)
-        } else {
-            let (servers, options) = connecting(&config, options).await?;
-            Connection::Own {
-                options: tuned(options, instance_id.as_str()),
-                servers,
-            }
-        };
+        let connection = route.connection(instance_id.as_str()).await?;
         let routes = Routes::default();
         let roster = Roster::default();
         let instance = Arc::new(Instance {
@@ -376,39 +225,11 @@ impl fmt::Debug for RoleManagerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles: Vec<_> = self.roles.iter().map(|(name, ..)| name).collect();
         f.debug_struct("RoleManagerBuilder")
-            .field("config", &self.config)
-            .field("auth", &self.auth)
+            .field("config", &self.access.config)
+            .field("auth", &self.access.auth)
             .field("roles", &roles)
             .finish_non_exhaustive()
     }
-}
-
-/// Where and how to connect. The files are read on a thread that may block.
-async fn connecting(
-    config: &ManagerConfig,
-    given: Option<ConnectOptions>,
-) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
-    let servers = servers(config)?;
-    let config = config.clone();
-    let resolved = tokio::task::spawn_blocking(move || {
-        let options = access::options(given, &config, &servers)?;
-        let servers = servers.into_iter().map(access::without_credentials);
-        Ok((servers.collect(), options))
-    });
-    let resolved: Result<_, ConfigError> = resolved
-        .await
-        .map_err(|error| Error::Thread(error.to_string()))?;
-    Ok(resolved?)
-}
-
-fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
-    let parse = |server: &String| {
-        server.parse().map_err(|_| Error::Unavailable {
-            after: std::time::Duration::ZERO,
-            reason: "a server's address can't be read".into(),
-        })
-    };
-    config.servers.iter().map(parse).collect()
 }
 
 /// Host name, process id and a short random part.

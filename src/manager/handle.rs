@@ -8,8 +8,8 @@ use futures::{Stream, stream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
-use super::error::Error;
 use crate::election::Reply;
+use crate::error::Error;
 use crate::model::admin::LONGEST_HOLD_OFF;
 use crate::model::event::Event;
 use crate::model::status::{LeaderInfo, RoleStatus};

@@ -1,10 +1,7 @@
 //! What users touch: the manager of an instance's roles, and the handles on them.
 
-mod access;
 mod builder;
-mod error;
 mod handle;
-mod identity;
 mod probe;
 
 use std::collections::BTreeMap;
@@ -17,12 +14,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
-pub use self::error::Error;
 pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::election::CoreStatus;
+use crate::error::Error;
 use crate::model::config::RoleConfig;
 use crate::model::name::RoleName;
 use crate::model::notary::Notary;

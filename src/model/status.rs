@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::event::FailureKind;
+use super::record::Content;
 use super::token::{CorrelationId, FencingToken};
 
 /// Where an instance stands in one role's election.
@@ -121,6 +122,30 @@ pub struct LeaderInfo {
     /// The public key that signed for this leader, where trusted keys are set: then everything else here is what was signed.
     /// For this very instance, its own key if it signs.
     pub signer: Option<String>,
+}
+
+impl LeaderInfo {
+    /// Whom a value under a role's key shows; nobody if it is no value.
+    pub(crate) fn shown_by(content: &Content) -> Option<Self> {
+        let (id, incarnation, priority, meta) = match content {
+            Content::Record(record) => (
+                record.id.clone(),
+                record.incarnation,
+                record.priority,
+                record.meta.clone(),
+            ),
+            Content::Opaque => Default::default(),
+            Content::Release(_) | Content::Handoff { .. } | Content::ForeignMarker => return None,
+        };
+        Some(Self {
+            instance_id: id,
+            incarnation,
+            priority,
+            meta,
+            is_self: false,
+            signer: None,
+        })
+    }
 }
 
 /// A role's status at one moment, seen from one instance.

@@ -27,6 +27,8 @@ const BEING_CREATED: Duration = Duration::from_millis(20);
 pub enum IfMissing {
     /// Fail with [`StoreError::BucketMissing`].
     Fail,
+    /// Fail with it, but whoever asks will ask again: somebody else creates it.
+    Await,
     /// Create it.
     Create {
         /// On how many servers it is kept.
@@ -101,7 +103,7 @@ impl Bucket {
                 (found, _) => found?,
             };
             let info = bucket.learn(&stream)?;
-            if if_missing != IfMissing::Fail && stream.must_pass_first_sequence() {
+            if matches!(if_missing, IfMissing::Create { .. }) && stream.must_pass_first_sequence() {
                 bucket.pass_first_sequence(timeout).await?;
             }
             Ok(info)
@@ -126,6 +128,15 @@ impl Bucket {
     /// The bucket's creation time, in nanoseconds since the Unix epoch: the identity that a recreation changes.
     pub async fn epoch(&self, timeout: Duration) -> Result<u64, StoreError> {
         self.stream_info(timeout).await?.epoch()
+    }
+
+    /// The bucket's creation time, and the sequence of its last message, if it has any.
+    pub(super) async fn position(
+        &self,
+        timeout: Duration,
+    ) -> Result<(u64, Option<u64>), StoreError> {
+        let stream = self.stream_info(timeout).await?;
+        Ok((stream.epoch()?, stream.last_sequence()))
     }
 
     async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {

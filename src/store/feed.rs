@@ -3,13 +3,16 @@
 use async_nats::header::NATS_LAST_CONSUMER;
 use async_nats::{Message, StatusCode};
 
-use super::entry::role_entry;
+use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::Entry;
+use crate::model::record::{Entry, FenceEntry};
 
 /// Names the subject to answer to where the server waits for the watcher.
 const STALLED: &str = "Nats-Consumer-Stalled";
+
+/// What the keys of fence records begin with.
+pub(super) const FENCES: &str = "_fence.";
 
 /// One watch's messages, counted.
 #[derive(Debug)]
@@ -18,6 +21,22 @@ pub struct Feed {
     prefix: String,
     /// Messages that came, to see whether one is missing.
     received: u64,
+    /// Whether what stood there when the watch began has come.
+    caught_up: CaughtUp,
+}
+
+/// How far a watch has come with what stood there when it began.
+#[derive(Debug)]
+enum CaughtUp {
+    Yes,
+    /// Not before the message at this sequence, or none to be sent.
+    At {
+        sequence: u64,
+        /// Whether the server counts well how many are to come.
+        counted: bool,
+    },
+    /// Nobody asks.
+    Unknown,
 }
 
 /// What one message tells.
@@ -25,6 +44,8 @@ pub struct Feed {
 pub enum Told {
     /// The last message of a role's key.
     Entry(RoleName, Entry),
+    /// The last message of a role's fence key, where those are watched too.
+    Fence(RoleName, FenceEntry),
     /// Nothing of a role.
     Nothing,
     /// The server waits for an empty message on this subject.
@@ -37,7 +58,24 @@ impl Feed {
         Self {
             prefix,
             received: 0,
+            caught_up: CaughtUp::Unknown,
         }
+    }
+
+    /// The bucket's last message stood at this sequence after the watch had begun. `counted` is whether the server's count of
+    /// messages to come can be trusted: before 2.12 it is wrong where two kinds of keys are watched.
+    pub const fn catches_up_at(&mut self, sequence: u64, counted: bool) {
+        self.caught_up = CaughtUp::At { sequence, counted };
+    }
+
+    /// There is nothing to catch up with.
+    pub const fn has_nothing_to_catch_up(&mut self) {
+        self.caught_up = CaughtUp::Yes;
+    }
+
+    /// Whether what stood there when the watch began has come.
+    pub const fn has_caught_up(&self) -> bool {
+        matches!(self.caught_up, CaughtUp::Yes)
     }
 
     /// Takes the next message.
@@ -62,23 +100,39 @@ impl Feed {
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
         }
+        if let CaughtUp::At { sequence, counted } = self.caught_up
+            && (position.in_stream >= sequence || counted && position.pending == 0)
+        {
+            self.caught_up = CaughtUp::Yes;
+        }
+        let headers = message.headers.as_ref();
         let key = message.subject.strip_prefix(&*self.prefix);
+        if let Some(role) = key.and_then(|key| key.strip_prefix(FENCES)) {
+            let Ok(role) = RoleName::new(role) else {
+                return Ok(Told::Nothing);
+            };
+            let fence = fence_entry(position.in_stream, headers, &message.payload);
+            return Ok(Told::Fence(role, fence));
+        }
         // What is no role's name is somebody else's key.
         let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
             return Ok(Told::Nothing);
         };
-        let headers = message.headers.as_ref();
         let entry = role_entry(position.in_stream, headers, &message.payload);
         Ok(Told::Entry(role, entry))
     }
 
-    fn heartbeat(&self, message: &Message) -> Result<Told, StoreError> {
+    fn heartbeat(&mut self, message: &Message) -> Result<Told, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
+        // A server that is idle has sent what there was.
+        if flow.is_none() && matches!(self.caught_up, CaughtUp::At { .. }) {
+            self.caught_up = CaughtUp::Yes;
+        }
         Ok(flow.map_or(Told::Nothing, |subject| Told::Waiting(subject.to_owned())))
     }
 }
@@ -88,6 +142,8 @@ impl Feed {
 struct Position {
     in_stream: u64,
     in_consumer: u64,
+    /// Messages that are to come after it.
+    pending: u64,
 }
 
 impl Position {
@@ -103,6 +159,7 @@ impl Position {
         Some(Self {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
+            pending: tokens[before + 6].parse().ok()?,
         })
     }
 }
@@ -142,11 +199,12 @@ mod tests {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
+            pending: 4,
         });
         for reply in [
-            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.0",
-            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.0.random",
+            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.4",
+            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.4",
+            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.4.random",
         ] {
             assert_eq!(Position::parse(reply), position, "{reply}");
         }
@@ -154,7 +212,7 @@ mod tests {
             "",
             "$JS.ACK.",
             "_INBOX.x",
-            "$JS.ACK.KV_b.c.1.x.3.1700000000.0",
+            "$JS.ACK.KV_b.c.1.x.3.1700000000.4",
             "$JS.ACK.a.b.c.d.e.f.g.h",
         ] {
             assert_eq!(Position::parse(reply), None, "{reply}");

@@ -35,7 +35,8 @@ pub use entry::{fence_entry, role_entry};
 pub use error::StoreError;
 pub use events::events_stream;
 #[cfg(feature = "testing")]
-pub use feed::{Feed, Told};
+pub use feed::Feed;
+pub use feed::Told;
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::BucketInfo;
 pub use letters::Letter;

@@ -1,4 +1,4 @@
-//! One watch over all role keys.
+//! One watch over all role keys, and over the fence keys too for those who only look on.
 //!
 //! A push consumer of our own, not the ordered one of the client: that one notices a dead watch after ten seconds, goes on
 //! from its last sequence in a bucket that was recreated with smaller ones, and retries without telling for as long as the
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures::{Stream, StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, json};
 
 use super::bucket::Bucket;
 use super::error::StoreError;
-use super::feed::{Feed, Told, broken};
+use super::feed::{FENCES, Feed, Told, broken};
 use crate::model::name::RoleName;
 use crate::model::record::Entry;
 
@@ -24,12 +25,37 @@ const SILENCE: Duration = Duration::from_millis(2500);
 /// How long the server keeps the consumer of a watch that nobody listens to any more.
 const KEPT: Duration = Duration::from_secs(5);
 
-struct Watch {
+/// A watch that has begun.
+pub struct Watch {
     bucket: Bucket,
     messages: Subscriber,
     feed: Feed,
+    /// How many messages stood there, by the server's count.
+    stands: u64,
     /// Connections that the client had made: after another one messages may be missing.
     connects: u64,
+}
+
+/// Which keys are watched.
+#[derive(Clone, Copy)]
+enum Keys {
+    Roles,
+    Fences,
+}
+
+impl Keys {
+    fn of(self, bucket: &Bucket) -> String {
+        match self {
+            Self::Roles => format!("{}*", bucket.prefix()),
+            Self::Fences => format!("{}{FENCES}*", bucket.prefix()),
+        }
+    }
+}
+
+/// As the server answers.
+#[derive(Deserialize)]
+struct Consumer {
+    num_pending: u64,
 }
 
 impl Bucket {
@@ -43,6 +69,35 @@ impl Bucket {
         impl Stream<Item = Result<(RoleName, Entry), StoreError>> + Send + Unpin + use<>,
         StoreError,
     > {
+        let watch = self.begin(&[Keys::Roles], timeout).await?;
+        let entries = stream::unfold(Some(watch), async |watch| {
+            let mut watch = watch?;
+            loop {
+                match watch.next().await {
+                    Ok(Told::Entry(role, entry)) => break Some((Ok((role, entry)), Some(watch))),
+                    Ok(_) => {}
+                    Err(error) => break Some((Err(error), None)),
+                }
+            }
+        });
+        Ok(entries.boxed())
+    }
+
+    /// Watches the role keys and the fence keys, in one watch. Returns with it the creation time of the bucket that it is on,
+    /// if nobody has replaced that meanwhile: then it is a later one's, and the watch is over.
+    pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
+        let mut watch = self.begin(&[Keys::Roles, Keys::Fences], timeout).await?;
+        // Asked after the watch was made: what stands above is news.
+        let (epoch, last) = self.position(timeout).await?;
+        let counted = self.client().is_server_compatible(2, 12, 0);
+        match last.filter(|_| watch.stands > 0 || !counted) {
+            Some(last) => watch.feed.catches_up_at(last, counted),
+            None => watch.feed.has_nothing_to_catch_up(),
+        }
+        Ok((watch, epoch))
+    }
+
+    async fn begin(&self, keys: &[Keys], timeout: Duration) -> Result<Watch, StoreError> {
         self.require_connection()?;
         let connects = self.connects();
         let inbox = self.client().new_inbox();
@@ -52,39 +107,46 @@ impl Bucket {
                 .subscribe(inbox.clone())
                 .await
                 .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            self.create_consumer(&inbox, timeout).await?;
-            Ok(messages)
+            let stands = self.create_consumer(&inbox, keys, timeout).await?;
+            Ok((messages, stands))
         };
-        let messages = tokio::time::timeout(timeout, starting)
+        let (messages, stands) = tokio::time::timeout(timeout, starting)
             .await
             .map_err(|_| self.silent_watch())??;
-        let watch = Watch {
+        let feed = Feed::new(self.prefix().to_owned());
+        Ok(Watch {
             bucket: self.clone(),
             messages,
-            feed: Feed::new(self.prefix().to_owned()),
+            feed,
+            stands,
             connects,
-        };
-        let entries = stream::unfold(Some(watch), async |watch| {
-            let mut watch = watch?;
-            match watch.next().await {
-                Ok(entry) => Some((Ok(entry), Some(watch))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(entries.boxed())
+        })
     }
 
-    async fn create_consumer(&self, inbox: &str, timeout: Duration) -> Result<(), StoreError> {
+    /// Returns how many messages stand there.
+    async fn create_consumer(
+        &self,
+        inbox: &str,
+        keys: &[Keys],
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
         let name = format!("elect-{:032x}", rand::random::<u128>());
-        let filter = format!("{}*", self.prefix());
-        let action = format!("CONSUMER.CREATE.{}.{name}.{filter}", self.stream());
-        let body = json!({
+        let filters: Vec<_> = keys.iter().map(|keys| keys.of(self)).collect();
+        let create = format!("CONSUMER.CREATE.{}.{name}", self.stream());
+        let mut filtered = Map::new();
+        let action = if let [filter] = &filters[..] {
+            filtered.insert("filter_subject".into(), filter.as_str().into());
+            format!("{create}.{filter}")
+        } else {
+            filtered.insert("filter_subjects".into(), filters.into());
+            create
+        };
+        let mut body = json!({
             "stream_name": self.stream(),
             "config": {
                 "name": name,
                 "deliver_subject": inbox,
                 "deliver_policy": "last_per_subject",
-                "filter_subject": filter,
                 "ack_policy": "none",
                 "replay_policy": "instant",
                 "max_deliver": 1,
@@ -95,8 +157,11 @@ impl Bucket {
                 "num_replicas": 1,
             },
         });
-        self.ask_api::<Value>(&action, &body, timeout).await?;
-        Ok(())
+        if let Some(config) = body["config"].as_object_mut() {
+            config.append(&mut filtered);
+        }
+        let created: Consumer = self.ask_api(&action, &body, timeout).await?;
+        Ok(created.num_pending)
     }
 
     fn silent_watch(&self) -> StoreError {
@@ -111,21 +176,25 @@ impl Bucket {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Result<(RoleName, Entry), StoreError> {
-        loop {
-            let message = tokio::time::timeout(SILENCE, self.messages.next())
-                .await
-                .map_err(|_| self.bucket.silent_watch())?
-                .ok_or_else(|| broken("the subscription has ended"))?;
-            if self.bucket.connects() != self.connects {
-                return Err(broken("the connection was made anew"));
-            }
-            match self.feed.take(&message)? {
-                Told::Entry(role, entry) => return Ok((role, entry)),
-                Told::Nothing => {}
-                Told::Waiting(subject) => self.go_on(subject).await?,
-            }
+    /// What the next message tells, also if that is nothing. The watch is over with the first error.
+    pub async fn next(&mut self) -> Result<Told, StoreError> {
+        let message = tokio::time::timeout(SILENCE, self.messages.next())
+            .await
+            .map_err(|_| self.bucket.silent_watch())?
+            .ok_or_else(|| broken("the subscription has ended"))?;
+        if self.bucket.connects() != self.connects {
+            return Err(broken("the connection was made anew"));
         }
+        let told = self.feed.take(&message)?;
+        if let Told::Waiting(subject) = &told {
+            self.go_on(subject.clone()).await?;
+        }
+        Ok(told)
+    }
+
+    /// Whether what stood there when the watch began has come.
+    pub fn has_caught_up(&self) -> bool {
+        self.feed.has_caught_up()
     }
 
     /// The server holds messages back until the watcher says that it has come so far.

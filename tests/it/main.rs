@@ -24,6 +24,8 @@ mod lifecycle;
 mod mixed;
 mod network;
 mod observability;
+mod observer;
+mod observer_faults;
 mod pausing;
 mod permissions;
 mod privileges;

@@ -6,6 +6,7 @@ use futures::StreamExt;
 use super::*;
 use crate::clock;
 use crate::model::record::Content;
+use crate::store::Told;
 use crate::testing::eventually;
 
 #[tokio::test]
@@ -38,6 +39,50 @@ async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
     assert_eq!((&seen[1].0, seen[1].1.revision), (&a, released.unwrap()));
     assert_eq!(seen[1].1.content, Content::Release(Some(nonce(4))));
     assert_eq!(seen[2].1.content, Content::ForeignMarker);
+}
+
+#[tokio::test]
+async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() {
+    let lab = Lab::new().await;
+    let (mut empty, epoch) = lab.bucket.survey(TIMEOUT).await.unwrap();
+    assert_eq!(epoch, lab.info.epoch);
+    while !empty.has_caught_up() {
+        // Old servers keep a marker there, which is no role's.
+        assert_eq!(empty.next().await.unwrap(), Told::Nothing);
+    }
+    let kv = lab.kv().await;
+    for key in ["a", "_fence.a", "_mine", "_data.a.x", "b", "_fence.b"] {
+        kv.put(key, "x".into()).await.unwrap();
+    }
+    let at_a = kv.put("a", "y".into()).await.unwrap();
+    let (mut survey, _) = lab.bucket.survey(TIMEOUT).await.unwrap();
+    assert!(!survey.has_caught_up());
+    let (mut roles, mut fences) = (BTreeMap::new(), BTreeMap::new());
+    while !survey.has_caught_up() {
+        match survey.next().await.unwrap() {
+            Told::Entry(role, entry) => drop(roles.insert(role, entry.revision)),
+            Told::Fence(role, fence) => drop(fences.insert(role, fence.revision)),
+            Told::Nothing | Told::Waiting(_) => {}
+        }
+    }
+    let names = |map: &BTreeMap<RoleName, u64>| map.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&roles), [role("a"), role("b")]);
+    assert_eq!(names(&fences), [role("a"), role("b")]);
+    assert_eq!(roles["a"], at_a);
+    assert_eq!(roles.len() + fences.len(), 4);
+
+    kv.put("_fence.c", "x".into()).await.unwrap();
+    let told = survey.next().await.unwrap();
+    assert!(
+        matches!(&told, Told::Fence(name, _) if *name == role("c")),
+        "{told:?}"
+    );
+    assert!(survey.has_caught_up());
+    let told = empty.next().await.unwrap();
+    assert!(
+        matches!(&told, Told::Entry(name, _) if *name == role("a")),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]

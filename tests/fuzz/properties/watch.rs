@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::{Message, StatusCode};
-use nats_elect::internals::{Feed, Told, role_entry};
+use nats_elect::internals::{Feed, Told, fence_entry, role_entry};
 
 use super::{message, names, record};
 
@@ -93,6 +93,18 @@ fn take(feed: &mut Feed, message: &Message) -> bool {
             let headers = message.headers.as_ref();
             assert_eq!(entry, role_entry(entry.revision, headers, &message.payload));
             record::is_sound(headers, &entry.content);
+            true
+        }
+        Ok(Told::Fence(role, fence)) => {
+            let key = message.subject.strip_prefix(PREFIX);
+            assert_eq!(Some(format!("_fence.{role}").as_str()), key);
+            names::hold_for(role.as_str());
+            assert_eq!(Some(fence.revision), at(message));
+            let headers = message.headers.as_ref();
+            assert_eq!(
+                fence,
+                fence_entry(fence.revision, headers, &message.payload)
+            );
             true
         }
         Ok(Told::Nothing) => true,

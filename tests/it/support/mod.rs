@@ -11,6 +11,7 @@ pub mod hammer;
 pub mod instance;
 pub mod journal;
 pub mod logs;
+pub mod onlooker;
 pub mod operator;
 pub mod raw;
 pub mod stage;

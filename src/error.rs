@@ -1,4 +1,4 @@
-//! What can go wrong for users of the manager.
+//! What can go wrong for users of a manager or an observer.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::model::name::{NameError, RoleName};
 use crate::role::TermError;
 use crate::store::StoreError;
 
-/// Why the manager could not do what it was asked.
+/// Why a manager, a role or an observer could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -124,7 +124,7 @@ impl Error {
         )
     }
 
-    pub(super) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {
+    pub(crate) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {
         match failure {
             StartFailure::Authentication(reason) => Self::Authentication(reason),
             StartFailure::Tls(reason) => Self::Tls(reason),

@@ -47,7 +47,7 @@ pub(super) fn nothing_said(config: &ManagerConfig) -> Result<(), ConfigError> {
     Err(ConfigError::new(
         said,
         HIDDEN,
-        "the manager was given a client that is connected already: make that client with this setting, and leave it out here",
+        "a client was given that is connected already: make that client with this setting, and leave it out here",
     ))
 }
 

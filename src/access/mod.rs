@@ -1,0 +1,97 @@
+//! How what is built here gets to NATS: the settings of its connection, and what becomes of them.
+
+mod identity;
+mod options;
+mod settings;
+
+use async_nats::{Client, ConnectOptions, ServerAddr};
+
+use crate::actors::{Connection, tuned};
+use crate::error::Error;
+use crate::model::config::{AuthConfig, ConfigError, ManagerConfig};
+
+pub(crate) use self::settings::connection_settings;
+
+/// What was said of the connection, in the order in which it was said.
+#[derive(Default)]
+pub(crate) struct Access {
+    pub config: ManagerConfig,
+    /// Replaces what the configuration says of it, if anything is said here.
+    pub auth: AuthConfig,
+    /// What was wrong with the environment.
+    pub unreadable: Option<ConfigError>,
+    pub options: Option<ConnectOptions>,
+    pub client: Option<Client>,
+}
+
+/// How to connect, before a client was given its name.
+pub(crate) struct Route {
+    config: ManagerConfig,
+    options: Option<ConnectOptions>,
+    client: Option<Client>,
+}
+
+impl Access {
+    /// What it comes to, with every rule checked.
+    pub fn settle(self) -> Result<(ManagerConfig, Route), Error> {
+        let Self {
+            mut config,
+            auth,
+            unreadable,
+            options,
+            client,
+        } = self;
+        if let Some(error) = unreadable {
+            return Err(error.into());
+        }
+        if !auth.is_empty() {
+            config.auth = auth;
+        }
+        config.validate()?;
+        let route = Route {
+            config: config.clone(),
+            options,
+            client,
+        };
+        Ok((config, route))
+    }
+}
+
+impl Route {
+    /// The connection, under this name. Files are read on a thread that may block.
+    pub async fn connection(self, name: &str) -> Result<Connection, Error> {
+        let Self {
+            config,
+            options: given,
+            client,
+        } = self;
+        if let Some(client) = client {
+            options::nothing_said(&config)?;
+            return Ok(Connection::Given(client));
+        }
+        let servers = servers(&config)?;
+        let resolved = tokio::task::spawn_blocking(move || {
+            let options = options::options(given, &config, &servers)?;
+            let servers = servers.into_iter().map(options::without_credentials);
+            Ok((servers.collect(), options))
+        });
+        let resolved: Result<_, ConfigError> = resolved
+            .await
+            .map_err(|error| Error::Thread(error.to_string()))?;
+        let (servers, options) = resolved?;
+        Ok(Connection::Own {
+            options: tuned(options, name),
+            servers,
+        })
+    }
+}
+
+fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
+    let parse = |server: &String| {
+        server.parse().map_err(|_| Error::Unavailable {
+            after: std::time::Duration::ZERO,
+            reason: "a server's address can't be read".into(),
+        })
+    };
+    config.servers.iter().map(parse).collect()
+}

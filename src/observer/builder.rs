@@ -1,0 +1,184 @@
+//! How an observer is put together.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Client;
+use ractor::Actor;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::sights::{Scope, Sights};
+use super::watching::{Shared, Watching};
+use super::{Observer, WatchStatus};
+use crate::access::Access;
+use crate::actors::{MonitorActor, MonitorSetup, Routes};
+use crate::clock;
+use crate::error::Error;
+use crate::model::config::{ConfigError, ManagerConfig};
+use crate::model::name::{BucketName, RoleName};
+use crate::model::notary::Notary;
+use crate::model::record::FOREIGN_LEASE;
+use crate::store::IfMissing;
+
+/// The lease of a record that does not tell its own: the default of candidates.
+const DEFAULT_TTL: Duration = Duration::from_secs(15);
+
+/// Builds an [`Observer`]. Nothing is checked before [`start`](Self::start).
+///
+/// What is said later goes before what was said earlier, as in [`RoleManagerBuilder`](crate::RoleManagerBuilder).
+#[must_use = "a builder does nothing before `start`"]
+pub struct ObserverBuilder {
+    access: Access,
+    roles: Option<Vec<String>>,
+    default_ttl: Duration,
+    notary: Notary,
+}
+
+impl Default for ObserverBuilder {
+    fn default() -> Self {
+        Self {
+            access: Access::default(),
+            roles: None,
+            default_ttl: DEFAULT_TTL,
+            notary: Notary::default(),
+        }
+    }
+}
+
+impl ObserverBuilder {
+    /// Takes from a manager's configuration how to connect, the bucket and `start_timeout`; the rest of it is not used. Later
+    /// calls change single settings.
+    pub fn config(mut self, config: ManagerConfig) -> Self {
+        self.access.config = config;
+        self
+    }
+
+    crate::access::connection_settings!();
+
+    /// Uses this connection instead of one of its own.
+    ///
+    /// Credentials, TLS and an inbox prefix are the client's own: set here as well, they are an error. If the client is
+    /// drained, nothing is seen here any more before a new observer is started.
+    pub fn client(mut self, client: Client) -> Self {
+        self.access.client = Some(client);
+        self
+    }
+
+    /// Watches these roles alone. Default: all roles of the bucket, those that appear later among them.
+    pub fn roles<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
+        self.roles = Some(roles.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How long a record lasts that does not tell its lease, in a bucket without a max age. Default: 15 s; 100 ms to 1 h.
+    /// Only records of other libraries are like that, and values that are no records.
+    pub fn default_ttl(mut self, default_ttl: Duration) -> Self {
+        self.default_ttl = default_ttl;
+        self
+    }
+
+    /// Tells of an instance as the leader only if one of these keys signed that it is, and then only what was signed. Other
+    /// records stand as [`Untrusted`](super::Standing::Untrusted).
+    ///
+    /// `max_skew` is the bound on the difference between the wall clocks of the leaders and this machine, at most
+    /// [`MAX_SKEW`](crate::MAX_SKEW). The first record of each term carries no signature; its second one follows at once.
+    #[cfg(feature = "signing")]
+    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
+        self.notary.verify = Some(crate::signing::verifier(keys, max_skew));
+        self
+    }
+
+    /// Connects, opens the bucket, and reads what stands there: when it returns, all roles are known.
+    ///
+    /// Its work is done by tasks on the runtime on which this is called.
+    ///
+    /// # Errors
+    /// A setting or a name that breaks a rule, and a file that can't be used, at once and before anything connects.
+    /// Credentials that NATS refuses, certificates that either side refuses, JetStream being off, a permission that is
+    /// missing: as soon as it is known. [`Error::BucketMissing`] if the bucket has not appeared within `start_timeout`, and
+    /// [`Error::Unavailable`] if NATS could not be used within it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is left running.
+    pub async fn start(self) -> Result<Observer, Error> {
+        let Self {
+            access,
+            roles,
+            default_ttl,
+            notary,
+        } = self;
+        let (config, route) = access.settle()?;
+        if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
+            let rule = "must be from 100 ms to 1 h";
+            return Err(ConfigError::new("default_ttl", format!("{default_ttl:?}"), rule).into());
+        }
+        let bucket = BucketName::new(&config.bucket)?;
+        let roles = roles.map(|roles| roles.iter().map(|role| RoleName::new(role)).collect());
+        let roles: Option<BTreeSet<RoleName>> = roles.transpose()?;
+        Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let began = clock::now();
+        let connection = route.connection("observer").await?;
+        let scope = Scope {
+            bucket: bucket.clone(),
+            roles,
+            default_ttl,
+            notary,
+        };
+        let shared = Arc::new(Shared::new(Sights::new(scope, began)));
+        let (tell, links) = mpsc::unbounded_channel();
+        let (ready, opened) = oneshot::channel();
+        let setup = MonitorSetup {
+            tell: Box::new(move |link| {
+                let _ = tell.send(link);
+            }),
+            connection,
+            bucket,
+            if_missing: IfMissing::Await,
+            routes: Routes::default(),
+            admin: None,
+            start_timeout: config.start_timeout,
+            ready: Some(ready),
+        };
+        let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
+            .await
+            .map_err(|error| Error::Thread(error.to_string()))?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Watching::new(Arc::clone(&shared), monitor.clone()).run(links));
+        // From here on dropping the observer ends everything.
+        let observer = Observer::new(shared, monitor, tasks);
+        match opened.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
+            Err(_) => return Err(Error::Thread("it died while connecting".into())),
+        }
+        let left = (began + config.start_timeout).since(clock::now());
+        if tokio::time::timeout(left, observer.until_current())
+            .await
+            .is_ok_and(|known| known.is_ok())
+        {
+            return Ok(observer);
+        }
+        Err(Error::Unavailable {
+            after: config.start_timeout,
+            reason: match observer.connection() {
+                WatchStatus::Stale { reason, .. } => reason,
+                WatchStatus::Current => "the observer ended while it started".into(),
+            },
+        })
+    }
+}
+
+impl fmt::Debug for ObserverBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObserverBuilder")
+            .field("config", &self.access.config)
+            .field("auth", &self.access.auth)
+            .field("roles", &self.roles)
+            .field("default_ttl", &self.default_ttl)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,411 @@
+//! What is known of one role: from the messages under its keys and the time since then to how it stands.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::observed::{ChangeCause, Observed, Standing};
+use crate::actors::Vouching;
+use crate::clock::Moment;
+use crate::model::event::Distrust;
+use crate::model::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
+use crate::model::status::LeaderInfo;
+use crate::model::token::FencingToken;
+
+/// Between looks at a key that could not be read.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What was last told of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub standing: Standing,
+    pub leader: Option<LeaderInfo>,
+}
+
+/// A change of what is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub from: Option<LeaderInfo>,
+    pub cause: ChangeCause,
+}
+
+/// What is held against the record that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    None,
+    /// Its lease has passed, and the stream leader still has nothing newer.
+    Expired,
+    /// Its lease has passed, and nobody could see what is there.
+    Unseen,
+}
+
+/// How something came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// It stood there when the watch began.
+    Stood,
+    /// It has just been written.
+    Live,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Sight {
+    vouching: Vouching,
+    entry: Option<Entry>,
+    /// When the entry was received, or shown again by a new watch.
+    received: Moment,
+    lease: Duration,
+    doubt: Doubt,
+    /// The present watch has shown the entry.
+    shown: bool,
+    /// The present watch did not show it, and has shown all else.
+    missing: bool,
+    /// The present watch has shown that nothing was missed, or the role is known at all.
+    known: bool,
+    confirmed: bool,
+    led_since: Moment,
+    /// Where the leader's claim was watched: its fence record lies above.
+    claimed_at: Option<u64>,
+    heir: Option<Uuid>,
+    fence: Option<FenceEntry>,
+    fence_shown: bool,
+    distrust: Option<Distrust>,
+    /// A look at the stream leader's word is under way: it was asked while this revision stood here.
+    looking: Option<u64>,
+    look_at: Moment,
+    told: Told,
+    last_leader: Option<LeaderInfo>,
+}
+
+impl Sight {
+    /// A role of which nothing was seen; `known` if it would have been.
+    pub const fn new(vouching: Vouching, known: bool, now: Moment) -> Self {
+        Self {
+            vouching,
+            entry: None,
+            received: now,
+            lease: FOREIGN_LEASE.0,
+            doubt: Doubt::None,
+            shown: false,
+            missing: false,
+            known,
+            confirmed: false,
+            led_since: now,
+            claimed_at: None,
+            heir: None,
+            fence: None,
+            fence_shown: false,
+            distrust: None,
+            looking: None,
+            look_at: now,
+            told: Told {
+                standing: Self::nothing(known),
+                leader: None,
+            },
+            last_leader: None,
+        }
+    }
+
+    const fn nothing(known: bool) -> Standing {
+        if known {
+            Standing::Unclaimed
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    pub const fn vouching(&mut self) -> &mut Vouching {
+        &mut self.vouching
+    }
+
+    /// A watch begins: it will show everything once more.
+    pub const fn watch_begins(&mut self) {
+        self.shown = false;
+        self.missing = false;
+        self.fence_shown = false;
+        self.looking = None;
+    }
+
+    /// The bucket is another one: nothing that was seen holds.
+    pub fn forget(&mut self) {
+        self.watch_begins();
+        self.entry = None;
+        self.fence = None;
+        self.heir = None;
+        self.distrust = None;
+        self.doubt = Doubt::None;
+        self.known = true;
+    }
+
+    /// The watch has shown all that stands in the bucket. A leader that it did not show is looked up: what was replaced just
+    /// then comes later.
+    pub fn caught_up(&mut self) {
+        self.missing = !self.shown && self.holder().is_some();
+        self.known = true;
+    }
+
+    /// A message under the role's key. `default_lease` is for those that do not tell their own.
+    pub fn show(&mut self, mut entry: Entry, how: How, default_lease: Duration, now: Moment) {
+        let seen = self.entry.as_ref().map(|seen| seen.revision);
+        if self.shown && seen.is_some_and(|seen| entry.revision < seen) {
+            return;
+        }
+        let distrust = self.vouching.judge(&mut entry, now);
+        let again = self.entry.as_ref().is_some_and(|seen| entry.is(seen));
+        if again && self.shown {
+            return;
+        }
+        self.shown = true;
+        self.missing = false;
+        self.known = true;
+        self.distrust = distrust;
+        if again && self.doubt == Doubt::Expired {
+            // It stands there since before its lease ended.
+            return;
+        }
+        let was = self.entry.replace(entry);
+        let was = was.filter(|_| self.doubt != Doubt::Expired);
+        self.doubt = Doubt::None;
+        self.received = now;
+        self.look_at = now;
+        self.confirmed = how == How::Live;
+        let Some(entry) = &self.entry else { return };
+        self.lease = lease(&entry.content, default_lease);
+        match &entry.content {
+            Content::Handoff { heir, .. } => self.heir = Some(*heir),
+            Content::Release(_) | Content::ForeignMarker => self.heir = None,
+            Content::Record(_) | Content::Opaque => {
+                if !was.is_some_and(|was| have_one_writer(&was.content, &entry.content)) {
+                    self.led_since = now;
+                    self.claimed_at = (how == How::Live).then_some(entry.revision);
+                }
+            }
+        }
+    }
+
+    /// A message under the role's fence key.
+    pub fn show_fence(&mut self, fence: FenceEntry) {
+        let older = self.fence.is_some_and(|old| fence.revision < old.revision);
+        if !(self.fence_shown && older) {
+            self.fence = Some(fence);
+            self.fence_shown = true;
+            self.known = true;
+        }
+    }
+
+    /// Time has passed. Returns whether to look at what the stream leader has: `current` is whether the watch would have shown
+    /// a heartbeat.
+    pub fn tick(&mut self, current: bool, now: Moment) -> bool {
+        let is_open = self.is_overdue(now) && self.doubt != Doubt::Expired;
+        if !current && is_open {
+            self.doubt = Doubt::Unseen;
+        }
+        if !current || !(is_open || self.missing) {
+            return false;
+        }
+        self.looking.is_none() && now >= self.look_at
+    }
+
+    /// Whether time alone may have changed what is told.
+    pub fn may_have_turned(&self) -> bool {
+        self.told.leader.is_some() && (self.doubt != Doubt::None || self.vouching.is_required())
+    }
+
+    pub fn looks(&mut self) {
+        self.looking = self.entry.as_ref().map(|entry| entry.revision);
+    }
+
+    /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed.
+    pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
+        let asked = self.looking.take();
+        let is_about = |entry: &Entry| Some(entry.revision) == asked;
+        let is_open = self.missing || self.is_overdue(now);
+        if !self.entry.as_ref().is_some_and(is_about) || !is_open {
+            // Of a watch that is over; or it has shown something newer meanwhile.
+            return;
+        }
+        self.look_at = now + LOOK_AGAIN;
+        let Some(Snapshot { role, fence, .. }) = found else {
+            if self.doubt == Doubt::None && self.is_overdue(now) {
+                self.doubt = Doubt::Unseen;
+            }
+            return;
+        };
+        if let Some(fence) = fence {
+            self.show_fence(fence);
+        }
+        self.missing = false;
+        let Some(mut entry) = role else {
+            self.entry = None;
+            self.doubt = Doubt::None;
+            self.distrust = None;
+            return;
+        };
+        let about = is_about(&entry);
+        if let (Content::Record(record), true) = (&mut entry.content, about) {
+            // The one that was judged has none any more.
+            record.proof = None;
+        }
+        if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
+            if self.is_overdue(now) {
+                self.doubt = Doubt::Expired;
+            }
+            return;
+        }
+        // Newer; or older, if writes were lost.
+        let how = if Some(entry.revision) > asked {
+            How::Live
+        } else {
+            How::Stood
+        };
+        self.shown = false;
+        self.show(entry, how, default_lease, now);
+    }
+
+    /// Whether a record stands whose lease has passed.
+    fn is_overdue(&self, now: Moment) -> bool {
+        self.holder().is_some() && now >= self.received + self.lease
+    }
+
+    fn holder(&self) -> Option<&Content> {
+        let content = &self.entry.as_ref()?.content;
+        matches!(content, Content::Record(_) | Content::Opaque).then_some(content)
+    }
+
+    fn stands(&self, now: Moment) -> Told {
+        let nobody = |standing| Told {
+            standing,
+            leader: None,
+        };
+        let Some(entry) = &self.entry else {
+            return nobody(Self::nothing(self.known));
+        };
+        match (&entry.content, self.doubt) {
+            (Content::Release(_), _) => nobody(Standing::Released),
+            (Content::Handoff { .. }, _) => nobody(Standing::HandedOver),
+            (Content::ForeignMarker, _) => nobody(Standing::Deleted),
+            (_, Doubt::Expired) => nobody(Standing::Expired),
+            (_, Doubt::Unseen) => nobody(Standing::Unknown),
+            (content, Doubt::None) => {
+                let leader = LeaderInfo::shown_by(content);
+                match self.vouching.told(leader, now) {
+                    None => nobody(Standing::Untrusted),
+                    leader => Told {
+                        standing: Standing::Led,
+                        leader,
+                    },
+                }
+            }
+        }
+    }
+
+    /// Brings what is told up to date. Returns what changed by that, if anything did.
+    pub fn settle(&mut self, how: How, now: Moment) -> Option<Turn> {
+        let new = self.stands(now);
+        let is_same = new.standing == self.told.standing
+            && match (&new.leader, &self.told.leader) {
+                (Some(new), Some(old)) => is_one_instance(new, old),
+                (None, None) => true,
+                _ => false,
+            };
+        let old = std::mem::replace(&mut self.told, new);
+        if is_same {
+            return None;
+        }
+        let cause = self.cause(how, &old);
+        if self.told.leader.is_some() {
+            self.heir = None;
+            self.last_leader = None;
+        } else if old.leader.is_some() {
+            self.last_leader.clone_from(&old.leader);
+        }
+        Some(Turn {
+            from: old.leader,
+            cause,
+        })
+    }
+
+    fn cause(&self, how: How, old: &Told) -> ChangeCause {
+        let incarnation = self.told.leader.as_ref().and_then(|one| one.incarnation);
+        match self.told.standing {
+            Standing::Led if how == How::Stood => ChangeCause::Found,
+            Standing::Led if incarnation.is_some() && incarnation == self.heir => {
+                ChangeCause::HandedOver
+            }
+            Standing::Led => ChangeCause::Claimed,
+            Standing::Untrusted => ChangeCause::Untrusted,
+            Standing::Released | Standing::HandedOver => ChangeCause::Released,
+            Standing::Expired => ChangeCause::Expired,
+            Standing::Unknown => ChangeCause::LostSight,
+            Standing::Unclaimed
+                if old.standing == Standing::Unknown && self.last_leader.is_none() =>
+            {
+                ChangeCause::Found
+            }
+            Standing::Deleted | Standing::Unclaimed => ChangeCause::Deleted,
+        }
+    }
+
+    pub const fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// The leader, if it was seen alive.
+    pub fn confirmed_leader(&self) -> Option<&LeaderInfo> {
+        self.told.leader.as_ref().filter(|_| self.confirmed)
+    }
+
+    pub fn observed(&self, epoch: Option<u64>, now: Moment) -> Observed {
+        let leads = self.told.leader.is_some();
+        let held = self.holder().is_some();
+        let age = now.since(self.received);
+        Observed {
+            standing: self.told.standing,
+            leader: self.told.leader.clone(),
+            confirmed: leads && self.confirmed,
+            since: leads.then(|| now.since(self.led_since)),
+            fencing_token: epoch.and_then(|epoch| self.fencing_token(epoch)),
+            revision: self.entry.as_ref().map(|entry| entry.revision),
+            ttl: held.then_some(self.lease),
+            age: held.then_some(age),
+            remaining: leads.then(|| self.lease.saturating_sub(age)),
+            opaque: matches!(self.holder(), Some(Content::Opaque)),
+            distrust: self.distrust.filter(|_| held && !leads),
+            last_leader: self.last_leader.clone().filter(|_| !leads),
+        }
+    }
+
+    fn fencing_token(&self, epoch: u64) -> Option<FencingToken> {
+        let leader = self.told.leader.as_ref()?;
+        if self.vouching.is_required() {
+            return self.vouching.fencing_token();
+        }
+        let fence = self.fence?;
+        let is_its = fence.nonce()?.incarnation == leader.incarnation?;
+        let is_new = self.claimed_at.is_none_or(|claim| fence.revision > claim);
+        (is_its && is_new).then_some(FencingToken {
+            epoch,
+            sequence: fence.revision,
+        })
+    }
+}
+
+fn lease(content: &Content, default_lease: Duration) -> Duration {
+    let told = match content {
+        Content::Record(record) => record.ttl,
+        _ => None,
+    };
+    told.unwrap_or(default_lease)
+        .clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)
+}
+
+/// Whether both values are of one leader, as far as can be told.
+fn have_one_writer(one: &Content, other: &Content) -> bool {
+    let (one, other) = (LeaderInfo::shown_by(one), LeaderInfo::shown_by(other));
+    one.zip(other)
+        .is_some_and(|(one, other)| is_one_instance(&one, &other))
+}
+
+fn is_one_instance(one: &LeaderInfo, other: &LeaderInfo) -> bool {
+    one.incarnation == other.incarnation && one.instance_id == other.instance_id
+}

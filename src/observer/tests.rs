@@ -1,0 +1,533 @@
+//! What is told of roles, message by message and moment by moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
+use super::sights::{Now, Scope, Sights};
+use crate::clock::Moment;
+use crate::model::name::{BucketName, RoleName};
+use crate::model::notary::Notary;
+use crate::model::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord, Snapshot};
+
+const LEASE: u64 = 1000;
+const EPOCH: u64 = 7;
+
+/// Sights, and a clock in milliseconds.
+struct Stage {
+    sights: Sights,
+    ms: u64,
+}
+
+fn role(name: &str) -> RoleName {
+    RoleName::new(name).expect("a name")
+}
+
+fn record(id: u128, revision: u64) -> Entry {
+    Entry {
+        revision,
+        content: Content::Record(Box::new(SeenRecord {
+            id: format!("node-{id}"),
+            priority: 0,
+            meta: BTreeMap::new(),
+            ttl: Some(Duration::from_millis(LEASE)),
+            incarnation: Some(Uuid::from_u128(id)),
+            beat: Some(revision),
+            proof: None,
+        })),
+    }
+}
+
+fn fence(id: u128, revision: u64) -> FenceEntry {
+    let nonce = Nonce {
+        incarnation: Uuid::from_u128(id),
+        beat: revision,
+    };
+    FenceEntry {
+        revision,
+        record: Some(SeenFence { nonce, ttl: None }),
+    }
+}
+
+fn marker(revision: u64, content: Content) -> Entry {
+    Entry { revision, content }
+}
+
+fn found(role: Option<Entry>) -> Snapshot {
+    Snapshot {
+        role,
+        fence: None,
+        epoch: None,
+    }
+}
+
+impl Stage {
+    fn new(roles: Option<&[&str]>) -> Self {
+        let named = |roles: &[&str]| roles.iter().map(|name| role(name)).collect();
+        let scope = Scope {
+            bucket: BucketName::new("leaders").expect("a name"),
+            roles: roles.map(named),
+            default_ttl: Duration::from_secs(15),
+            notary: Notary::default(),
+        };
+        let sights = Sights::new(scope, Moment::from_nanos(0));
+        Self { sights, ms: 1 }
+    }
+
+    /// One that has seen that nothing stands in the bucket.
+    fn watching() -> Self {
+        let mut stage = Self::new(None);
+        stage.watch(EPOCH, &[]);
+        stage.told();
+        stage
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            clock: Moment::from_nanos(self.ms * 1_000_000),
+            wall: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    fn watch(&mut self, epoch: u64, stands: &[(&str, Entry)]) {
+        let now = self.now();
+        self.sights.bucket_is(epoch, None, now);
+        self.sights.watch_begins(now.clock);
+        for (name, entry) in stands {
+            self.sights.role(&role(name), entry.clone(), now);
+        }
+        self.sights.caught_up(now);
+    }
+
+    fn show(&mut self, entry: Entry) {
+        self.sights.role(&role("r"), entry, self.now());
+    }
+
+    /// Lets time pass; the roles to look at.
+    fn wait(&mut self, ms: u64) -> Vec<RoleName> {
+        self.ms += ms;
+        self.sights.tick(10, self.now())
+    }
+
+    fn looked(&mut self, found: Option<Snapshot>) {
+        self.sights.looked(&role("r"), found, self.now());
+    }
+
+    fn changes(&mut self) -> Vec<RoleChange> {
+        let changes = self.sights.take_changes().into_iter();
+        let of_roles = changes.filter_map(|change| match change {
+            Change::Role(change) => Some(*change),
+            _ => None,
+        });
+        of_roles.collect()
+    }
+
+    /// Who led and who leads, and why that changed.
+    fn told(&mut self) -> Vec<(String, String, ChangeCause)> {
+        let name = |leader: Option<crate::LeaderInfo>| {
+            leader.map_or("-".to_owned(), |leader| leader.instance_id)
+        };
+        let changes = self.changes().into_iter();
+        let told = changes.map(|change| (name(change.from), name(change.to), change.cause));
+        told.collect()
+    }
+
+    fn tells(&mut self, from: &str, to: &str, cause: ChangeCause) {
+        assert_eq!(self.told(), [(from.to_owned(), to.to_owned(), cause)]);
+    }
+
+    fn observed(&self) -> Observed {
+        let observed = self.sights.observed("r", self.now().clock);
+        observed.expect("a role that was seen")
+    }
+}
+
+#[test]
+fn a_leader_that_claims_and_renews_is_told_once_and_is_confirmed() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.tells("-", "node-1", ChangeCause::Claimed);
+    assert!(stage.observed().confirmed);
+    for beat in 11..20 {
+        assert!(stage.wait(LEASE / 2).is_empty());
+        stage.show(record(1, beat));
+    }
+    assert!(stage.told().is_empty());
+    let observed = stage.observed();
+    assert_eq!(observed.since, Some(Duration::from_millis(LEASE / 2 * 9)));
+    assert_eq!(observed.age, Some(Duration::ZERO));
+    assert_eq!(observed.remaining, observed.ttl);
+    stage.ms += LEASE / 4;
+    assert_eq!(
+        stage.observed().remaining,
+        Some(Duration::from_millis(LEASE / 4 * 3))
+    );
+}
+
+#[test]
+fn a_record_that_stood_there_is_a_leader_without_proof_until_it_renews_or_its_lease_has_passed() {
+    for renews in [true, false] {
+        let mut stage = Stage::new(None);
+        stage.watch(EPOCH, &[("r", record(1, 10))]);
+        stage.tells("-", "node-1", ChangeCause::Found);
+        assert!(!stage.observed().confirmed);
+        assert_eq!(stage.sights.confirmed_leader("r"), None);
+        assert!(stage.wait(LEASE - 1).is_empty());
+        if renews {
+            stage.show(record(1, 11));
+            assert!(stage.observed().confirmed);
+            assert!(stage.told().is_empty());
+            continue;
+        }
+        assert_eq!(stage.wait(1), [role("r")]);
+        assert!(stage.wait(1).is_empty(), "one look at a time");
+        assert!(stage.told().is_empty(), "nobody has looked yet");
+        stage.looked(Some(found(Some(record(1, 10)))));
+        stage.tells("node-1", "-", ChangeCause::Expired);
+        let observed = stage.observed();
+        assert_eq!(observed.standing, Standing::Expired);
+        assert_eq!(observed.last_leader.expect("one").instance_id, "node-1");
+        assert!(stage.wait(LEASE * 10).is_empty(), "it is known");
+    }
+}
+
+#[test]
+fn a_heartbeat_that_only_the_stream_leader_had_keeps_the_leader() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.told();
+    assert_eq!(stage.wait(LEASE), [role("r")]);
+    stage.looked(Some(found(Some(record(1, 11)))));
+    stage.show(record(1, 11));
+    assert!(stage.told().is_empty());
+    assert!(stage.wait(LEASE - 1).is_empty());
+    // What a look shows that was overtaken by the watch says nothing.
+    assert_eq!(stage.wait(1), [role("r")]);
+    stage.show(record(2, 12));
+    stage.told();
+    stage.ms += LEASE;
+    stage.looked(Some(found(Some(record(1, 11)))));
+    assert!(stage.told().is_empty());
+    assert_eq!(stage.observed().revision, Some(12));
+}
+
+#[test]
+fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
+    let heir = Uuid::from_u128(2);
+    for (content, standing, cause) in [
+        (
+            Content::Release(None),
+            Standing::Released,
+            ChangeCause::Released,
+        ),
+        (
+            Content::Handoff { nonce: None, heir },
+            Standing::HandedOver,
+            ChangeCause::Released,
+        ),
+        (
+            Content::ForeignMarker,
+            Standing::Deleted,
+            ChangeCause::Deleted,
+        ),
+    ] {
+        let mut stage = Stage::watching();
+        stage.show(record(1, 10));
+        stage.told();
+        stage.show(marker(11, content.clone()));
+        stage.tells("node-1", "-", cause);
+        let observed = stage.observed();
+        assert_eq!((observed.standing, observed.age), (standing, None));
+        assert!(standing.is_free());
+        stage.show(record(2, 12));
+        let by_heir = matches!(content, Content::Handoff { .. });
+        let claim = if by_heir {
+            ChangeCause::HandedOver
+        } else {
+            ChangeCause::Claimed
+        };
+        stage.tells("-", "node-2", claim);
+    }
+}
+
+#[test]
+fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.told();
+    stage.sights.watch_ended("cut".into());
+    assert!(stage.wait(LEASE - 1).is_empty());
+    assert_eq!(
+        stage.sights.leader("r").expect("a leader").instance_id,
+        "node-1"
+    );
+    assert_eq!(stage.sights.confirmed_leader("r"), None, "not now");
+    let WatchStatus::Stale { since, reason } = stage.sights.status(stage.now().clock) else {
+        panic!("not stale");
+    };
+    assert_eq!((since, &*reason), (Duration::from_millis(LEASE - 1), "cut"));
+    assert!(stage.wait(1).is_empty(), "nothing can be read");
+    stage.tells("node-1", "-", ChangeCause::LostSight);
+    assert_eq!(stage.observed().standing, Standing::Unknown);
+    assert!(!Standing::Unknown.is_free());
+    stage.wait(LEASE * 5);
+    assert!(stage.told().is_empty());
+
+    stage.watch(EPOCH, &[("r", record(1, 10))]);
+    stage.tells("-", "node-1", ChangeCause::Found);
+    assert!(!stage.observed().confirmed);
+    assert!(stage.wait(LEASE - 1).is_empty());
+    stage.wait(1);
+    stage.looked(None);
+    stage.tells("node-1", "-", ChangeCause::LostSight);
+    assert_eq!(stage.wait(1000), [role("r")], "it is tried again");
+    stage.looked(Some(found(Some(record(1, 10)))));
+    stage.tells("-", "-", ChangeCause::Expired);
+    // Known to be dead, it stays so.
+    stage.sights.watch_ended("cut".into());
+    stage.watch(EPOCH, &[("r", record(1, 10))]);
+    assert!(stage.told().is_empty());
+}
+
+#[test]
+fn what_happened_while_nothing_was_seen_is_told_when_it_is_seen() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.told();
+    stage.sights.watch_ended("cut".into());
+    stage.watch(EPOCH, &[("r", record(2, 20))]);
+    stage.tells("node-1", "node-2", ChangeCause::Found);
+    stage.sights.watch_ended("cut".into());
+    stage.watch(EPOCH, &[]);
+    assert!(stage.told().is_empty(), "it may be on its way");
+    assert_eq!(stage.wait(1), [role("r")]);
+    stage.looked(Some(found(None)));
+    stage.tells("node-2", "-", ChangeCause::Deleted);
+    assert_eq!(stage.observed().standing, Standing::Unclaimed);
+}
+
+#[test]
+fn another_bucket_of_the_name_resets_every_role() {
+    let mut stage = Stage::new(Some(&["r", "never"]));
+    stage.watch(EPOCH, &[("r", record(1, 10)), ("other", record(1, 11))]);
+    assert_eq!(
+        stage
+            .changes()
+            .iter()
+            .map(|change| &*change.role)
+            .collect::<Vec<_>>(),
+        ["r", "never"],
+        "not what nobody asked for"
+    );
+    stage.sights.fence(&role("r"), fence(1, 12), stage.now());
+    let token = stage.observed().fencing_token.expect("a token");
+    assert_eq!((token.epoch, token.sequence), (EPOCH, 12));
+    stage.sights.watch_ended("gone".into());
+    stage.watch(EPOCH + 1, &[]);
+    stage.tells("node-1", "-", ChangeCause::BucketReplaced);
+    assert_eq!(stage.observed().fencing_token, None);
+    // A revision below the old ones is news.
+    stage.show(record(1, 5));
+    stage.tells("-", "node-1", ChangeCause::Claimed);
+}
+
+#[test]
+fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
+    let mut stage = Stage::watching();
+    let r = role("r");
+    stage.show(record(1, 10));
+    assert_eq!(stage.observed().fencing_token, None);
+    stage.sights.fence(&r, fence(1, 11), stage.now());
+    assert!(stage.observed().fencing_token.is_some());
+    stage.show(marker(12, Content::Release(None)));
+    stage.show(record(1, 13));
+    assert_eq!(
+        stage.observed().fencing_token,
+        None,
+        "that was its last term"
+    );
+    stage.sights.fence(&r, fence(2, 14), stage.now());
+    assert_eq!(stage.observed().fencing_token, None, "of another");
+    stage.sights.fence(&r, fence(1, 15), stage.now());
+    assert_eq!(stage.observed().fencing_token.expect("one").sequence, 15);
+}
+
+#[test]
+fn values_that_are_no_records_are_a_leader_without_a_name_for_the_default_lease() {
+    let mut stage = Stage::watching();
+    stage.show(marker(1, Content::Opaque));
+    stage.tells("-", "", ChangeCause::Claimed);
+    let observed = stage.observed();
+    assert!(observed.opaque);
+    assert_eq!(observed.ttl, Some(Duration::from_secs(15)));
+    assert!(stage.wait(14_999).is_empty());
+    assert_eq!(stage.wait(1), [role("r")]);
+}
+
+/// What may happen next to one of two roles.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Written(u128),
+    Freed(u8),
+    Fenced(u128),
+    Waited(u64),
+    Looked(bool),
+    Lost,
+    Back { same_bucket: bool },
+}
+
+fn happening() -> impl Strategy<Value = (bool, Happening)> {
+    let what = prop_oneof![
+        4 => (1..4_u128).prop_map(Happening::Written),
+        2 => (0..4_u8).prop_map(Happening::Freed),
+        1 => (1..4_u128).prop_map(Happening::Fenced),
+        4 => (0..LEASE * 3 / 2).prop_map(Happening::Waited),
+        3 => any::<bool>().prop_map(Happening::Looked),
+        1 => Just(Happening::Lost),
+        2 => any::<bool>().prop_map(|same_bucket| Happening::Back { same_bucket }),
+    ];
+    (any::<bool>(), what)
+}
+
+/// The bucket itself, and the observer of it.
+struct World {
+    stage: Stage,
+    bucket: BTreeMap<&'static str, Entry>,
+    sequence: u64,
+    epoch: u64,
+    asked: BTreeSet<RoleName>,
+    watched: bool,
+    told: BTreeMap<String, (Option<String>, Standing)>,
+}
+
+impl World {
+    fn happens(&mut self, name: &'static str, what: Happening) {
+        let now = self.stage.now();
+        match what {
+            Happening::Written(id) => {
+                self.sequence += 1;
+                self.write(name, record(id, self.sequence));
+            }
+            Happening::Freed(kind) => {
+                self.sequence += 1;
+                let heir = Uuid::from_u128(1);
+                let content = match kind {
+                    0 => Content::Release(None),
+                    1 => Content::Handoff { nonce: None, heir },
+                    2 => Content::ForeignMarker,
+                    _ => Content::Opaque,
+                };
+                self.write(name, marker(self.sequence, content));
+            }
+            Happening::Fenced(id) => {
+                self.sequence += 1;
+                if self.watched {
+                    let fence = fence(id, self.sequence);
+                    self.stage.sights.fence(&role(name), fence, now);
+                }
+            }
+            Happening::Waited(ms) => {
+                let due = self.stage.wait(ms);
+                assert!(self.watched || due.is_empty(), "a look without a watch");
+                self.asked.extend(due);
+            }
+            Happening::Looked(answered) => {
+                for role in std::mem::take(&mut self.asked) {
+                    let stands = self.bucket.get(role.as_str()).cloned();
+                    let found = answered.then(|| found(stands));
+                    self.stage.sights.looked(&role, found, now);
+                }
+            }
+            Happening::Lost => {
+                self.watched = false;
+                self.asked.clear();
+                self.stage.sights.watch_ended("lost".into());
+            }
+            Happening::Back { same_bucket } => {
+                if !same_bucket {
+                    self.epoch += 1;
+                    self.sequence = 0;
+                    self.bucket.clear();
+                }
+                self.stage.sights.watch_ended("anew".into());
+                self.asked.clear();
+                self.watched = true;
+                let stands: Vec<_> = self.bucket.clone().into_iter().collect();
+                self.stage.watch(self.epoch, &stands);
+            }
+        }
+    }
+
+    fn write(&mut self, name: &'static str, entry: Entry) {
+        self.bucket.insert(name, entry.clone());
+        if self.watched {
+            self.stage.sights.role(&role(name), entry, self.stage.now());
+        }
+    }
+
+    fn check(&mut self) -> Result<(), TestCaseError> {
+        for change in self.stage.changes() {
+            let name = |leader: Option<crate::LeaderInfo>| leader.map(|one| one.instance_id);
+            let (from, to) = (name(change.from), (name(change.to), change.standing));
+            let before = self.told.insert(change.role, to.clone());
+            let led = before.as_ref().and_then(|(leader, _)| leader.clone());
+            prop_assert_eq!(&from, &led, "the changes are a chain");
+            prop_assert_ne!(before, Some(to.clone()), "nothing is told twice");
+            prop_assert_eq!(to.0.is_some(), to.1 == Standing::Led);
+        }
+        for (name, observed) in self.stage.sights.all(self.stage.now().clock) {
+            let leader = observed.leader.clone().map(|leader| leader.instance_id);
+            let told = self.told.get(&name).cloned();
+            let told = told.unwrap_or((None, Standing::Unclaimed));
+            let is = (leader, observed.standing);
+            // Nothing was ever told of it.
+            let unseen = is == (None, Standing::Unknown) && told == (None, Standing::Unclaimed);
+            prop_assert!(is == told || unseen, "{is:?} is told as {told:?}");
+            prop_assert!(observed.leader.is_some() || !observed.confirmed);
+            if let (Some(ttl), Some(age), Some(left)) =
+                (observed.ttl, observed.age, observed.remaining)
+            {
+                prop_assert_eq!(left, ttl.saturating_sub(age));
+            }
+            if observed.standing.is_free() && self.watched {
+                let stands = self.bucket.get(name.as_str());
+                let dead = observed.standing == Standing::Expired && observed.age >= observed.ttl;
+                prop_assert!(
+                    dead || !matches!(
+                        stands,
+                        Some(Entry {
+                            content: Content::Record(_),
+                            ..
+                        })
+                    ),
+                    "free while somebody's lease lasts"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_changes_are_a_chain_to_what_is_so(
+        happenings in proptest::collection::vec(happening(), 1..80),
+    ) {
+        let mut world = World {
+            stage: Stage::new(None),
+            bucket: BTreeMap::new(),
+            sequence: 0,
+            epoch: EPOCH,
+            asked: BTreeSet::new(),
+            watched: false,
+            told: BTreeMap::new(),
+        };
+        for (first, what) in happenings {
+            world.happens(if first { "r" } else { "s" }, what);
+            world.check()?;
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The work behind an observer: one watch, begun again whenever it ends, and a look at the key of each role whose lease has passed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::observed::Change;
+use super::sights::{Now, Sights};
+use crate::actors::{Link, MonitorMsg, Pace};
+use crate::clock::{self, Moment};
+use crate::model::name::RoleName;
+use crate::model::record::{Entry, FenceEntry, Snapshot};
+use crate::store::{Bucket, StoreError, Told};
+
+/// How late an end of a lease may be noticed.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a watch may take to begin, and a look at a key.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Looks under way at once: after an outage all leases may have passed.
+const LOOKS: usize = 32;
+/// Messages between the watch and who digests them; then the watch waits, and the server with it.
+const BACKLOG: usize = 1024;
+/// Changes that a slow reader may be behind.
+const CHANGES: usize = 1024;
+
+/// What the observer's handles and its tasks share.
+pub(super) struct Shared {
+    sights: Mutex<Sights>,
+    pub changes: broadcast::Sender<Change>,
+    /// Counts what was seen, for those who wait.
+    pub moved: watch::Sender<u64>,
+    pub ended: CancellationToken,
+}
+
+impl Shared {
+    pub fn new(sights: Sights) -> Self {
+        Self {
+            sights: Mutex::new(sights),
+            changes: broadcast::Sender::new(CHANGES),
+            moved: watch::Sender::new(0),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub fn sights(&self) -> MutexGuard<'_, Sights> {
+        self.sights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known, and tells of it and those who wait.
+    fn update(&self, change: impl FnOnce(&mut Sights)) {
+        self.apply(change);
+        self.moved.send_modify(|moved| *moved += 1);
+    }
+
+    /// Changes what is known, and tells of it.
+    fn apply<R>(&self, change: impl FnOnce(&mut Sights) -> R) -> R {
+        let mut sights = self.sights();
+        let result = change(&mut sights);
+        for change in sights.take_changes() {
+            log(&change);
+            // Without a reader nobody needs to know.
+            let _ = self.changes.send(change);
+        }
+        result
+    }
+}
+
+fn log(change: &Change) {
+    match change {
+        Change::Role(change) => tracing::debug!(
+            role = change.role,
+            leader = change.to.as_ref().map(|leader| &leader.instance_id),
+            standing = %change.standing,
+            cause = %change.cause,
+            "role changed"
+        ),
+        Change::Stale { reason } => tracing::warn!(reason, "the observer sees nothing just now"),
+        Change::Current | Change::Lagged { .. } => tracing::debug!(?change, "observer"),
+    }
+}
+
+/// What a watch delivers, and when it was received.
+enum Seen {
+    Role(RoleName, Entry, Moment),
+    Fence(RoleName, FenceEntry, Moment),
+    Nothing(Moment),
+    CaughtUp(Moment),
+    Ended(Ended),
+}
+
+/// How a watch ended.
+struct Ended {
+    error: StoreError,
+    /// In words.
+    reason: String,
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        let reason = error.to_string();
+        Self { error, reason }
+    }
+}
+
+/// The bucket that is in reach.
+#[derive(Clone)]
+struct Reach {
+    bucket: Bucket,
+    epoch: u64,
+}
+
+/// A watch on its way. Dropping it ends it.
+struct Running {
+    seen: mpsc::Receiver<Seen>,
+    _task: JoinSet<()>,
+}
+
+pub(super) struct Watching {
+    shared: Arc<Shared>,
+    monitor: ActorRef<MonitorMsg>,
+    pace: Pace,
+    reach: Option<Reach>,
+    running: Option<Running>,
+    /// When to begin the next watch.
+    begin_at: Option<Moment>,
+    looks: JoinSet<(RoleName, Option<Snapshot>)>,
+}
+
+impl Watching {
+    pub fn new(shared: Arc<Shared>, monitor: ActorRef<MonitorMsg>) -> Self {
+        Self {
+            shared,
+            monitor,
+            pace: Pace::new(clock::now()),
+            reach: None,
+            running: None,
+            begin_at: None,
+            looks: JoinSet::new(),
+        }
+    }
+
+    /// Goes on until the monitor ends.
+    pub async fn run(mut self, mut links: mpsc::UnboundedReceiver<Link>) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                link = links.recv() => match link {
+                    Some(link) => self.link_changed(link),
+                    None => break,
+                },
+                Some(looked) = self.looks.join_next() => {
+                    if let Ok((role, found)) = looked {
+                        self.shared.update(|sights| sights.looked(&role, found, now()));
+                    }
+                }
+                seen = next(&mut self.running) => self.saw(seen),
+                _ = ticks.tick() => self.tick(),
+            }
+        }
+        // Only a crash of the monitor, or the end of the observer, comes to this.
+        let reason = "the connection's monitor has ended: start a new observer".to_owned();
+        self.shared.update(|sights| sights.watch_ended(reason));
+        self.shared.ended.cancel();
+    }
+
+    fn link_changed(&mut self, link: Link) {
+        if self.running.take().is_some() {
+            self.pace.connection_lost(clock::now());
+        }
+        self.begin_at = None;
+        self.reach = None;
+        match link {
+            Link::Down => self.stop("not connected to NATS".into()),
+            Link::Unusable(failure) => self.stop(failure.detail),
+            Link::Up { bucket, info } => {
+                self.stop("the watch has not begun yet".into());
+                let (epoch, max_age) = (info.epoch, info.max_age);
+                self.shared
+                    .update(|sights| sights.bucket_is(epoch, max_age, now()));
+                self.reach = Some(Reach { bucket, epoch });
+                let rest = self.pace.reconnected();
+                self.begin_at = Some(clock::now() + rest.unwrap_or_default());
+            }
+        }
+    }
+
+    fn stop(&mut self, reason: String) {
+        self.looks = JoinSet::new();
+        self.shared.update(|sights| sights.watch_ended(reason));
+    }
+
+    fn tick(&mut self) {
+        if self.begin_at.is_some_and(|at| clock::now() >= at) {
+            self.begin();
+        }
+        let room = LOOKS.saturating_sub(self.looks.len());
+        // Nobody waits for what time alone can bring.
+        let due = self.shared.apply(|sights| sights.tick(room, now()));
+        let Some(reach) = &self.reach else {
+            return;
+        };
+        for role in due {
+            let (reach, monitor) = (reach.clone(), self.monitor.clone());
+            self.looks.spawn(async move {
+                let found = look(&reach, &role).await;
+                if let Err(error) = &found {
+                    tracing::warn!(%role, %error, "its lease has passed, and its key can't be read");
+                    let _ = monitor.send_message(MonitorMsg::LookAtBucket);
+                }
+                (role, found.ok())
+            });
+        }
+    }
+
+    fn begin(&mut self) {
+        self.begin_at = None;
+        let Some(reach) = self.reach.clone() else {
+            return;
+        };
+        let begun = clock::now();
+        self.pace.begun(begun);
+        self.shared.update(|sights| sights.watch_begins(begun));
+        let (tell, seen) = mpsc::channel(BACKLOG);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let Err(error) = follow(&reach, &tell).await else {
+                return;
+            };
+            let _ = tell.send(Seen::Ended(error)).await;
+        });
+        self.running = Some(Running { seen, _task: task });
+    }
+
+    fn saw(&mut self, seen: Option<Seen>) {
+        let wall = clock::wall();
+        let at = |clock| Now { clock, wall };
+        self.shared.update(|sights| match &seen {
+            Some(Seen::Role(role, entry, received)) => {
+                sights.role(role, entry.clone(), at(*received));
+            }
+            Some(Seen::Fence(role, fence, received)) => sights.fence(role, *fence, at(*received)),
+            Some(Seen::Nothing(received)) => sights.heard(*received),
+            Some(Seen::CaughtUp(received)) => sights.caught_up(at(*received)),
+            Some(Seen::Ended(_)) | None => {}
+        });
+        let ended = match seen {
+            Some(Seen::Ended(ended)) => ended,
+            None => StoreError::Unavailable("the watch has crashed".into()).into(),
+            _ => return,
+        };
+        self.running = None;
+        self.stop(ended.reason);
+        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
+        if matches!(ended.error, StoreError::Unavailable(_)) {
+            self.pace.connection_lost(clock::now());
+        }
+        let wait = self.pace.ended(clock::now());
+        tracing::debug!(error = %ended.error, ?wait, "the watch ended: watching anew");
+        self.begin_at = Some(clock::now() + wait);
+    }
+}
+
+fn now() -> Now {
+    Now {
+        clock: clock::now(),
+        wall: clock::wall(),
+    }
+}
+
+/// Nothing comes where no watch is running.
+async fn next(running: &mut Option<Running>) -> Option<Seen> {
+    match running {
+        Some(running) => running.seen.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the stream leader has under a role's keys.
+async fn look(reach: &Reach, role: &RoleName) -> Result<Snapshot, StoreError> {
+    let found = reach.bucket.snapshot(role, true, TIMEOUT).await?;
+    if found.epoch == Some(reach.epoch) {
+        Ok(found)
+    } else {
+        Err(another_bucket())
+    }
+}
+
+fn another_bucket() -> StoreError {
+    StoreError::Unavailable("the bucket is another one than before".into())
+}
+
+/// Watches until the watch ends. Nobody listens any more: that is no error.
+async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
+    let (mut watch, epoch) = reach.bucket.survey(TIMEOUT).await?;
+    if epoch != reach.epoch {
+        return Err(another_bucket().into());
+    }
+    let mut caught_up = false;
+    loop {
+        if !caught_up && watch.has_caught_up() {
+            caught_up = true;
+            if tell.send(Seen::CaughtUp(clock::now())).await.is_err() {
+                return Ok(());
+            }
+        }
+        let told = watch.next().await.map_err(|error| match error {
+            StoreError::Timeout { .. } => Ended {
+                error,
+                reason: "nothing is heard from the watch any more".into(),
+            },
+            error => error.into(),
+        })?;
+        let received = clock::now();
+        let seen = match told {
+            Told::Entry(role, entry) => Seen::Role(role, entry, received),
+            Told::Fence(role, fence) => Seen::Fence(role, fence, received),
+            Told::Nothing | Told::Waiting(_) => Seen::Nothing(received),
+        };
+        if tell.send(seen).await.is_err() {
+            return Ok(());
+        }
+    }
+}

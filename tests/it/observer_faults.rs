@@ -1,0 +1,168 @@
+//! An observer through what fails: it says that it sees nothing, and sees again.
+
+use nats_elect::testing::{NatsCluster, NatsServer, TcpProxy, eventually};
+use nats_elect::{Change, ChangeCause, Standing, Storage, WatchStatus};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{instance, never};
+use crate::support::journal::Journal;
+use crate::support::onlooker::{Onlooker, looking_at};
+use crate::support::{BUCKET, ROLE, leased_for, ms};
+
+/// Whether it ever told that the role is free.
+fn told_as_free(on: &Onlooker) -> bool {
+    on.of(ROLE).iter().any(|change| change.standing.is_free())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_that_is_cut_off_calls_nobody_gone_and_sees_again_afterwards() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
+    let journal = Journal::default();
+    let ttl = ms(1500);
+    let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
+    let a = a.start().await;
+    journal.started(ROLE, 0).await;
+    let on = Onlooker::start(looking_at(proxy.url())).await;
+    let token = on.follows("a").await.fencing_token;
+    assert!(token.is_some());
+
+    for (n, fault) in [TcpProxy::cut, TcpProxy::black_hole]
+        .into_iter()
+        .enumerate()
+    {
+        let before = on.of(ROLE).len();
+        fault(&proxy);
+        on.is_stale().await;
+        let lost = on.told(before, "", ChangeCause::LostSight).await;
+        assert_eq!(lost.standing, Standing::Unknown);
+        let WatchStatus::Stale { since, reason } = on.observer.connection() else {
+            panic!("it sees something");
+        };
+        assert!(since >= ttl / 2 && !reason.is_empty(), "{since:?} {reason}");
+        assert!(a.is_leader(), "fault {n}");
+        proxy.restore();
+        on.told(before + 1, "a", ChangeCause::Found).await;
+        on.is_current().await;
+        assert_eq!(on.follows("a").await.fencing_token, token);
+    }
+    assert!(!told_as_free(&on), "{:?}", on.all());
+    let stale = |change: &Change| matches!(change, Change::Stale { .. });
+    let all = on.all();
+    let (stale, current): (Vec<_>, Vec<_>) = all
+        .iter()
+        .filter(|change| stale(change) || **change == Change::Current)
+        .partition(|change| stale(change));
+    assert_eq!(stale.len(), current.len(), "{all:?}");
+    assert!(stale.len() >= 2);
+
+    // What happens in the dark is found in the light.
+    let before = on.of(ROLE).len();
+    proxy.cut();
+    on.is_stale().await;
+    a.stop().await;
+    proxy.restore();
+    on.told(before, "", ChangeCause::Released).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_of_the_server_within_the_lease_changes_no_leader() {
+    let mut server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .with(|builder| builder.storage(Storage::File))
+        .standing(leased_for(ms(20_000)).heartbeat_interval(ms(300)));
+    let _a = a.start().await;
+    journal.started(ROLE, 0).await;
+    let on = Onlooker::start(looking_at(server.url())).await;
+    on.follows("a").await;
+    for _ in 0..2 {
+        server.kill();
+        on.is_stale().await;
+        assert_eq!(on.observer.leader(ROLE).expect("known").instance_id, "a");
+        server.restart().expect("restart");
+        on.is_current().await;
+        on.follows("a").await;
+    }
+    assert!(on.of(ROLE).is_empty(), "{:?}", on.all());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_anew() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let stranger = Stranger::connect(&server.url()).await;
+    let ttl = ms(1000);
+    let join = |id| {
+        let it = instance(id, server.url(), &journal).standing(leased_for(ttl));
+        it.role("metrics", leased_for(ttl))
+    };
+    let a = join("a").start().await;
+    let first = journal.started(ROLE, 0).await;
+    let on = Onlooker::start(looking_at(server.url())).await;
+    on.follows("a").await;
+
+    // For good, at first.
+    a.stop().await;
+    on.told(0, "", ChangeCause::Released).await;
+    stranger.delete_bucket().await;
+    let missing = eventually(
+        crate::support::SOON,
+        "that it is missing",
+        async || match on.observer.connection() {
+            WatchStatus::Stale { reason, .. } if reason.contains("does not exist") => Some(reason),
+            _ => None,
+        },
+    )
+    .await;
+    assert!(missing.contains(BUCKET), "{missing}");
+    let b = join("b").start().await;
+    let second = journal.started(ROLE, 1).await;
+    let reset = on.told(1, "", ChangeCause::BucketReplaced).await;
+    assert_eq!(reset.standing, Standing::Unclaimed);
+    let seen = on.follows("b").await;
+    assert!(seen.fencing_token.expect("a token") > first.fencing_token);
+    assert_eq!(seen.fencing_token, Some(second.fencing_token));
+
+    // Then between two looks, under living leaders.
+    let before = on.of(ROLE).len();
+    stranger.delete_bucket().await;
+    stranger
+        .make_bucket(async_nats::jetstream::kv::Config::default())
+        .await;
+    let third = journal.started(ROLE, 2).await;
+    on.told(before, "", ChangeCause::BucketReplaced).await;
+    let seen = on.follows("b").await;
+    assert_eq!(seen.fencing_token, Some(third.fencing_token));
+    let of_metrics = on.of("metrics");
+    let resets = of_metrics
+        .iter()
+        .filter(|change| change.cause == ChangeCause::BucketReplaced);
+    assert_eq!(resets.count(), 2, "{of_metrics:?}");
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_sees_on_when_the_leader_of_the_stream_dies() {
+    let mut cluster = NatsCluster::start(3).expect("start");
+    let journal = Journal::default();
+    let a = instance("a", cluster.urls(), &journal)
+        .with(|builder| builder.replicas(3).storage(Storage::File))
+        .standing(leased_for(ms(15_000)));
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let on = Onlooker::start(looking_at(cluster.urls())).await;
+    let before = on.follows("a").await.revision;
+    let node = cluster.wait_for_stream_leader(&format!("KV_{BUCKET}"));
+    cluster.node_mut(node.expect("a leader")).kill();
+    // Whether it loses sight meanwhile depends on where its watch is.
+    on.sees("a newer heartbeat", |role| role.revision > before)
+        .await;
+    on.is_current().await;
+    let seen = on.follows("a").await;
+    assert_eq!(seen.fencing_token, Some(first.fencing_token));
+    assert!(a.is_leader());
+    never("a change", ms(500), || !on.of(ROLE).is_empty()).await;
+    a.stop().await;
+    on.told(0, "", ChangeCause::Released).await;
+}
