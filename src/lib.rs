@@ -59,16 +59,17 @@ mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
 
-pub use crate::election::Handoff;
 pub use crate::manager::{
     Error, Release, RoleHandle, RoleManager, RoleManagerBuilder, StepDown, SteppedDown, StopOptions,
 };
-pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
+pub use crate::metrics::{
+    HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind, MetricScope,
+};
 pub use crate::model::config::{
     AuthConfig, ConfigError, FencingConfig, HealthConfig, HealthSettings, ManagerConfig, Overrun,
     RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
-pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
+pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Handoff, Outcome};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
@@ -104,6 +105,11 @@ pub mod internals {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// So are those of the page on metrics.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/metrics.md")]
+mod metrics_page {}
 
 /// So are those of the page on signatures.
 #[cfg(all(doctest, feature = "signing"))]

@@ -1,11 +1,12 @@
 //! Tells the world what happened to a role: metrics, logs, subscribers.
 
-use crate::model::event::{Event, FailureKind, Outcome};
+use crate::model::event::{Event, FailureKind, Handoff, Outcome};
+use crate::model::letter::Refusal;
 use crate::role::RoleScope;
 
 /// Announces one event.
 pub(super) fn announce(scope: &RoleScope, event: Event) {
-    scope.labels.record(&event);
+    scope.labels.record(&event, &scope.settings);
     scope.note(&event);
     scope.span.in_scope(|| log(&event));
     match &event {
@@ -42,6 +43,13 @@ fn log(event: &Event) {
             released,
         } => {
             tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
+        }
+        Event::HandedOver { outcome } => {
+            tracing::info!(outcome = outcome.map(Handoff::as_str), "handed over");
+        }
+        Event::HandoffRefused { why } => {
+            let why = why.map_or("absent", Refusal::as_str);
+            tracing::warn!(why, "the named successor does not take the role");
         }
         Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
         Event::HeartbeatEnded {

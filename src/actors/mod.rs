@@ -17,6 +17,7 @@ mod election;
 mod floodgate;
 mod messages;
 mod monitor;
+mod reign;
 mod routes;
 mod supervisor;
 mod thread;

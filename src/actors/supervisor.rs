@@ -18,6 +18,7 @@ use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
+use crate::metrics::InstanceLabels;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::status::RoleState;
@@ -46,6 +47,7 @@ pub(super) struct SupervisorActor;
 
 pub(super) struct SupervisorState {
     instance_id: InstanceId,
+    labels: InstanceLabels,
     incarnation: Uuid,
     connection: Connection,
     bucket: BucketName,
@@ -106,11 +108,14 @@ impl Actor for SupervisorActor {
         };
         let (monitor, _) =
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
-        let watch = start_watch(&myself, &routes, Link::Down).await?;
+        let labels = InstanceLabels::new(instance_id.as_str(), bucket.as_str());
+        labels.register();
+        let watch = start_watch(&myself, &labels, &routes, Link::Down).await?;
         let courier =
             start_courier(&myself, &instance_id, incarnation, &routes, Link::Down).await?;
         Ok(SupervisorState {
             instance_id,
+            labels,
             incarnation,
             connection,
             bucket,
@@ -205,11 +210,13 @@ impl Actor for SupervisorActor {
 
 async fn start_watch(
     myself: &ActorRef<SupervisorMsg>,
+    labels: &InstanceLabels,
     routes: &Routes,
     link: Link,
 ) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
     let setup = WatchSetup {
         supervisor: myself.clone(),
+        labels: labels.clone(),
         routes: routes.clone(),
         link,
     };
@@ -255,7 +262,7 @@ impl SupervisorState {
             scope.give_back();
             return Ok(false);
         }
-        scope.labels.register();
+        scope.labels.register(&scope.settings);
         self.roster.enter(Arc::clone(&scope));
         let actor = self.start_election(myself, &scope).await?;
         let role = Role {
@@ -358,7 +365,7 @@ impl SupervisorState {
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
         } else if who.get_id() == self.watch.get_id() {
-            self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
+            self.watch = start_watch(myself, &self.labels, &self.routes, self.link.clone()).await?;
         } else if who.get_id() == self.courier.get_id() {
             let (id, incarnation) = (&self.instance_id, self.incarnation);
             let link = self.link.clone();

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
+use crate::metrics::InstanceLabels;
 use crate::store::{self, StoreError};
 
 /// Between attempts to watch: doubling from the first to the second.
@@ -29,12 +30,14 @@ pub(super) struct WatchActor;
 
 pub(super) struct WatchSetup {
     pub supervisor: ActorRef<SupervisorMsg>,
+    pub labels: InstanceLabels,
     pub routes: Routes,
     pub link: Link,
 }
 
 pub(super) struct WatchState {
     supervisor: ActorRef<SupervisorMsg>,
+    labels: InstanceLabels,
     routes: Routes,
     bucket: Option<store::Bucket>,
     number: u64,
@@ -57,6 +60,7 @@ impl Actor for WatchActor {
     ) -> Result<WatchState, ActorProcessingErr> {
         let mut state = WatchState {
             supervisor: setup.supervisor,
+            labels: setup.labels,
             routes: setup.routes,
             bucket: None,
             number: 0,
@@ -168,6 +172,7 @@ impl WatchState {
             "the watch ended: watching anew"
         );
         self.failures += 1;
+        self.labels.watch_restarted();
         self.retry_after(myself, wait);
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::input::{Failure, LetterId, OpId, QuestionId, RequestId, TermId};
 use crate::clock::Moment;
-use crate::model::event::Event;
+use crate::model::event::{Event, Handoff};
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::token::{FencingToken, LeaseToken};
@@ -123,16 +123,4 @@ pub enum Reply {
     NotLeader,
     /// The proof could not be had just now.
     Unproven(Failure),
-}
-
-/// What became of a role that was handed to somebody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Handoff {
-    /// The heir has claimed the role.
-    Accepted,
-    /// Another instance has claimed it.
-    TakenByAnother,
-    /// Nobody was seen to claim it in time: it is free for all.
-    TimedOut,
 }

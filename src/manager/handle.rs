@@ -9,8 +9,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
 use super::error::Error;
-use crate::election::{Handoff, Reply};
-use crate::model::event::Event;
+use crate::election::Reply;
+use crate::model::event::{Event, Handoff};
 use crate::model::status::{LeaderInfo, RoleStatus};
 use crate::model::token::FencingToken;
 use crate::role::{Request, RoleScope, proof};

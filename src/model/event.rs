@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::letter::Refusal;
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
 
@@ -44,7 +45,26 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    /// The cause's name as it stands in logs.
+    /// Every cause.
+    pub const ALL: [Self; 15] = [
+        Self::SteppedDown,
+        Self::Preempted,
+        Self::Stopped,
+        Self::Abandoned,
+        Self::Returned,
+        Self::Failed,
+        Self::Panicked,
+        Self::Unhealthy,
+        Self::LeaseExpired,
+        Self::ConnectionLost,
+        Self::Superseded,
+        Self::Deleted,
+        Self::Regressed,
+        Self::BucketLost,
+        Self::Crashed,
+    ];
+
+    /// The cause's name as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SteppedDown => "stepped_down",
@@ -87,6 +107,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [
+        Self::Confirmed,
+        Self::Conflict,
+        Self::TimedOut,
+        Self::Failed,
+        Self::TooLate,
+    ];
+
     /// The outcome's name as it stands in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -95,6 +124,32 @@ impl Outcome {
             Self::TimedOut => "timed_out",
             Self::Failed => "failed",
             Self::TooLate => "too_late",
+        }
+    }
+}
+
+/// What became of a role that was handed to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Handoff {
+    /// The heir has claimed the role.
+    Accepted,
+    /// Another instance has claimed it.
+    TakenByAnother,
+    /// Nobody was seen to claim it in time: it is free for all.
+    TimedOut,
+}
+
+impl Handoff {
+    /// Every outcome.
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::TakenByAnother, Self::TimedOut];
+
+    /// The outcome's name as it stands in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::TakenByAnother => "taken_by_another",
+            Self::TimedOut => "timed_out",
         }
     }
 }
@@ -123,6 +178,18 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Timeout,
+        Self::Unavailable,
+        Self::PermissionDenied,
+        Self::BucketMissing,
+        Self::BucketUnfit,
+        Self::Rejected,
+        Self::Regression,
+        Self::ActorCrashed,
+    ];
+
     /// The kind's name as it stands in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -159,6 +226,17 @@ pub enum Distrust {
 }
 
 impl Distrust {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Unsigned,
+        Self::Malformed,
+        Self::UntrustedKey,
+        Self::BadSignature,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Mismatch,
+    ];
+
     /// The reason's name as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -208,6 +286,17 @@ pub enum Event {
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
+    },
+    /// The role was freed in the name of an heir.
+    HandedOver {
+        /// What the heir made of it; nothing if this instance did not wait to see: it stops, or somebody of higher priority
+        /// asked for the role.
+        outcome: Option<Handoff>,
+    },
+    /// A successor that was asked for by name does not take the role: this instance leads on.
+    HandoffRefused {
+        /// Why; nothing if nobody of that name answered.
+        why: Option<Refusal>,
     },
     /// A claim of the role ended.
     ClaimEnded {
