@@ -79,6 +79,19 @@ impl Labels {
         for counter in [VALIDATION_FAILURES, OVERRUNS, HEALTH_FAILURES] {
             self.add(counter, &[], 0);
         }
+        for histogram in [
+            HEARTBEAT_BUDGET,
+            LEADER_DURATION,
+            LEASE_SLACK,
+            FAILOVER_GAP,
+            TIMER_LAG,
+        ] {
+            let _ = histogram!(histogram, self.with(&[]));
+        }
+        let _ = histogram!(
+            HEARTBEAT,
+            self.with(&[("status", Outcome::Confirmed.as_str())])
+        );
         for from in RoleState::ALL {
             for to in RoleState::ALL.into_iter().filter(|to| from.may_become(*to)) {
                 self.changed(from, to, 0);

@@ -167,19 +167,20 @@
     ]),
   ],
 
-  // From left to right, in lines as high as their highest panel.
-  local place(at, panel) =
-    local wraps = at.x + panel.width > 24;
-    local x = if wraps then 0 else at.x;
-    local y = if wraps then at.y + at.height else at.y;
-    {
-      x: x + panel.width,
-      y: y,
-      height: if wraps then panel.height else std.max(at.height, panel.height),
-      placed: at.placed + [panel { id: std.length(at.placed) + 1, gridPos: { x: x, y: y, w: panel.width, h: panel.height } }],
-    },
+  // From left to right, in lines as high as their highest panel: where the next one goes, the height of its line, those placed.
+  local place(state, panel) =
+    local wraps = state[0] + panel.width > 24;
+    local x = if wraps then 0 else state[0];
+    local y = if wraps then state[1] + state[2] else state[1];
+    local placed = state[3];
+    [
+      x + panel.width,
+      y,
+      if wraps then panel.height else std.max(state[2], panel.height),
+      placed + [panel { id: std.length(placed) + 1, gridPos: { x: x, y: y, w: panel.width, h: panel.height } }],
+    ],
   local header(title) = { type: 'row', title: title, collapsed: false, panels: [], width:: 24, height:: 1 },
-  local flow = std.foldl(place, std.flattenArrays([[header(row.title)] + row.panels for row in rows]), { x: 0, y: 0, height: 0, placed: [] }),
+  local flow = std.foldl(place, std.flattenArrays([[header(row.title)] + row.panels for row in rows]), [0, 0, 0, []])[3],
 
   local variable(label, query) = {
     type: 'query',
@@ -222,6 +223,6 @@
         variable(instance, $.series('election_standing', matchers(['role'], []))),
       ],
     },
-    panels: flow.placed,
+    panels: flow,
   },
 }
