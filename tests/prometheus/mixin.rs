@@ -24,9 +24,17 @@ pub fn field(name: &str) -> Value {
     evaluate("mixin.libsonnet", &format!(".{name}"))
 }
 
-fn evaluate(file: &str, field: &str) -> Value {
+/// A field of the mixin as a fleet has it that wants these settings otherwise.
+pub fn field_with(config: &str, name: &str) -> Value {
+    evaluate(
+        "mixin.libsonnet",
+        &format!(" {{ _config+:: {config} }}.{name}"),
+    )
+}
+
+fn evaluate(file: &str, rest: &str) -> Value {
     let file = deploy().join("prometheus/mixin").join(file);
-    let source = format!("(import '{}'){field}", file.display());
+    let source = format!("(import '{}'){rest}", file.display());
     let evaluated = renderer().and_then(|library| {
         run(Command::new("python3")
             .env("PYTHONPATH", library)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::debian::{Packages, Problem, target_folder};
-use super::deploy;
+use super::{deploy, mixin};
 
 const PROMETHEUS: Packages = Packages {
     name: "prometheus",
@@ -91,6 +91,39 @@ fn promtool_finds_no_fault_with_the_rules() {
     let (good, said) = promtool(&["check", "rules"], &files);
     assert!(good, "{said}");
     println!("{said}");
+}
+
+#[test]
+fn fleets_that_another_label_tells_apart_are_kept_apart() {
+    let config = r#"{ fleet: ["cluster", "bucket"], selector: 'job="control-plane"' }"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = ["recordingRules", "prometheusAlerts"].map(|field| {
+        let rules = mixin::field_with(config, field);
+        let groups = rules["groups"].as_array().expect("groups");
+        for rule in groups
+            .iter()
+            .flat_map(|group| group["rules"].as_array().expect("rules"))
+        {
+            let expression = rule["expr"].as_str().expect("an expression");
+            let (all, ours) = (
+                expression.matches("by (").count(),
+                expression.matches("by (cluster, bucket").count(),
+            );
+            assert_eq!(all, ours, "{expression}");
+            for metric in nats_elect::METRICS.iter().map(|metric| metric.name) {
+                let bare = [")", "[", " "].map(|after| format!(" {metric}{after}"));
+                assert!(
+                    !bare.iter().any(|bare| expression.contains(bare)),
+                    "{expression}"
+                );
+            }
+        }
+        let file = folder.path().join(field);
+        fs::write(&file, rules.to_string()).expect("a file"); // JSON is YAML.
+        file
+    });
+    let (good, said) = promtool(&["check", "rules"], &files);
+    assert!(good, "{said}");
 }
 
 #[test]
