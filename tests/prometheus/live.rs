@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{METRICS, MetricKind};
 use tokio::time::timeout;
 
 use super::expressions::{Expression, alerts, all, recorded};
@@ -78,6 +79,7 @@ async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
     proxy.restore();
     every_role_is_led(&prometheus, "in the end").await;
 
+    every_metric_arrived(&prometheus).await;
     check_rules(&prometheus);
     check_truths(&prometheus, &victim).await;
     if is_fenced {
@@ -161,6 +163,19 @@ async fn replace_the_fence(nats: &NatsServer, prometheus: &Prometheus) {
         // The leader has found out by its own look at the fence, before its next write.
     }
     panic!("no fenced write was refused");
+}
+
+/// Histograms as such: with buckets.
+async fn every_metric_arrived(prometheus: &Prometheus) {
+    for metric in METRICS {
+        let suffix = match metric.kind {
+            MetricKind::Histogram => "_bucket",
+            _ => "",
+        };
+        let series = format!("{}{suffix}", metric.name);
+        let some = |series: &[Series]| !series.is_empty();
+        prometheus.until(metric.name, &series, some).await;
+    }
 }
 
 /// All of them are loaded, and none fails.
