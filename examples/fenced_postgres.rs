@@ -8,8 +8,10 @@
 //! at the table find there what the logs of the instances show. `bigint` is signed, but the numbers fit: the epoch, in
 //! nanoseconds, until the year 2262. (Text from `to_sortable` would do too, in a column with `COLLATE "C"`.)
 
-#[path = "fencing/debian.rs"]
+#[path = "../tests/support/debian.rs"]
 mod debian;
+#[path = "fencing/packages.rs"]
+mod packages;
 #[path = "fencing/server.rs"]
 mod server;
 #[path = "fencing/story.rs"]

@@ -72,20 +72,22 @@ mod store;
 #[cfg(all(feature = "testing", unix))]
 pub mod testing;
 
-pub use crate::election::Handoff;
 pub use crate::error::Error;
 pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
     NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder, RoleReadiness,
     StepDown, StopOptions,
 };
-pub use crate::metrics::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind};
+pub use crate::metrics::{
+    HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind, MetricScope,
+};
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig,
     HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
     Takeover, TlsConfig,
 };
 pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
+pub use crate::model::handoff::Handoff;
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::letter::Refusal;
 pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
@@ -125,6 +127,11 @@ pub mod internals {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// So are those of the page on metrics.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/metrics.md")]
+mod metrics_page {}
 
 /// So are those of the page on signatures.
 #[cfg(all(doctest, feature = "signing"))]

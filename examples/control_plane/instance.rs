@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use nats_elect::{HEARTBEAT_BUCKETS, LEADER_BUCKETS, RoleConfig, RoleManager, StopOptions};
+use nats_elect::{METRICS, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::Problem;
@@ -95,18 +95,12 @@ fn serve_metrics(port: u16) -> Result<u16, Problem> {
             port => port,
         };
         attempts -= 1;
-        let installed = PrometheusBuilder::new()
-            .with_http_listener((Ipv4Addr::LOCALHOST, port))
-            .set_buckets_for_metric(
-                Matcher::Full("election_heartbeat_duration_seconds".into()),
-                &HEARTBEAT_BUCKETS,
-            )?
-            .set_buckets_for_metric(
-                Matcher::Full("election_leader_duration_seconds".into()),
-                &LEADER_BUCKETS,
-            )?
-            .install();
-        match installed {
+        let mut exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
+        for metric in METRICS.iter().filter(|metric| !metric.buckets.is_empty()) {
+            let name = Matcher::Full(metric.name.to_owned());
+            exporter = exporter.set_buckets_for_metric(name, metric.buckets)?;
+        }
+        match exporter.install() {
             Err(BuildError::FailedToCreateHTTPListener(_)) if attempts > 0 => {}
             outcome => return Ok(outcome.map(|()| port)?),
         }

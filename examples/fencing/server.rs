@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::Problem;
-use super::debian;
+use super::debian::run;
+use super::packages;
 
 /// Runs the server until the input ends, which it also does when whoever holds the other end is killed.
 const GUARD: &str = r#"
@@ -44,7 +45,7 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("postgres-").tempdir()?;
         let programs = match Programs::of_this_machine() {
             Some(programs) => programs,
-            None => debian::unpack_into(folder.path())?,
+            None => packages::unpack_into(folder.path())?,
         };
         let user = Unprivileged::needed()?;
         if let Some(user) = &user {
@@ -169,17 +170,4 @@ impl Unprivileged {
 
 fn number(arguments: &[&str]) -> Result<u32, Problem> {
     Ok(run(Command::new("id").args(arguments))?.trim().parse()?)
-}
-
-/// Runs a program to its end and returns what it printed.
-pub fn run(command: &mut Command) -> Result<String, Problem> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("`{name}`: {error}"))?;
-    if !output.status.success() {
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{name}`: {}: {}", output.status, complaint.trim()).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

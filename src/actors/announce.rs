@@ -3,6 +3,8 @@
 use tracing::Span;
 
 use crate::model::event::{Event, FailureKind, Outcome};
+use crate::model::handoff::Handoff;
+use crate::model::letter::Refusal;
 use crate::role::RoleScope;
 
 /// Announces one event that belongs to no term.
@@ -12,7 +14,7 @@ pub(super) fn announce(scope: &RoleScope, event: Event) {
 
 /// Announces one event, in this span.
 pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
-    scope.labels.record(&event);
+    scope.labels.record(&event, &scope.settings);
     scope.note(&event);
     span.in_scope(|| log(&event));
     match &event {
@@ -53,6 +55,13 @@ fn log(event: &Event) {
             tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
         }
         Event::ClaimBegan { vacancy } => tracing::debug!(vacancy = vacancy.as_str(), "claiming"),
+        Event::HandedOver { outcome } => {
+            tracing::info!(outcome = outcome.map(Handoff::as_str), "handed over");
+        }
+        Event::HandoffRefused { why } => {
+            let why = why.map_or("absent", Refusal::as_str);
+            tracing::warn!(why, "the named successor does not take the role");
+        }
         Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
         Event::HeartbeatEnded {
             outcome: Outcome::Confirmed,

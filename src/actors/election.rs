@@ -16,6 +16,7 @@ use self::spans::Spans;
 use super::Link;
 use super::announce::{announce, announce_in};
 use super::messages::{ElectionMsg, SupervisorMsg};
+use super::reign::Reign;
 use super::vouching::Vouching;
 use crate::clock::{self, Moment};
 use crate::election::{
@@ -60,6 +61,7 @@ pub(super) struct ElectionState {
     letters: u64,
     timer: Option<JoinHandle<()>>,
     timer_number: u64,
+    timer_due: Moment,
     vouching: Vouching,
     spans: Spans,
     /// The leader that was last told.
@@ -68,6 +70,9 @@ pub(super) struct ElectionState {
     predecessor: Option<String>,
     /// How the role that was last claimed had become free.
     vacancy: Vacancy,
+    /// Since when there is none to tell.
+    leaderless_since: Option<Moment>,
+    reign: Reign,
     /// When the step under way was taken: the time of what it sends.
     stepped: Moment,
 }
@@ -101,6 +106,8 @@ impl Actor for ElectionActor {
             told: None,
             predecessor: None,
             vacancy: Vacancy::Untouched,
+            leaderless_since: Some(clock::now()),
+            reign: Reign::default(),
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
@@ -115,6 +122,7 @@ impl Actor for ElectionActor {
             letters: 0,
             timer: None,
             timer_number: 0,
+            timer_due: clock::now(),
         })
     }
 
@@ -138,13 +146,18 @@ impl ElectionState {
 
     fn translate(&mut self, message: ElectionMsg) -> Option<Input> {
         Some(match message {
-            ElectionMsg::TimerFired(number) if number == self.timer_number => Input::Tick,
+            ElectionMsg::TimerFired(number) if number == self.timer_number => {
+                let lag = clock::now().since(self.timer_due);
+                self.scope.labels.timer_lag(lag);
+                Input::Tick
+            }
             ElectionMsg::TimerFired(_) => return None,
             ElectionMsg::LinkChanged(link) => Input::Link(match link {
                 Link::Down => CoreLink::Down,
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
                     self.vouching.bucket_is(bucket.name(), info.epoch);
+                    self.reign.bucket_is(info.epoch);
                     self.scope.bucket.send_replace(Some(bucket.clone()));
                     self.bucket = Some(bucket);
                     CoreLink::Up(info)
@@ -233,7 +246,11 @@ impl ElectionState {
     }
 
     fn judge(&mut self, entry: &mut Entry) {
-        if let Some(why) = self.vouching.judge(entry, clock::now()) {
+        let now = clock::now();
+        if let Some(gap) = self.reign.saw(entry, now) {
+            self.scope.labels.failed_over(gap);
+        }
+        if let Some(why) = self.vouching.judge(entry, now) {
             announce(&self.scope, Event::UntrustedRecord { why });
         }
     }
@@ -293,6 +310,10 @@ impl ElectionState {
         if let Some(running) = &self.running {
             self.scope.labels.lease_remaining(running.remaining());
         }
+        if !self.election.is_stopped() {
+            let since = self.leaderless_since.map(|since| clock::now().since(since));
+            self.scope.labels.leaderless(since);
+        }
         self.arm_timer(myself);
         if self.election.is_stopped() {
             myself.stop(None);
@@ -332,6 +353,8 @@ impl ElectionState {
                     .running
                     .as_ref()
                     .filter(|running| running.id() == term)?;
+                let settings = &self.scope.settings;
+                self.scope.labels.renewed(running.remaining(), settings);
                 let extended = running.extend(lease, proved)
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
                 return (!extended).then_some(Input::LeaseOver { term });
@@ -383,6 +406,7 @@ impl ElectionState {
     fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
         let leader = self.vouching.told(leader, clock::now());
         if leader != self.told {
+            self.leaderless_since = leader.is_none().then(clock::now);
             if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
                 self.predecessor = Some(before.instance_id);
             }
@@ -451,19 +475,21 @@ impl ElectionState {
         }
         self.timer_number += 1;
         let lapse = self.vouching.lapses_at(self.told.as_ref());
-        let Some(due) = self.election.next_wakeup().into_iter().chain(lapse).min() else {
-            return;
-        };
         let number = self.timer_number;
-        let wait = due.since(clock::now());
+        let now = clock::now();
+        // Even if nothing is due: what is told in seconds goes on.
+        let latest = now + Duration::from_secs(1);
+        let due = self.election.next_wakeup().into_iter().chain(lapse).min();
+        // The runtime's clock may stop in suspend: look at ours again from time to time.
+        self.timer_due = due.map_or(latest, |due| due.clamp(now, latest));
+        let wait = self.timer_due.since(now);
         if wait.is_zero() {
             let _ = myself.send_message(ElectionMsg::TimerFired(number));
             return;
         }
         let myself = myself.clone();
         self.timer = Some(tokio::spawn(async move {
-            // The runtime's clock may stop in suspend: look at ours again from time to time.
-            tokio::time::sleep(wait.min(Duration::from_secs(1))).await;
+            tokio::time::sleep(wait).await;
             let _ = myself.send_message(ElectionMsg::TimerFired(number));
         }));
     }

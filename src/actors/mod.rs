@@ -22,6 +22,7 @@ mod herald;
 mod messages;
 mod monitor;
 mod pace;
+mod reign;
 mod routes;
 mod supervisor;
 mod thread;

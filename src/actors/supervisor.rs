@@ -22,6 +22,7 @@ use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
+use crate::metrics::InstanceLabels;
 use crate::model::admin::AdminSubjects;
 use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
@@ -55,6 +56,7 @@ pub(super) struct SupervisorActor;
 
 pub(super) struct SupervisorState {
     instance: Arc<Instance>,
+    labels: InstanceLabels,
     connection: Connection,
     if_missing: IfMissing,
     routes: Routes,
@@ -133,7 +135,9 @@ impl Actor for SupervisorActor {
         };
         let (monitor, _) =
             Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
-        let watch = start_watch(&myself, &routes, Link::Down).await?;
+        let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
+        labels.register();
+        let watch = start_watch(&myself, &labels, &routes, Link::Down).await?;
         let courier = start_courier(&myself, &instance, &routes, Link::Down).await?;
         let herald = match herald {
             Some(setup) => Some((
@@ -152,6 +156,7 @@ impl Actor for SupervisorActor {
         Ok(SupervisorState {
             herald,
             instance,
+            labels,
             connection,
             if_missing,
             routes,
@@ -276,11 +281,13 @@ fn listening(myself: &ActorRef<SupervisorMsg>) -> Box<dyn Fn(Link) + Send + Sync
 
 async fn start_watch(
     myself: &ActorRef<SupervisorMsg>,
+    labels: &InstanceLabels,
     routes: &Routes,
     link: Link,
 ) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
     let setup = WatchSetup {
         supervisor: myself.clone(),
+        labels: labels.clone(),
         routes: routes.clone(),
         link,
     };
@@ -358,7 +365,7 @@ impl SupervisorState {
             scope.give_back();
             return Ok(false);
         }
-        scope.labels.register();
+        scope.labels.register(&scope.settings);
         if self.paused {
             drop(scope.order(Order::Pause));
         }
@@ -520,7 +527,7 @@ impl SupervisorState {
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
         } else if who.get_id() == self.watch.get_id() {
-            self.watch = start_watch(myself, &self.routes, self.link.clone()).await?;
+            self.watch = start_watch(myself, &self.labels, &self.routes, self.link.clone()).await?;
         } else if who.get_id() == self.courier.get_id() {
             let link = self.link.clone();
             self.courier = start_courier(myself, &self.instance, &self.routes, link).await?;

@@ -10,6 +10,7 @@ use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
 use super::pace::Pace;
 use super::{Link, Routes};
 use crate::clock;
+use crate::metrics::InstanceLabels;
 use crate::store::{self, StoreError};
 
 /// How long the watch may take to begin.
@@ -19,12 +20,14 @@ pub(super) struct WatchActor;
 
 pub(super) struct WatchSetup {
     pub supervisor: ActorRef<SupervisorMsg>,
+    pub labels: InstanceLabels,
     pub routes: Routes,
     pub link: Link,
 }
 
 pub(super) struct WatchState {
     supervisor: ActorRef<SupervisorMsg>,
+    labels: InstanceLabels,
     routes: Routes,
     bucket: Option<store::Bucket>,
     number: u64,
@@ -44,6 +47,7 @@ impl Actor for WatchActor {
     ) -> Result<WatchState, ActorProcessingErr> {
         let mut state = WatchState {
             supervisor: setup.supervisor,
+            labels: setup.labels,
             routes: setup.routes,
             bucket: None,
             number: 0,
@@ -133,6 +137,7 @@ impl WatchState {
             ?wait,
             "the watch ended: watching anew"
         );
+        self.labels.watch_restarted();
         self.retry_after(myself, wait);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::agenda::Task;
 use super::core::{Election, Hold, Phase};
-use super::effect::{Effect, Handoff, Reply, WriteKind};
+use super::effect::{Effect, Reply, WriteKind};
 use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
 use super::keeping::Keeper;
 use super::ledger::Purpose;
@@ -11,6 +11,7 @@ use super::standing::Standing;
 use super::succession::Succession;
 use crate::clock::Moment;
 use crate::model::event::{EndCause, Event};
+use crate::model::handoff::Handoff;
 use crate::model::record::Content;
 use crate::model::status::RoleState;
 use crate::model::token::FencingToken;
@@ -461,10 +462,14 @@ impl Election {
                 released: released || mutated!(TellReleased),
             });
         }
-        let handoff = succession
-            .heir()
-            .zip(marker)
-            .map(|(heir, marker)| self.seen_after(heir, marker).unwrap_or(Handoff::TimedOut));
+        let freed_for = succession.heir().zip(marker);
+        let handoff = freed_for.map(|(heir, marker)| {
+            let seen = self.seen_after(heir, marker);
+            let awaited = !requests.is_empty() && !stopped;
+            let outcome = seen.or(awaited.then_some(Handoff::TimedOut));
+            self.tell(Event::HandedOver { outcome });
+            seen.unwrap_or(Handoff::TimedOut)
+        });
         for request in requests {
             self.reply(request, Reply::SteppedDown { released, handoff });
         }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::input::{Failure, LetterId, OpId, QuestionId, RequestId, TermId};
 use crate::clock::Moment;
 use crate::model::event::Event;
-pub use crate::model::handoff::Handoff;
+use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{FenceRecord, Nonce, Record};
 use crate::model::token::{FencingToken, LeaseToken};

@@ -35,7 +35,7 @@ mod view;
 mod tests;
 
 pub use self::core::{Candidate, CoreStatus, Election};
-pub use effect::{Effect, FenceCondition, Handoff, Reply, TermStart, Write, WriteKind};
+pub use effect::{Effect, FenceCondition, Reply, TermStart, Write, WriteKind};
 pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, LetterId, Link, OpId, QuestionId, RequestId,
     Snapshot, TermId, WriteOutcome,

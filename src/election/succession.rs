@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use super::core::{Election, Phase};
 use super::draining::Drain;
-use super::effect::{Effect, Handoff, Reply};
+use super::effect::{Effect, Reply};
 use super::input::{LetterId, Link, QuestionId, RequestId};
 use super::mutation::mutated;
 use crate::clock::Moment;
-use crate::model::event::EndCause;
+use crate::model::event::{EndCause, Event};
+use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::{Content, Nonce};
 use crate::model::token::FencingToken;
@@ -149,11 +150,11 @@ impl Election {
             return;
         };
         if tenure.handing.is_some() {
-            self.reply(request, Reply::SuccessorRefused(Refusal::Busy));
+            self.refused(request, Some(Refusal::Busy));
             return;
         }
         if !matches!(self.link, Link::Up(_)) {
-            self.reply(request, Reply::SuccessorAbsent);
+            self.refused(request, None);
             return;
         }
         let question = self.ask(Question::Ready { to: Some(to) });
@@ -229,11 +230,16 @@ impl Election {
                     drain.requests.push(handing.request);
                 }
             }
-            Some(Answer::Refused { why }) => {
-                self.reply(handing.request, Reply::SuccessorRefused(why));
-            }
-            Some(Answer::Yielding) | None => self.reply(handing.request, Reply::SuccessorAbsent),
+            Some(Answer::Refused { why }) => self.refused(handing.request, Some(why)),
+            Some(Answer::Yielding) | None => self.refused(handing.request, None),
         }
+    }
+
+    /// The named successor does not take the role; nobody of that name answered if there is no reason.
+    fn refused(&mut self, request: RequestId, why: Option<Refusal>) {
+        self.tell(Event::HandoffRefused { why });
+        let reply = why.map_or(Reply::SuccessorAbsent, Reply::SuccessorRefused);
+        self.reply(request, reply);
     }
 
     /// Another instance asks.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::handoff::Handoff;
+use super::letter::Refusal;
 use super::status::{ConnectionStatus, LeaderInfo, RoleState};
 use super::token::FencingToken;
 
@@ -46,7 +48,27 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    /// The cause's name as it stands in logs.
+    /// Every cause.
+    pub const ALL: [Self; 16] = [
+        Self::SteppedDown,
+        Self::Preempted,
+        Self::Cordoned,
+        Self::Stopped,
+        Self::Abandoned,
+        Self::Returned,
+        Self::Failed,
+        Self::Panicked,
+        Self::Unhealthy,
+        Self::LeaseExpired,
+        Self::ConnectionLost,
+        Self::Superseded,
+        Self::Deleted,
+        Self::Regressed,
+        Self::BucketLost,
+        Self::Crashed,
+    ];
+
+    /// The cause's name as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SteppedDown => "stepped_down",
@@ -90,6 +112,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [
+        Self::Confirmed,
+        Self::Conflict,
+        Self::TimedOut,
+        Self::Failed,
+        Self::TooLate,
+    ];
+
     /// The outcome's name as it stands in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -158,6 +189,18 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Timeout,
+        Self::Unavailable,
+        Self::PermissionDenied,
+        Self::BucketMissing,
+        Self::BucketUnfit,
+        Self::Rejected,
+        Self::Regression,
+        Self::ActorCrashed,
+    ];
+
     /// The kind's name as it stands in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -194,6 +237,17 @@ pub enum Distrust {
 }
 
 impl Distrust {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Unsigned,
+        Self::Malformed,
+        Self::UntrustedKey,
+        Self::BadSignature,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Mismatch,
+    ];
+
     /// The reason's name as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -252,6 +306,17 @@ pub enum Event {
     ClaimBegan {
         /// How the role had become free.
         vacancy: Vacancy,
+    },
+    /// The role was freed in the name of an heir.
+    HandedOver {
+        /// What the heir made of it; nothing if this instance did not wait to see: it stops, or somebody of higher priority
+        /// asked for the role.
+        outcome: Option<Handoff>,
+    },
+    /// A successor that was asked for by name does not take the role: this instance leads on.
+    HandoffRefused {
+        /// Why; nothing if nobody of that name answered.
+        why: Option<Refusal>,
     },
     /// A claim of the role ended.
     ClaimEnded {

@@ -14,3 +14,17 @@ pub enum Handoff {
     /// Nobody was seen to claim it in time: it is free for all.
     TimedOut,
 }
+
+impl Handoff {
+    /// Every outcome.
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::TakenByAnother, Self::TimedOut];
+
+    /// The outcome's name as it stands in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::TakenByAnother => "taken_by_another",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}

@@ -78,7 +78,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason's name, as it stands in logs.
+    /// The reason's name, as it stands in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotStanding => "not_standing",

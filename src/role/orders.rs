@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
-use crate::election::{Handoff, Reply};
+use crate::election::Reply;
+use crate::model::handoff::Handoff;
 
 /// Whether an instance stands for new terms of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

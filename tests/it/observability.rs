@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{METRICS, MetricKind, RoleState, StepDown};
+use nats_elect::{
+    Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
+    RoleState, StepDown,
+};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
@@ -14,25 +17,18 @@ use crate::support::instance::instance;
 use crate::support::journal::{Journal, Tenure};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
-const OUTCOMES: [&str; 5] = ["confirmed", "conflict", "timed_out", "failed", "too_late"];
-const FAILURES: [&str; 8] = [
-    "timeout",
-    "unavailable",
-    "permission_denied",
-    "bucket_missing",
-    "bucket_unfit",
-    "rejected",
-    "regression",
-    "actor_crashed",
-];
-const DISTRUST: [&str; 7] = [
-    "unsigned",
-    "malformed",
-    "untrusted_key",
-    "bad_signature",
-    "expired",
-    "not_yet_valid",
-    "mismatch",
+/// Why a successor does not take a role; the first if nobody answered.
+const REFUSALS: [&str; 10] = [
+    "absent",
+    "not_standing",
+    "not_leader",
+    "priority_not_higher",
+    "leaving",
+    "busy",
+    "cooling_down",
+    "disconnected",
+    "unhealthy",
+    "other",
 ];
 
 const FENCED_WRITES: [&str; 9] = [
@@ -51,11 +47,95 @@ const FENCED_WRITES: [&str; 9] = [
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     match (metric, label) {
         (_, "from_state" | "to_state") => RoleState::ALL.map(RoleState::as_str).to_vec(),
-        (_, "error_type") => FAILURES.to_vec(),
+        (_, "error_type") => FailureKind::ALL.map(FailureKind::as_str).to_vec(),
         ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
-        (_, "status") => OUTCOMES.to_vec(),
-        (_, "reason") => DISTRUST.to_vec(),
+        (_, "status") => Outcome::ALL.map(Outcome::as_str).to_vec(),
+        ("election_handoffs_refused_total", "reason") => REFUSALS.to_vec(),
+        (_, "reason") => Distrust::ALL.map(Distrust::as_str).to_vec(),
+        (_, "cause") => EndCause::ALL.map(EndCause::as_str).to_vec(),
+        (_, "outcome") => {
+            let outcomes = Handoff::ALL.map(Handoff::as_str);
+            outcomes.into_iter().chain(["not_awaited"]).collect()
+        }
+        (_, "version") => vec![env!("CARGO_PKG_VERSION")],
         _ => panic!("an unknown label {label} of {metric}"),
+    }
+}
+
+const fn kind_of(metric: &Metric) -> &'static str {
+    match metric.kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
+    }
+}
+
+/// A row of the table for each metric, up to what it tells; states stand there once, the version not at all.
+fn documented(metric: &Metric) -> String {
+    let labels: Vec<_> = metric
+        .labels
+        .iter()
+        .map(|label| {
+            let values = values_of(metric.name, label);
+            let values: Vec<_> = values.iter().map(|it| format!("`{it}`")).collect();
+            match *label {
+                "from_state" | "version" => format!("`{label}`"),
+                _ => format!("`{label}`: {}", values.join(" ")),
+            }
+        })
+        .collect();
+    let (name, kind, labels) = (metric.name, kind_of(metric), labels.join(", "));
+    format!("| `{name}` | {kind} | {labels} |").replace("|  |", "| |")
+}
+
+#[test]
+fn the_page_on_metrics_has_a_row_for_each_and_no_other() {
+    let page = include_str!("../../docs/metrics.md");
+    let rows: Vec<_> = page
+        .lines()
+        .filter(|line| line.starts_with("| `election_"))
+        .collect();
+    for (metric, row) in METRICS.iter().zip(&rows) {
+        let expected = documented(metric);
+        assert!(row.starts_with(&expected), "\n{expected}\n{row}");
+    }
+    assert_eq!(rows.len(), METRICS.len());
+}
+
+#[test]
+fn every_histogram_has_buckets_that_rise_and_nothing_else_has_any() {
+    for metric in METRICS {
+        let is_histogram = metric.kind == MetricKind::Histogram;
+        assert_eq!(!metric.buckets.is_empty(), is_histogram, "{}", metric.name);
+        assert!(metric.buckets.is_sorted_by(|a, b| a < b), "{}", metric.name);
+    }
+}
+
+/// With its kind, its help, the labels of its scope and its own, whose values are in their closed sets.
+fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
+    for metric in METRICS {
+        let name = metric.name;
+        let kind = scrape.kinds.get(name).map(String::as_str);
+        assert_eq!(kind, Some(kind_of(metric)), "{name}");
+        assert!(scrape.text.contains(&format!("# HELP {name} ")), "{name}");
+        let samples: Vec<_> = ids.iter().flat_map(|id| scrape.of(name, id)).collect();
+        assert!(!samples.is_empty(), "no sample of {name}");
+        let mut expected = BTreeSet::from(["instance_id", "bucket"]);
+        let of_role = metric.scope == MetricScope::Role;
+        expected.extend(of_role.then_some("role"));
+        expected.extend(metric.labels);
+        for sample in samples {
+            let labels: BTreeSet<_> = sample.labels.keys().map(String::as_str).collect();
+            assert_eq!(labels, expected, "{name}");
+            if of_role {
+                assert_eq!(sample.labels["role"], ROLE);
+            }
+            assert_eq!(sample.labels["bucket"], BUCKET);
+            for label in metric.labels {
+                let value = sample.labels[*label].as_str();
+                assert!(values_of(name, label).contains(&value), "{name}: {value}");
+            }
+        }
     }
 }
 
@@ -111,39 +191,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.tenures(ROLE);
 
-    assert_eq!(METRICS.len(), 13);
-    for metric in METRICS {
-        let kind = match metric.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
-            MetricKind::Histogram => "histogram",
-        };
-        let name = metric.name;
-        assert_eq!(
-            scrape.kinds.get(name).map(String::as_str),
-            Some(kind),
-            "{name}"
-        );
-        assert!(scrape.text.contains(&format!("# HELP {name} ")), "{name}");
-        let samples: Vec<_> = [one, other]
-            .iter()
-            .flat_map(|id| scrape.of(name, id))
-            .collect();
-        assert!(!samples.is_empty(), "no sample of {name}");
-        let mut expected = BTreeSet::from(["role", "instance_id", "bucket"]);
-        expected.extend(metric.labels);
-        for sample in samples {
-            let labels: BTreeSet<_> = sample.labels.keys().map(String::as_str).collect();
-            assert_eq!(labels, expected, "{name}");
-            assert_eq!(sample.labels["role"], ROLE);
-            assert_eq!(sample.labels["bucket"], BUCKET);
-            for label in metric.labels {
-                let value = sample.labels[*label].as_str();
-                assert!(values_of(name, label).contains(&value), "{name}: {value}");
-            }
-        }
-    }
-
+    every_metric_is_there(&scrape, &[one, other]);
     let value = |metric, id: &str| scrape.value(metric, id, None);
     assert_eq!(value("election_is_leader", &follower.id), 0.0);
     assert!(value("election_lease_remaining_seconds", &leader.id) > 0.0);
@@ -166,6 +214,21 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
         let claims = value("election_acquire_attempts_total", id);
         assert!(claims >= promotions, "{id}");
     }
+    for id in [one, other] {
+        assert_eq!(value("election_leader_known", id), 1.0);
+        assert_eq!(value("election_leaderless_seconds", id), 0.0);
+        assert_eq!(value("election_standing", id), 1.0);
+        assert_eq!(value("election_lease_ttl_seconds", id), 2.0);
+        assert_eq!(value("election_heartbeat_interval_seconds", id), 0.4);
+        assert_eq!(value("election_request_timeout_seconds", id), 0.2);
+        let ended = value("election_leader_duration_seconds", id);
+        assert_eq!(value("election_terms_ended_total", id), ended);
+        // From the one to the other, and from the record that was put there to the next.
+        assert!(value("election_failover_gap_seconds", id) >= 2.0, "{id}");
+    }
+    let sequences =
+        [&leader.id, &follower.id].map(|id| value("election_fencing_token_sequence", id));
+    assert!(sequences[0] > sequences[1], "{sequences:?}");
     let timeouts = Some(("error_type", "timeout"));
     assert!(scrape.value("election_failures_total", one, timeouts) >= 1.0);
 }
@@ -193,6 +256,66 @@ async fn a_blocked_handler_is_counted_as_an_overrun() {
     .await;
     assert_eq!(Scrape::now().value("election_is_leader", id, None), 0.0);
     journal.ended(ROLE, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
+    dashboard::install();
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let (one, other) = ("handing-1", "handing-2");
+    let a = instance(one, server.url(), &journal).standing(leased_for(ms(1000)));
+    let a = a.start().await;
+    journal.started(ROLE, 0).await;
+    let b = instance(other, proxy.url(), &journal).standing(leased_for(ms(1000)));
+    let b = b.start().await;
+    b.wait_until_following(one).await;
+
+    let refused = a.role(ROLE).step_down(StepDown::to("nobody")).await;
+    refused.expect_err("nobody of that name");
+    let down = eventually(SOON, "a handoff", async || {
+        a.role(ROLE).step_down(StepDown::to(other)).await.ok()
+    })
+    .await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
+    journal.started(ROLE, 1).await;
+    let scrape = Scrape::now();
+    let count = |metric, label| scrape.value(metric, one, Some(label));
+    assert!(count("election_handoffs_refused_total", ("reason", "absent")) >= 1.0);
+    assert_eq!(
+        count("election_handoffs_total", ("outcome", "accepted")),
+        1.0
+    );
+    assert_eq!(
+        count("election_terms_ended_total", ("cause", "stepped_down")),
+        1.0
+    );
+
+    // The leader is cut off, and there is nobody else.
+    a.stop().await;
+    proxy.black_hole();
+    eventually(SOON, "time without a leader", async || {
+        let scrape = Scrape::now();
+        let alone = scrape.value("election_leaderless_seconds", other, None) >= 2.0;
+        (alone && scrape.value("election_leader_known", other, None) == 0.0).then_some(())
+    })
+    .await;
+    let scrape = Scrape::now();
+    assert_eq!(scrape.value("election_standing", one, None), 0.0, "stopped");
+    assert_eq!(scrape.value("election_leaderless_seconds", one, None), 0.0);
+    assert_eq!(scrape.value("election_standing", other, None), 1.0);
+    proxy.restore();
+    b.wait_until_leader().await;
+    eventually(SOON, "a leader", async || {
+        let known = Scrape::now().value("election_leader_known", other, None);
+        (known == 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(
+        Scrape::now().value("election_leaderless_seconds", other, None),
+        0.0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

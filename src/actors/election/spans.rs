@@ -96,7 +96,10 @@ impl Spans {
                 let cause_name = cause.as_str();
                 traced.handoff = if matches!(
                     cause,
-                    EndCause::SteppedDown | EndCause::Preempted | EndCause::Stopped
+                    EndCause::SteppedDown
+                        | EndCause::Preempted
+                        | EndCause::Cordoned
+                        | EndCause::Stopped
                 ) {
                     tracing::info_span!(parent: &span, "handoff", cause = cause_name, heir = Empty, revision = Empty, released = Empty)
                 } else {

@@ -8,10 +8,11 @@ use super::solo::{
     BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, record_of, release_over, settings, stranger,
 };
 use crate::election::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Handoff, Input, LetterId, Link, QuestionId,
-    Reply, RequestId, TermId, Write, WriteKind,
+    Candidate, Effect, Election, Fresh, HandlerEnd, Input, LetterId, Link, QuestionId, Reply,
+    RequestId, TermId, Write, WriteKind,
 };
 use crate::model::event::{EndCause, Event, FailureKind};
+use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::Content;
 use crate::model::status::RoleState;

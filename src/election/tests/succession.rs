@@ -4,10 +4,11 @@ use uuid::Uuid;
 
 use super::solo::{OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
 use crate::election::{
-    Effect, HandlerEnd, Handoff, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId,
-    Write, WriteKind,
+    Effect, HandlerEnd, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId, Write,
+    WriteKind,
 };
 use crate::model::event::{EndCause, Event};
+use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::{Content, Nonce};
 use crate::model::status::RoleState;
@@ -51,6 +52,11 @@ fn handoff(solo: &Solo) -> Option<Handoff> {
         } => *handoff,
         other => panic!("{other:?}"),
     }
+}
+
+/// Whether it was told that the role was freed for an heir, and that this became of it.
+fn told(solo: &Solo, outcome: Option<Handoff>) -> bool {
+    solo.has(|effect| *effect == Effect::Event(Event::HandedOver { outcome }))
 }
 
 fn hand_over() -> Input {
@@ -146,6 +152,8 @@ fn without_its_successor_it_leads_on() {
         let (question, _) = question(&solo).expect("a question");
         solo.feed(Input::Answered { question, answer });
         assert_eq!(solo.reply(ASK), Some(&reply));
+        let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
+        assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
         assert_eq!(solo.election.status().state, RoleState::Leader);
         // Answers that come later find nothing to end.
         let answer = Some(ready(HEIR, 0));
@@ -216,6 +224,7 @@ fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
     let heirs = record_of(HEIR, 0, Some(ms(1000)));
     solo.feed(Input::Observed(entry(104, heirs)));
     assert_eq!(handoff(&solo), Some(Handoff::Accepted));
+    assert!(told(&solo, Some(Handoff::Accepted)));
     assert_eq!(solo.election.status().state, RoleState::Demoted);
 }
 
@@ -239,6 +248,7 @@ fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
     assert_eq!(solo.reply(ASK), None);
     solo.wait(solo.settings.request_timeout);
     assert_eq!(handoff(&solo), Some(Handoff::TimedOut));
+    assert!(told(&solo, Some(Handoff::TimedOut)));
 }
 
 #[test]
@@ -315,6 +325,7 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
     assert!(solo.election.is_stopped(), "it does not wait for the heir");
+    assert!(told(&solo, None));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use nats_elect::{HEARTBEAT_BUCKETS, LEADER_BUCKETS};
+use nats_elect::METRICS;
 
 /// One line of a scrape.
 #[derive(Clone, Debug)]
@@ -30,21 +30,21 @@ pub fn install() {
 fn handle() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE.get_or_init(|| {
-        let matching = |name: &str| Matcher::Full(name.to_owned());
-        let recorder = PrometheusBuilder::new()
-            .set_buckets_for_metric(
-                matching("election_heartbeat_duration_seconds"),
-                &HEARTBEAT_BUCKETS,
-            )
-            .and_then(|it| {
-                let name = matching("election_leader_duration_seconds");
-                it.set_buckets_for_metric(name, &LEADER_BUCKETS)
-            })
-            .expect("buckets")
-            .build_recorder();
+        let recorder = exporter().build_recorder();
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder).expect("the only recorder");
         handle
+    })
+}
+
+/// An exporter with fitting buckets for every histogram.
+pub fn exporter() -> PrometheusBuilder {
+    let histograms = METRICS.iter().filter(|it| !it.buckets.is_empty());
+    histograms.fold(PrometheusBuilder::new(), |exporter, metric| {
+        let name = Matcher::Full(metric.name.to_owned());
+        exporter
+            .set_buckets_for_metric(name, metric.buckets)
+            .expect("buckets")
     })
 }
 

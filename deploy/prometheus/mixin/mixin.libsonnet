@@ -1,0 +1,4 @@
+(import 'config.libsonnet')
++ (import 'rules.libsonnet')
++ (import 'alerts.libsonnet')
++ (import 'dashboard.libsonnet')

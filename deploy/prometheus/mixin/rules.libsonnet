@@ -1,0 +1,97 @@
+// What dashboards and alerts need. Each rule keeps the labels that its name begins with: of a role in a fleet (`role:`), of a
+// role on one instance (`standing:`), of an instance (`instance:`).
+{
+  local s = $.series,
+  local role = $.role,
+  local standing = $.standing,
+  local instance = $.instance,
+  // Of roles that this instance has not left.
+  local here(metric) = '(%s and %s == 1)' % [s(metric), s('election_standing')],
+  local grown(metric, window, keep=standing) = 'sum by (%s) (increase(%s[%s]))' % [keep, s(metric), window],
+  local quantile(q, metric) =
+    'histogram_quantile(%s, sum by (%s, le) (rate(%s[5m])))' % [q, standing, s(metric + '_bucket')],
+  local rule(record, expr) = { record: record, expr: expr },
+
+  recordingRules:: {
+    groups: [
+      {
+        name: 'nats-elect.roles',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          rule('role:election_leaders:sum', 'sum by (%s) (%s)' % [role, s('election_is_leader')]),
+          // Who stands, reaches NATS and is not paused. Instances that do not tell of pauses are not paused. A role that
+          // nobody has any more counts zero for an hour.
+          rule(
+            'role:election_candidates:count',
+            'count by (%s) ((%s == 2 and %s == 1) unless %s == 1) or 0 * max by (%s) (max_over_time(%s[1h]) == 1)'
+            % [role, s('election_connection_status'), s('election_standing'), s('election_paused'), role, s('election_standing')]
+          ),
+          rule('role:election_lease_ttl_seconds:max', 'max by (%s) (%s)' % [role, s('election_lease_ttl_seconds')]),
+          rule('role:election_leaderless_seconds:min', 'min by (%s) %s' % [role, here('election_leaderless_seconds')]),
+          rule(
+            'role:election_leaderless:leases',
+            'role:election_leaderless_seconds:min / role:election_lease_ttl_seconds:max'
+          ),
+          rule(
+            'role:election_promotions:increase1h',
+            'sum by (%s) (increase(%s[1h]))' % [role, s('election_transitions_total', 'to_state="leader"')]
+          ),
+          rule(
+            'role:election_failover_gap_seconds:p95_1h',
+            'histogram_quantile(0.95, sum by (%s, le) (rate(%s[1h])))' % [role, s('election_failover_gap_seconds_bucket')]
+          ),
+          // By how much the leader's fencing token is below the highest of the last hour.
+          rule(
+            'role:election_fencing_token:regression',
+            'max by (%s) (max_over_time(%s[1h])) - max by (%s) (%s and %s == 1)'
+            % [role, s('election_fencing_token_sequence'), role, s('election_fencing_token_sequence'), s('election_is_leader')]
+          ),
+        ],
+      },
+      {
+        name: 'nats-elect.leases',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          rule('standing:election_heartbeat_duration_seconds:p50_5m', quantile('0.5', 'election_heartbeat_duration_seconds')),
+          rule('standing:election_heartbeat_duration_seconds:p99_5m', quantile('0.99', 'election_heartbeat_duration_seconds')),
+          rule('standing:election_heartbeat_budget_ratio:p99_5m', quantile('0.99', 'election_heartbeat_budget_ratio')),
+          rule('standing:election_lease_slack_ratio:p05_5m', quantile('0.05', 'election_lease_slack_ratio')),
+          rule('standing:election_timer_lag_seconds:p99_5m', quantile('0.99', 'election_timer_lag_seconds')),
+          rule(
+            'standing:election_timer_lag:heartbeats',
+            'standing:election_timer_lag_seconds:p99_5m / max by (%s) (%s)' % [standing, s('election_heartbeat_interval_seconds')]
+          ),
+        ],
+      },
+      {
+        name: 'nats-elect.instances',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          rule('standing:election_connection_status:min', 'min by (%s) %s' % [standing, here('election_connection_status')]),
+          rule('standing:election_circuit_open:max', 'max by (%s) (%s)' % [standing, s('election_circuit_open')]),
+          // Instances that do not tell of pauses are not paused.
+          rule(
+            'standing:election_paused:max',
+            'max by (%s) (%s or 0 * %s)' % [standing, s('election_paused'), s('election_standing')]
+          ),
+          rule('instance:election_watch_restarts:increase10m', grown('election_watch_restarts_total', '10m', instance)),
+        ],
+      },
+      {
+        name: 'nats-elect.counts',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          rule('standing:election_failures:increase10m', grown('election_failures_total', '10m', standing + ', error_type')),
+          rule('standing:election_acquire_attempts:increase10m', grown('election_acquire_attempts_total', '10m', standing + ', status')),
+          rule('standing:election_terms_ended:increase1h', grown('election_terms_ended_total', '1h', standing + ', cause')),
+          rule('standing:election_handoffs:increase1h', grown('election_handoffs_total', '1h', standing + ', outcome')),
+          rule('standing:election_handler_overruns:increase1h', grown('election_handler_overruns_total', '1h')),
+          rule('standing:election_health_check_failures:increase10m', grown('election_health_check_failures_total', '10m')),
+          rule('standing:election_token_validation_failures:increase1h', grown('election_token_validation_failures_total', '1h')),
+          rule('standing:election_fenced_writes:increase10m', grown('election_fenced_writes_total', '10m', standing + ', status')),
+          rule('standing:election_untrusted_records:increase10m', grown('election_untrusted_records_total', '10m', standing + ', reason')),
+        ],
+      },
+    ],
+  },
+}

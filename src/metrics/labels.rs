@@ -1,0 +1,283 @@
+//! Records the metrics: of a role mostly from its events, in this one place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Label, counter, gauge, histogram};
+
+use super::{
+    ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILOVER_GAP, FAILURES, FENCED_WRITES, FENCING_SEQUENCE,
+    HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT, HEARTBEAT_BUDGET, HEARTBEAT_INTERVAL,
+    INFO, IS_LEADER, LEADER_DURATION, LEADER_KNOWN, LEADERLESS, LEASE_REMAINING, LEASE_SLACK,
+    LEASE_TTL, OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING, TERMS_ENDED, TIMER_LAG, TRANSITIONS,
+    UNTRUSTED, VALIDATION_FAILURES, WATCH_RESTARTS,
+};
+use crate::model::config::RoleSettings;
+use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
+use crate::model::handoff::Handoff;
+use crate::model::letter::Refusal;
+use crate::model::status::{ConnectionStatus, RoleState};
+
+/// How a fenced write can end.
+const FENCED_STATUSES: [&str; 9] = [
+    "written",
+    "conflict",
+    "superseded",
+    "not_leader",
+    "unconfirmed",
+    "unavailable",
+    "unsupported",
+    "refused",
+    "invalid",
+];
+
+/// The labels of one role on one instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Labels(Arc<[Label; 3]>);
+
+impl Labels {
+    pub fn new(role: &str, instance_id: &str, bucket: &str) -> Self {
+        Self(Arc::new([
+            label("role", role),
+            label("instance_id", instance_id),
+            label("bucket", bucket),
+        ]))
+    }
+
+    fn with(&self, more: &[(&'static str, &'static str)]) -> Vec<Label> {
+        with(&*self.0, more)
+    }
+
+    fn set(&self, name: &'static str, value: f64) {
+        gauge!(name, self.with(&[])).set(value);
+    }
+
+    fn add(&self, name: &'static str, more: &[(&'static str, &'static str)], times: u64) {
+        counter!(name, self.with(more)).increment(times);
+    }
+
+    fn observe(&self, name: &'static str, value: f64) {
+        histogram!(name, self.with(&[])).record(value);
+    }
+
+    /// Makes the gauges and counters exist before anything happens: dashboards show zeros, not gaps, and a rule sees the
+    /// first increase, too.
+    pub fn register(&self, settings: &RoleSettings) {
+        for gauge in [
+            IS_LEADER,
+            PAUSED,
+            LEASE_REMAINING,
+            LEADER_KNOWN,
+            LEADERLESS,
+            CIRCUIT_OPEN,
+        ] {
+            self.set(gauge, 0.0);
+        }
+        self.set(STANDING, 1.0);
+        self.set(CONNECTION, connection(ConnectionStatus::Suspended));
+        self.set(LEASE_TTL, settings.ttl.as_secs_f64());
+        self.set(HEARTBEAT_INTERVAL, settings.heartbeat.as_secs_f64());
+        self.set(REQUEST_TIMEOUT, settings.request_timeout.as_secs_f64());
+        for counter in [VALIDATION_FAILURES, OVERRUNS, HEALTH_FAILURES] {
+            self.add(counter, &[], 0);
+        }
+        for histogram in [
+            HEARTBEAT_BUDGET,
+            LEADER_DURATION,
+            LEASE_SLACK,
+            FAILOVER_GAP,
+            TIMER_LAG,
+        ] {
+            let _ = histogram!(histogram, self.with(&[]));
+        }
+        let _ = histogram!(
+            HEARTBEAT,
+            self.with(&[("status", Outcome::Confirmed.as_str())])
+        );
+        for from in RoleState::ALL {
+            for to in RoleState::ALL.into_iter().filter(|to| from.may_become(*to)) {
+                self.changed(from, to, 0);
+            }
+        }
+        for kind in FailureKind::ALL {
+            self.add(FAILURES, &[("error_type", kind.as_str())], 0);
+        }
+        for outcome in Outcome::ALL {
+            self.add(ACQUIRE, &[("status", outcome.as_str())], 0);
+        }
+        for cause in EndCause::ALL {
+            self.add(TERMS_ENDED, &[("cause", cause.as_str())], 0);
+        }
+        for outcome in Handoff::ALL.map(Some).into_iter().chain([None]) {
+            self.handed_over(outcome, 0);
+        }
+        self.handoff_refused(None, 0);
+        for why in Distrust::ALL {
+            self.untrusted(why, 0);
+        }
+        for status in ["written", "superseded"] {
+            self.add(FENCED_WRITES, &[("status", status)], 0);
+        }
+    }
+
+    /// A fenced write ended so: one of [`FENCED_STATUSES`].
+    pub fn fenced_write(&self, status: &'static str) {
+        debug_assert!(FENCED_STATUSES.contains(&status));
+        self.add(FENCED_WRITES, &[("status", status)], 1);
+    }
+
+    pub fn lease_remaining(&self, remaining: Duration) {
+        self.set(LEASE_REMAINING, remaining.as_secs_f64());
+    }
+
+    /// A renewal was confirmed when so much of the lease was left.
+    pub fn renewed(&self, remaining: Duration, settings: &RoleSettings) {
+        self.observe(LEASE_SLACK, share(remaining, settings.ttl));
+    }
+
+    /// For how long nobody has been known to lead; nothing if somebody is.
+    pub fn leaderless(&self, since: Option<Duration>) {
+        self.set(LEADER_KNOWN, if since.is_none() { 1.0 } else { 0.0 });
+        self.set(LEADERLESS, since.unwrap_or_default().as_secs_f64());
+    }
+
+    /// A leader was followed by another one, or by a new term of its own, after that time.
+    pub fn failed_over(&self, gap: Duration) {
+        self.observe(FAILOVER_GAP, gap.as_secs_f64());
+    }
+
+    /// A timer was handled so late.
+    pub fn timer_lag(&self, lag: Duration) {
+        self.observe(TIMER_LAG, lag.as_secs_f64());
+    }
+
+    fn changed(&self, from: RoleState, to: RoleState, times: u64) {
+        let states = [("from_state", from.as_str()), ("to_state", to.as_str())];
+        self.add(TRANSITIONS, &states, times);
+    }
+
+    fn handed_over(&self, outcome: Option<Handoff>, times: u64) {
+        let outcome = outcome.map_or("not_awaited", Handoff::as_str);
+        self.add(HANDOFFS, &[("outcome", outcome)], times);
+    }
+
+    fn handoff_refused(&self, why: Option<Refusal>, times: u64) {
+        let reason = why.map_or("absent", Refusal::as_str);
+        self.add(HANDOFFS_REFUSED, &[("reason", reason)], times);
+    }
+
+    fn untrusted(&self, why: Distrust, records: u64) {
+        self.add(UNTRUSTED, &[("reason", why.as_str())], records);
+    }
+
+    fn state_is(&self, state: RoleState) {
+        let is = |it| if it { 1.0 } else { 0.0 };
+        self.set(IS_LEADER, is(state == RoleState::Leader));
+        let stands = state != RoleState::Stopped;
+        self.set(STANDING, is(stands));
+        if !stands {
+            // Nobody looks any more.
+            self.set(LEADER_KNOWN, 0.0);
+            self.set(LEADERLESS, 0.0);
+            self.set(CIRCUIT_OPEN, 0.0);
+        }
+    }
+
+    pub fn record(&self, event: &Event, settings: &RoleSettings) {
+        match event {
+            Event::StateChanged { from, to } => {
+                self.changed(*from, *to, 1);
+                self.state_is(*to);
+            }
+            Event::TermStarted { fencing_token } => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "microseconds since 1970 are exact for 200 years more"
+                )]
+                self.set(FENCING_SEQUENCE, fencing_token.sequence as f64);
+            }
+            Event::Paused => self.set(PAUSED, 1.0),
+            Event::Resumed => self.set(PAUSED, 0.0),
+            Event::ClaimEnded { outcome } => {
+                self.add(ACQUIRE, &[("status", outcome.as_str())], 1);
+            }
+            Event::HeartbeatEnded { outcome, took } => {
+                histogram!(HEARTBEAT, self.with(&[("status", outcome.as_str())]))
+                    .record(took.as_secs_f64());
+                self.observe(HEARTBEAT_BUDGET, share(*took, settings.request_timeout));
+                if *outcome == Outcome::TooLate {
+                    self.lease_remaining(Duration::ZERO);
+                }
+            }
+            Event::TermEnded { lasted, cause, .. } => {
+                self.observe(LEADER_DURATION, lasted.as_secs_f64());
+                self.add(TERMS_ENDED, &[("cause", cause.as_str())], 1);
+                self.lease_remaining(Duration::ZERO);
+            }
+            Event::HandedOver { outcome } => self.handed_over(*outcome, 1),
+            Event::HandoffRefused { why } => self.handoff_refused(*why, 1),
+            Event::HealthCheckFailed { .. } => self.add(HEALTH_FAILURES, &[], 1),
+            Event::ValidationFailed => self.add(VALIDATION_FAILURES, &[], 1),
+            Event::ConnectionChanged(status) => self.set(CONNECTION, connection(*status)),
+            Event::Failure { kind, .. } => {
+                self.add(FAILURES, &[("error_type", kind.as_str())], 1);
+                if *kind == FailureKind::ActorCrashed {
+                    // The next election begins with a closed one.
+                    self.set(CIRCUIT_OPEN, 0.0);
+                }
+            }
+            Event::CircuitOpened => self.set(CIRCUIT_OPEN, 1.0),
+            Event::CircuitClosed => self.set(CIRCUIT_OPEN, 0.0),
+            Event::HandlerOverrun { .. } => self.add(OVERRUNS, &[], 1),
+            Event::UntrustedRecord { why } => self.untrusted(*why, 1),
+            _ => {}
+        }
+    }
+}
+
+/// The labels of an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct InstanceLabels(Arc<[Label; 2]>);
+
+impl InstanceLabels {
+    pub fn new(instance_id: &str, bucket: &str) -> Self {
+        Self(Arc::new([
+            label("instance_id", instance_id),
+            label("bucket", bucket),
+        ]))
+    }
+
+    pub fn register(&self) {
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        gauge!(INFO, with(&*self.0, &version)).set(1.0);
+        counter!(WATCH_RESTARTS, with(&*self.0, &[])).increment(0);
+    }
+
+    /// The watch of the bucket ended by itself and is begun anew.
+    pub fn watch_restarted(&self) {
+        counter!(WATCH_RESTARTS, with(&*self.0, &[])).increment(1);
+    }
+}
+
+fn label(key: &'static str, value: &str) -> Label {
+    Label::new(key, value.to_owned())
+}
+
+fn with(labels: &[Label], more: &[(&'static str, &'static str)]) -> Vec<Label> {
+    let more = more
+        .iter()
+        .map(|(key, value)| Label::from_static_parts(key, value));
+    labels.iter().cloned().chain(more).collect()
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    part.as_secs_f64() / whole.as_secs_f64()
+}
+
+const fn connection(status: ConnectionStatus) -> f64 {
+    match status {
+        ConnectionStatus::Connected => 2.0,
+        ConnectionStatus::Suspended => 1.0,
+        ConnectionStatus::Lost => 0.0,
+    }
+}

@@ -1,0 +1,182 @@
+//! What can be said of the files in `deploy` without running them.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+
+use super::expressions::{alerts, dashboard, of_dashboard, recorded};
+use super::{deploy, file, mixin};
+
+/// Writes the rendered files instead of comparing them.
+const RENDER: &str = "NATS_ELECT_RENDER";
+
+#[test]
+fn the_rendered_files_are_what_the_mixin_says() {
+    for (path, rendered) in mixin::rendered() {
+        let path = deploy().join(path);
+        if std::env::var_os(RENDER).is_some() {
+            fs::write(&path, &rendered).expect("a file");
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == rendered,
+            "{} is not what the mixin says: render it with `{RENDER}=1 cargo test --test prometheus rendered`",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn every_alert_says_what_it_must_and_compares_a_recorded_series() {
+    let recorded: BTreeSet<_> = recorded().into_iter().map(|rule| rule.place).collect();
+    let mut names = BTreeSet::new();
+    for alert in alerts() {
+        let (name, series) = (&alert.name, &alert.series);
+        assert!(names.insert(name.clone()), "{name} twice");
+        assert!(name.starts_with("NatsElect"), "{name}");
+        assert!(
+            ["critical", "warning"].contains(&alert.severity.as_str()),
+            "{name}"
+        );
+        let metric = series.split('{').next().unwrap_or(series);
+        assert!(recorded.contains(metric), "{name} looks at {metric}");
+        let said: BTreeSet<_> = alert.annotations.keys().map(String::as_str).collect();
+        assert_eq!(
+            said,
+            BTreeSet::from(["description", "runbook_url", "summary"]),
+            "{name}"
+        );
+        assert!(
+            alert.annotations["description"].contains("{{ $labels."),
+            "{name}"
+        );
+        let anchor = format!("docs/runbook.md#{}", name.to_lowercase());
+        assert!(
+            alert.annotations["runbook_url"].ends_with(&anchor),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_runbook_has_a_chapter_for_each_alert_and_no_other() {
+    let runbook = file("docs/runbook.md");
+    let chapters: Vec<_> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("## NatsElect"))
+        .map(|rest| format!("NatsElect{rest}"))
+        .collect();
+    let alerts: Vec<_> = alerts().into_iter().map(|alert| alert.name).collect();
+    assert_eq!(chapters, alerts, "in the order of the alerts");
+    for chapter in runbook.split("\n## NatsElect").skip(1) {
+        for part in ["**Means.**", "**Hurts.**", "**Look.**", "**Do.**"] {
+            let name = chapter.lines().next().unwrap_or_default();
+            assert_eq!(
+                chapter.matches(part).count(),
+                1,
+                "{part} of NatsElect{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_metric_that_rules_and_dashboard_name_exists() {
+    let known: BTreeSet<_> = nats_elect::METRICS
+        .iter()
+        .map(|metric| metric.name)
+        .collect();
+    let recorded = recorded();
+    let names: BTreeSet<_> = recorded.iter().map(|rule| rule.place.as_str()).collect();
+    for expression in recorded.iter().chain(&of_dashboard(&dashboard())) {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        for word in expression.text.split(|c| !is_part(c)) {
+            if word.contains(":election_") {
+                assert!(names.contains(word), "{word} in {}", expression.place);
+            } else if word.starts_with("election_") {
+                let parts = ["_bucket", "_sum", "_count"];
+                let whole = parts.iter().find_map(|part| word.strip_suffix(part));
+                let found =
+                    known.contains(word) || whole.is_some_and(|whole| known.contains(whole));
+                assert!(found, "{word} in {}", expression.place);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_dashboard_is_one_that_grafana_takes() {
+    let dashboard = dashboard();
+    assert!(
+        dashboard["schemaVersion"].as_u64() >= Some(38),
+        "Grafana 10"
+    );
+    assert!(dashboard["uid"].as_str().is_some_and(|uid| uid.len() <= 40));
+    assert!(
+        dashboard.get("id").is_none(),
+        "it is another in each Grafana"
+    );
+    let variables: Vec<_> = dashboard["templating"]["list"]
+        .as_array()
+        .expect("variables")
+        .iter()
+        .map(|variable| variable["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(variables, ["datasource", "bucket", "role", "instance_id"]);
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut ids = BTreeSet::new();
+    let mut taken = BTreeSet::new();
+    for panel in panels {
+        let title = panel["title"].as_str().expect("a title");
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}");
+        let at = |side: &str| panel["gridPos"][side].as_u64().expect("a place");
+        assert!(
+            at("w") > 0 && at("h") > 0 && at("x") + at("w") <= 24,
+            "{title}"
+        );
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(taken.insert((x, y)), "{title} lies over another");
+            }
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert!(
+            !panel["description"].as_str().unwrap_or_default().is_empty(),
+            "{title}"
+        );
+        is_chosen(&panel["datasource"], title);
+        let targets = panel["targets"].as_array();
+        assert_eq!(targets.is_none(), panel["type"] == "alertlist", "{title}");
+        let mut letters = BTreeSet::new();
+        for target in targets.into_iter().flatten() {
+            is_chosen(&target["datasource"], title);
+            assert!(
+                letters.insert(target["refId"].as_str().expect("a letter")),
+                "{title}"
+            );
+            let expr = target["expr"].as_str().expect("an expression");
+            assert!(expr.contains("bucket=~\"$bucket\""), "{title}: {expr}");
+        }
+    }
+    let kinds: BTreeSet<_> = panels
+        .iter()
+        .filter_map(|panel| panel["type"].as_str())
+        .collect();
+    for kind in [
+        "state-timeline",
+        "timeseries",
+        "stat",
+        "alertlist",
+        "heatmap",
+    ] {
+        assert!(kinds.contains(kind), "{kind}");
+    }
+}
+
+fn is_chosen(datasource: &Value, title: &str) {
+    assert_eq!(datasource["uid"], "${datasource}", "{title}");
+    assert_eq!(datasource["type"], "prometheus", "{title}");
+}

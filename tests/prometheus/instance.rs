@@ -1,0 +1,116 @@
+//! An instance of the control plane, in a process of its own: with metrics of its own.
+
+use std::io::{BufRead, Write};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use nats_elect::{BoxError, METRICS, RoleConfig, RoleManager, StepDown, Storage, Term, handler_fn};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::server::free_port;
+
+pub const ORDERS: &str = "NATS_ELECT_TEST_INSTANCE";
+pub const BUCKET: &str = "leaders";
+pub const ROLES: [&str; 3] = ["scheduler", "network", "metrics"];
+pub const TTL: Duration = Duration::from_secs(1);
+
+/// What an instance starts with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Orders {
+    pub url: String,
+    pub id: String,
+}
+
+/// Not a test: the instance.
+#[test]
+#[ignore = "run by other tests in a process of its own"]
+fn an_instance() {
+    let Ok(orders) = std::env::var(ORDERS) else {
+        return;
+    };
+    let orders: Orders = serde_json::from_str(&orders).expect("orders");
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(obey(orders));
+}
+
+async fn obey(orders: Orders) {
+    let port = serve_metrics();
+    let mut builder = RoleManager::builder()
+        .servers(&orders.url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .storage(Storage::Memory)
+        .instance_id(&orders.id);
+    for role in ROLES {
+        builder = builder.role(role, RoleConfig::default().ttl(TTL), handler_fn(lead));
+    }
+    let manager = builder.start().await.expect("start");
+    tell(&format!("metrics {port}"));
+    let (order, mut orders) = mpsc::unbounded_channel();
+    // Ends with the parent, which holds the other end.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let _ = order.send(line);
+        }
+    });
+    while let Some(order) = orders.recv().await {
+        let (role, to) = order.split_once(' ').expect("a role and a successor");
+        let role = manager.role(role).expect("a role");
+        let down = role.step_down(StepDown::to(to)).await;
+        tell(&match down {
+            Ok(down) => format!("stepped down {:?}", down.handoff),
+            Err(error) => format!("leads on: {error}"),
+        });
+    }
+    std::process::exit(0);
+}
+
+/// Writes under its fence as long as it leads.
+async fn lead(term: Term) -> Result<(), BoxError> {
+    let store = term.store();
+    let mut tick = tokio::time::interval(Duration::from_millis(100));
+    for n in 0_u64.. {
+        if term.run_until_cancelled(tick.tick()).await.is_none() {
+            break;
+        }
+        // A refusal ends the term.
+        let _ = store.put("progress", n.to_string()).await;
+    }
+    Ok(())
+}
+
+/// Serves this process's metrics on a loopback port and returns the port.
+fn serve_metrics() -> u16 {
+    for _ in 0..5 {
+        let port = free_port();
+        let exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
+        let histograms = METRICS.iter().filter(|metric| !metric.buckets.is_empty());
+        let exporter = histograms.fold(exporter, |exporter, metric| {
+            let name = Matcher::Full(metric.name.to_owned());
+            exporter
+                .set_buckets_for_metric(name, metric.buckets)
+                .expect("buckets")
+        });
+        match exporter.install() {
+            Err(BuildError::FailedToCreateHTTPListener(_)) => {}
+            outcome => {
+                outcome.expect("an exporter");
+                return port;
+            }
+        }
+    }
+    panic!("no free port");
+}
+
+fn tell(line: &str) {
+    // In one piece, past the test harness.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(format!("\n@{line}\n").as_bytes());
+    let _ = out.flush();
+}

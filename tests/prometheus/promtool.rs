@@ -1,0 +1,190 @@
+//! The programs of Prometheus, and what `promtool` says of the rules.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::debian::{Packages, Problem, target_folder};
+use super::{deploy, mixin};
+
+const PROMETHEUS: Packages = Packages {
+    name: "prometheus",
+    // It is linked statically; what else the package asks for is the old user interface.
+    wanted: |_| Ok(vec!["prometheus".to_owned()]),
+};
+
+/// The folder with `prometheus` and `promtool`.
+pub fn programs() -> PathBuf {
+    let named = std::env::var_os("PROMETHEUS_BIN").map(PathBuf::from);
+    if let Some(program) = named {
+        let folder = program.parent().map(Path::to_owned).unwrap_or_default();
+        assert!(
+            are_in(&folder),
+            "PROMETHEUS_BIN: no prometheus and promtool in {}",
+            folder.display()
+        );
+        return folder;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(folder) = std::env::split_paths(&path).find(|folder| are_in(folder)) {
+        return folder;
+    }
+    unpacked().unwrap_or_else(|problem| {
+        panic!(
+            "no Prometheus to run: none named by PROMETHEUS_BIN, none on PATH, and none to be had from Debian ({problem}). \
+             Install one (`apt-get install prometheus`, or https://prometheus.io/download), with promtool beside it"
+        )
+    })
+}
+
+fn unpacked() -> Result<PathBuf, Problem> {
+    let store = target_folder()?.join("prometheus-unpacked");
+    fs::create_dir_all(&store)?;
+    let lock = File::create(store.join("lock"))?;
+    lock.lock()?;
+    let root = store.join("root");
+    if !root.is_dir() {
+        let folder = tempfile::Builder::new()
+            .prefix("unpack-")
+            .tempdir_in(&store)?;
+        PROMETHEUS.unpack_into(folder.path())?;
+        fs::rename(folder.keep(), &root)?;
+    }
+    let folder = root.join("usr/bin");
+    if are_in(&folder) {
+        Ok(folder)
+    } else {
+        Err("Debian's package has no Prometheus in it".into())
+    }
+}
+
+fn are_in(folder: &Path) -> bool {
+    ["prometheus", "promtool"]
+        .iter()
+        .all(|program| folder.join(program).is_file())
+}
+
+fn promtool(arguments: &[&str], files: &[PathBuf]) -> (bool, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(programs().join("promtool"))
+        .args(arguments)
+        .args(files)
+        .output()
+        .expect("promtool");
+    let text = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (status.success(), text.concat())
+}
+
+/// The unit tests in a folder.
+fn unit_tests(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.join("tests")).expect("unit tests");
+    entries.map(|entry| entry.expect("a file").path()).collect()
+}
+
+#[test]
+fn promtool_finds_no_fault_with_the_rules() {
+    let rules = ["recording_rules.yml", "alerts.yml"];
+    let files = rules.map(|rules| deploy().join("prometheus").join(rules));
+    let (good, said) = promtool(&["check", "rules"], &files);
+    assert!(good, "{said}");
+    println!("{said}");
+}
+
+#[test]
+fn fleets_that_another_label_tells_apart_are_kept_apart() {
+    let config = r#"{ fleet: ["cluster", "bucket"], selector: 'job="control-plane"' }"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = ["recordingRules", "prometheusAlerts"].map(|field| {
+        let rules = mixin::field_with(config, field);
+        let groups = rules["groups"].as_array().expect("groups");
+        for rule in groups
+            .iter()
+            .flat_map(|group| group["rules"].as_array().expect("rules"))
+        {
+            let expression = rule["expr"].as_str().expect("an expression");
+            let (all, ours) = (
+                expression.matches("by (").count(),
+                expression.matches("by (cluster, bucket").count(),
+            );
+            assert_eq!(all, ours, "{expression}");
+            for metric in nats_elect::METRICS.iter().map(|metric| metric.name) {
+                let bare = [")", "[", " "].map(|after| format!(" {metric}{after}"));
+                assert!(
+                    !bare.iter().any(|bare| expression.contains(bare)),
+                    "{expression}"
+                );
+            }
+        }
+        let file = folder.path().join(field);
+        fs::write(&file, rules.to_string()).expect("a file"); // JSON is YAML.
+        file
+    });
+    let (good, said) = promtool(&["check", "rules"], &files);
+    assert!(good, "{said}");
+}
+
+#[test]
+fn each_alert_fires_in_its_case_and_stays_silent_in_its_quiet_one() {
+    let tests = unit_tests(&deploy().join("prometheus"));
+    let (good, said) = promtool(&["test", "rules"], &tests);
+    assert!(good, "{said}");
+    println!("{said}");
+    let cases: String = tests
+        .iter()
+        .map(|file| fs::read_to_string(file).expect("a file"))
+        .collect();
+    for alert in super::expressions::alerts() {
+        for case in ["fires", "stays silent"] {
+            let case = format!("'{} {case}: ", alert.name);
+            assert_eq!(cases.matches(&case).count(), 1, "{case}");
+        }
+    }
+}
+
+/// With thresholds that nothing meets each case in which an alert fires must fail, and with ones that everything meets each
+/// quiet one.
+#[test]
+fn the_cases_of_the_alerts_can_fail() {
+    let alerts = super::expressions::alerts();
+    for (never_or_always, failure) in [(-1.0, "got: nil"), (1.0, "exp: nil")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (deploy().join("prometheus"), folder.path());
+        let copy = |name: &str| fs::copy(from.join(name), to.join(name)).expect("a copy");
+        copy("recording_rules.yml");
+        fs::create_dir(to.join("tests")).expect("a folder");
+        for file in unit_tests(&from) {
+            let name = file
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            copy(&format!("tests/{name}"));
+        }
+        let mut rules = super::file("deploy/prometheus/alerts.yml");
+        for alert in &alerts {
+            let far = if alert.operator == ">" { -1e18 } else { 1e18 } * never_or_always;
+            let written = format!(
+                "{} {} {}\"",
+                alert.yaml_series(),
+                alert.operator,
+                alert.threshold
+            );
+            let other = format!("{} {} {far:e}\"", alert.yaml_series(), alert.operator);
+            assert!(rules.contains(&written), "{written}");
+            rules = rules.replace(&written, &other);
+        }
+        fs::write(to.join("alerts.yml"), rules).expect("a file");
+        let (good, said) = promtool(&["test", "rules"], &unit_tests(to));
+        assert!(!good);
+        for alert in &alerts {
+            let name = &alert.name;
+            let missed = said
+                .split("expr: ")
+                .any(|part| part.contains(name.as_str()) && part.contains(failure));
+            assert!(missed, "the case of {name} can't fail ({failure})\n{said}");
+        }
+    }
+}
