@@ -46,6 +46,8 @@ pub(crate) enum SupervisorMsg {
     LookAtBucket,
     /// The server refused the admin service something.
     AdminDenied(Denied),
+    #[cfg(feature = "testing")]
+    CrashAdmin,
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -108,6 +110,8 @@ pub(crate) enum AdminMsg {
     Denied(Denied),
     /// Say what the server refused lately.
     TellDenied,
+    #[cfg(feature = "testing")]
+    Crash,
     /// The subscription with this number ended.
     Ended {
         number: u64,

@@ -180,6 +180,8 @@ impl Actor for SupervisorActor {
                 let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
             }
             SupervisorMsg::AdminDenied(denied) => state.tell_admin(AdminMsg::Denied(denied)),
+            #[cfg(feature = "testing")]
+            SupervisorMsg::CrashAdmin => state.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,

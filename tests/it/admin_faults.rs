@@ -2,6 +2,7 @@
 
 use async_nats::jetstream;
 use futures::StreamExt;
+use nats_elect::admin::ProblemCode;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{Event, Outcome};
 use serde_json::Value;
@@ -208,6 +209,62 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
     })
     .await;
     assert_eq!(operator.find(1).await, [before]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    operator.report(&found).await;
+    let stats = format!("$SRV.STATS.nats-elect.{}", found.incarnation);
+    let started = operator.ask_json(&stats).await["started"].clone();
+
+    a.manager().crash_admin();
+    // Its old subscriptions go with it: one answer to each request, from the new ones.
+    eventually(SOON, "an answer of the new actor", async || {
+        operator.admin.status(&found).await.ok()
+    })
+    .await;
+    assert_eq!(operator.find(1).await, [found]);
+    let after = operator.ask_json(&stats).await;
+    assert_eq!(after["started"], started);
+    assert!(after["endpoints"][0]["num_requests"].as_u64() >= Some(2));
+    assert!(a.is_leader());
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
+    let config = "max_payload: 4096\n";
+    let server = NatsServer::builder().config(config).start().expect("start");
+    let journal = Journal::default();
+    let mut a = instance("a", server.url(), &journal);
+    let names: Vec<_> = (0..20).map(|i| format!("{}{i}", "r".repeat(100))).collect();
+    for name in &names {
+        a = a.role(name, leased_for(ms(10_000)));
+    }
+    let a = a.start().await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    let refused = operator.admin.status(&found).await;
+    let code = refused.expect_err("too large").refusal();
+    assert_eq!(code, Some(ProblemCode::TooLarge));
+    for name in &names {
+        journal.started(name, 0).await;
+        let report = operator.admin.status_of(&found, name).await;
+        let report = report.expect("one role fits");
+        assert!(report.roles[name].is_leader);
+    }
+    let ended = operator.admin.cordon(&found, None).await;
+    assert_eq!(ended.expect("cordoned").len(), names.len());
+    assert!(!a.role(&names[0]).is_leader());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
