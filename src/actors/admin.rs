@@ -74,6 +74,8 @@ impl Actor for AdminActor {
             AdminMsg::LinkChanged(link) => state.link_changed(&myself, link),
             AdminMsg::Denied(denied) => state.denied(&myself, &denied),
             AdminMsg::TellDenied => state.tell_denied(),
+            #[cfg(feature = "testing")]
+            AdminMsg::Crash => panic!("crashed on request"),
             AdminMsg::Ended { number } if number == state.number => {
                 myself.send_after(RETRY, move || AdminMsg::Retry { number });
             }

@@ -47,6 +47,8 @@ pub(crate) enum SupervisorMsg {
     LookAtBucket,
     /// The server refused the admin service something.
     AdminDenied(Denied),
+    #[cfg(feature = "testing")]
+    CrashAdmin,
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -134,6 +136,8 @@ pub(crate) enum AdminMsg {
     Denied(Denied),
     /// Say what the server refused lately.
     TellDenied,
+    #[cfg(feature = "testing")]
+    Crash,
     /// The subscription with this number ended.
     Ended {
         number: u64,

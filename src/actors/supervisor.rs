@@ -198,6 +198,8 @@ impl Actor for SupervisorActor {
                 let _ = reply.send(());
             }
             SupervisorMsg::AdminDenied(denied) => state.tell_admin(AdminMsg::Denied(denied)),
+            #[cfg(feature = "testing")]
+            SupervisorMsg::CrashAdmin => state.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,

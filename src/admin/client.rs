@@ -11,7 +11,9 @@ use uuid::Uuid;
 use super::discovery::{self, Asking};
 use super::{AdminError, Instance, InstanceReport};
 use crate::manager::StepDown;
-use crate::model::admin::{AdminSubjects, Answer, Demand, Done, Ended, Problem, Verb, parse};
+use crate::model::admin::{
+    AdminSubjects, Answer, Demand, Done, Ended, Problem, ProblemCode, Verb, parse,
+};
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::model::name::{BucketName, RoleName};
 use crate::model::token::FencingToken;
@@ -23,6 +25,8 @@ const ON_THE_WAY: Duration = Duration::from_secs(2);
 const STATUS: Duration = Duration::from_secs(3);
 /// Whether it stands is noted by an instance at once.
 const ORDER: Duration = Duration::from_secs(5);
+/// How long is waited for roles to be handed over by an instance that can't say how long it may take.
+const UNKNOWN: Duration = Duration::from_secs(5 * 60);
 /// The longest that is waited for a role to be handed over, whatever an instance says of how long it may take.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
@@ -300,7 +304,12 @@ impl AdminClient {
     ) -> Result<Duration, AdminError> {
         let demand = Demand::default();
         let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &demand, STATUS);
-        let roles = asked.await?.roles;
+        let roles = match asked.await {
+            Ok(report) => report.roles,
+            // It has more roles than it can tell of at once.
+            Err(error) if error.refusal() == Some(ProblemCode::TooLarge) => return Ok(UNKNOWN),
+            Err(error) => return Err(error),
+        };
         let takes = roles.values().map(|role| role.answers_within).max();
         Ok(takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY)
     }

@@ -319,6 +319,16 @@ impl RoleManager {
         })
     }
 
+    /// Makes the admin service's actor panic, to test that it is started anew.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn crash_admin(&self) {
+        let _ = self
+            .thread
+            .supervisor
+            .send_message(SupervisorMsg::CrashAdmin);
+    }
+
     async fn stand(&self, scope: Arc<RoleScope>) -> Result<(), Error> {
         let (reply, added) = oneshot::channel();
         let message = SupervisorMsg::AddRole {

@@ -2,6 +2,7 @@
 
 use async_nats::jetstream;
 use futures::StreamExt;
+use nats_elect::admin::ProblemCode;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{Event, Outcome};
 use serde_json::Value;
@@ -10,8 +11,7 @@ use crate::support::bucket::Stranger;
 use crate::support::instance::instance;
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
-use crate::support::user::all_but;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
@@ -211,65 +211,57 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_same() {
-    let logs = logs::install();
-    let config = all_but(&[]).replace(
-        "subscribe: \">\"",
-        "subscribe: { allow: \">\", deny: [\"$SRV.>\", \"nats-elect-admin.leaders.cordon.>\"] }",
-    );
-    let mut server = NatsServer::builder()
-        .config(&config)
-        .start()
-        .expect("start");
+async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
+    let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let a = instance("apart-from-tools", server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+    let a = instance("a", server.url(), &journal)
         .standing(leased_for(ms(3000)))
         .start()
         .await;
     journal.started(ROLE, 0).await;
-    let warnings = || {
-        let text = logs.text();
-        let ours = |line: &&str| line.contains("WARN") && line.contains("switch `admin` off");
-        text.lines()
-            .filter(ours)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let told = eventually(SOON, "a warning", async || warnings().pop()).await;
-    for subject in [
-        "subscribe to \"$SRV.PING\"",
-        "subscribe to \"$SRV.INFO.nats-elect.*\"",
-        "subscribe to \"nats-elect-admin.leaders.cordon.*\"",
-    ] {
-        assert!(told.contains(subject), "{told}");
-    }
-    assert!(!told.contains("status"), "{told}");
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    operator.report(&found).await;
+    let stats = format!("$SRV.STATS.nats-elect.{}", found.incarnation);
+    let started = operator.ask_json(&stats).await["started"].clone();
 
-    // What is granted works.
-    let client = async_nats::ConnectOptions::with_user_and_password("all".into(), "p".into());
-    let operator = Operator::with(client.connect(server.url()).await.expect("connect"));
-    let leader = Stranger {
-        jetstream: jetstream::new(operator.client.clone()),
-    };
-    let id = leader.record().await["incarnation"]
-        .as_str()
-        .expect("it")
-        .to_owned();
-    let report = operator
-        .ask_json(&format!("nats-elect-admin.{BUCKET}.status.{id}"))
-        .await;
-    assert_eq!(report["instance_id"], "apart-from-tools");
-    assert_eq!(operator.find(1).await[0].incarnation.to_string(), id);
-
-    // After a reconnect it is refused again, and known.
-    server.kill();
-    server.restart().expect("restart");
-    eventually(SOON, "another refusal", async || {
-        let refused = server.log().matches("Subscription Violation").count();
-        (refused >= 22).then_some(())
+    a.manager().crash_admin();
+    // Its old subscriptions go with it: one answer to each request, from the new ones.
+    eventually(SOON, "an answer of the new actor", async || {
+        operator.admin.status(&found).await.ok()
     })
     .await;
-    a.wait_until_leader().await;
-    assert_eq!(warnings().len(), 1);
+    assert_eq!(operator.find(1).await, [found]);
+    let after = operator.ask_json(&stats).await;
+    assert_eq!(after["started"], started);
+    assert!(after["endpoints"][0]["num_requests"].as_u64() >= Some(2));
+    assert!(a.is_leader());
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
+    let config = "max_payload: 4096\n";
+    let server = NatsServer::builder().config(config).start().expect("start");
+    let journal = Journal::default();
+    let mut a = instance("a", server.url(), &journal);
+    let names: Vec<_> = (0..20).map(|i| format!("{}{i}", "r".repeat(100))).collect();
+    for name in &names {
+        a = a.role(name, leased_for(ms(10_000)));
+    }
+    let a = a.start().await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    let refused = operator.admin.status(&found).await;
+    let code = refused.expect_err("too large").refusal();
+    assert_eq!(code, Some(ProblemCode::TooLarge));
+    for name in &names {
+        journal.started(name, 0).await;
+        let report = operator.admin.status_of(&found, name).await;
+        let report = report.expect("one role fits");
+        assert!(report.roles[name].is_leader);
+    }
+    let ended = operator.admin.cordon(&found, None).await;
+    assert_eq!(ended.expect("cordoned").len(), names.len());
+    assert!(!a.role(&names[0]).is_leader());
 }

@@ -170,8 +170,10 @@ fn what_seems_free_is_read_again_once_a_lease() {
     solo.feed(PAUSE);
     let mut reads = Vec::new();
     for _ in 0..3 {
-        while !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
-            solo.wait(ms(10));
+        for _ in 0..200 {
+            if !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+                solo.wait(ms(10));
+            }
         }
         reads.push(solo.now);
         solo.read(Some(free(100)), Some(OLD_FENCE));
@@ -254,8 +256,10 @@ fn a_claim_given_back_for_a_pause_is_no_failure() {
     let mut solo = before_a_free_role();
     let mut over = 100;
     for _ in 0..5 {
-        while !solo.has(|effect| matches!(effect, Effect::Write(_))) {
-            solo.wait(ms(1));
+        for _ in 0..100 {
+            if writes(&solo) == 0 {
+                solo.wait(ms(1));
+            }
         }
         let claim = solo.write();
         solo.feed(PAUSE);

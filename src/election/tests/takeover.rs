@@ -360,12 +360,12 @@ fn a_paused_instance_drops_its_bid_and_forces_nothing() {
 fn a_forced_claim_that_is_won_after_a_pause_is_given_back() {
     let mut solo = following(ambitious(FORCED));
     silently(&mut solo, 1..=6);
-    let claim = loop {
-        if let Some(claim) = solo.find_write() {
-            break claim;
+    for _ in 0..1000 {
+        if !solo.has(|effect| matches!(effect, Effect::Write(_))) {
+            solo.wait(ms(1));
         }
-        solo.wait(ms(1));
-    };
+    }
+    let claim = solo.write();
     solo.feed(Input::Pause {
         request: RequestId(1),
     });

@@ -98,6 +98,8 @@ impl Answer for Done {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -118,6 +120,13 @@ mod tests {
         };
         let json = serde_json::to_vec(&demand).expect("JSON");
         assert_eq!(Demand::parse(&json), Ok(demand));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parsers_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (Demand::parse(&bytes), crate::model::admin::parse::<Done>(&bytes));
+        }
     }
 
     #[test]
