@@ -23,7 +23,7 @@ mod thread;
 mod vouching;
 mod watch;
 
-pub(crate) use connection::{Connection, StartFailure, tuned};
+pub(crate) use connection::{Connection, StartFailure, lasting, problem, tuned};
 pub(crate) use messages::{ElectionMsg, Link, SupervisorMsg};
 pub(crate) use routes::Routes;
 pub(crate) use thread::{ElectionThread, Setup};

@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectOptions};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::access;
+use super::connecting::connecting;
 use super::error::Error;
 use super::{Fleet, RoleManager};
 use crate::actors::{Connection, ElectionThread, Routes, Setup, tuned};
@@ -359,34 +360,6 @@ impl fmt::Debug for RoleManagerBuilder {
             .field("roles", &roles)
             .finish_non_exhaustive()
     }
-}
-
-/// Where and how to connect. The files are read on a thread that may block.
-async fn connecting(
-    config: &ManagerConfig,
-    given: Option<ConnectOptions>,
-) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
-    let servers = servers(config)?;
-    let config = config.clone();
-    let resolved = tokio::task::spawn_blocking(move || {
-        let options = access::options(given, &config, &servers)?;
-        let servers = servers.into_iter().map(access::without_credentials);
-        Ok((servers.collect(), options))
-    });
-    let resolved: Result<_, ConfigError> = resolved
-        .await
-        .map_err(|error| Error::Thread(error.to_string()))?;
-    Ok(resolved?)
-}
-
-fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {
-    let parse = |server: &String| {
-        server.parse().map_err(|_| Error::Unavailable {
-            after: std::time::Duration::ZERO,
-            reason: "a server's address can't be read".into(),
-        })
-    };
-    config.servers.iter().map(parse).collect()
 }
 
 /// Host name, process id and a short random part.

@@ -2,6 +2,7 @@
 
 mod access;
 mod builder;
+mod connecting;
 mod error;
 mod handle;
 mod identity;
