@@ -74,8 +74,8 @@ pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, Rol
 pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
 pub use crate::model::token::{FencingToken, LeaseToken, NotAFencingToken};
 pub use crate::role::{
-    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler, Term,
-    TermError, handler_fn,
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, LeaseChanges,
+    RoleHandler, Term, TermError, handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

@@ -3,6 +3,7 @@
 mod deadline;
 mod fenced;
 mod handler;
+mod lease_changes;
 mod roster;
 mod running;
 mod scope;
@@ -11,6 +12,7 @@ mod term;
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, RoleHandler, handler_fn};
+pub use lease_changes::LeaseChanges;
 pub(crate) use roster::Roster;
 pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};

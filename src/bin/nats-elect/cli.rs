@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+#[cfg(unix)]
+use crate::commands::exec;
 use crate::commands::{check, completions, verify};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
@@ -53,6 +55,14 @@ pub struct Cli {
 /// What is asked for: a file each in `commands`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[cfg(unix)]
+    Exec(exec::Exec),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ExecGuard(exec::ExecGuard),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ExecStarter(exec::ExecStarter),
     Check(check::Check),
     Verify(verify::Verify),
     Completions(completions::Completions),

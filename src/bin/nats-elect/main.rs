@@ -11,6 +11,8 @@ mod commands;
 mod config_file;
 mod connect;
 mod context;
+#[cfg(unix)]
+mod exec;
 mod exit;
 mod output;
 

@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod completions;
+#[cfg(unix)]
+pub mod exec;
 pub mod verify;
 
 use crate::cli::{Command, Shared};
@@ -14,6 +16,12 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
         Command::Check(check) => check.run(output),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
+        #[cfg(unix)]
+        Command::Exec(exec) => block_on(exec.run(shared, output)),
+        #[cfg(unix)]
+        Command::ExecGuard(guard) => guard.run(),
+        #[cfg(unix)]
+        Command::ExecStarter(starter) => starter.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }
