@@ -40,6 +40,7 @@
 //!
 //! # Features
 //!
+//! - `cli`: the command `nats-elect`; see `docs/cli.md`. No use for a library.
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
