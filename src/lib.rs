@@ -45,6 +45,7 @@
 //!
 //! # Features
 //!
+//! - `cli`: the command `nats-elect`; see `docs/cli.md`. No use for a library.
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
 //! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
@@ -97,8 +98,8 @@ pub use crate::observer::{
     Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing, WatchStatus,
 };
 pub use crate::role::{
-    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, RoleHandler,
-    SteppedDown, Term, TermError, handler_fn,
+    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, LeaseChanges,
+    RoleHandler, SteppedDown, Term, TermError, handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

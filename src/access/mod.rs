@@ -1,5 +1,6 @@
 //! How what is built here gets to NATS: the settings of its connection, and what becomes of them.
 
+mod connect;
 mod identity;
 mod options;
 mod settings;
@@ -58,7 +59,7 @@ impl Access {
 }
 
 impl Route {
-    /// The connection, under this name. Files are read on a thread that may block.
+    /// The connection, under this name.
     pub async fn connection(self, name: &str) -> Result<Connection, Error> {
         let Self {
             config,
@@ -69,21 +70,29 @@ impl Route {
             options::nothing_said(&config)?;
             return Ok(Connection::Given(client));
         }
-        let servers = servers(&config)?;
-        let resolved = tokio::task::spawn_blocking(move || {
-            let options = options::options(given, &config, &servers)?;
-            let servers = servers.into_iter().map(options::without_credentials);
-            Ok((servers.collect(), options))
-        });
-        let resolved: Result<_, ConfigError> = resolved
-            .await
-            .map_err(|error| Error::Thread(error.to_string()))?;
-        let (servers, options) = resolved?;
+        let (servers, options) = resolved(config, given).await?;
         Ok(Connection::Own {
             options: tuned(options, name),
             servers,
         })
     }
+}
+
+/// Where and how to connect. The files are read on a thread that may block.
+async fn resolved(
+    config: ManagerConfig,
+    given: Option<ConnectOptions>,
+) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
+    let servers = servers(&config)?;
+    let resolved = tokio::task::spawn_blocking(move || {
+        let options = options::options(given, &config, &servers)?;
+        let servers = servers.into_iter().map(options::without_credentials);
+        Ok((servers.collect(), options))
+    });
+    let resolved: Result<_, ConfigError> = resolved
+        .await
+        .map_err(|error| Error::Thread(error.to_string()))?;
+    Ok(resolved?)
 }
 
 fn servers(config: &ManagerConfig) -> Result<Vec<ServerAddr>, Error> {

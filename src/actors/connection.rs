@@ -37,7 +37,7 @@ pub(crate) enum StartFailure {
 }
 
 /// What is wrong with a connection that could not be made, if it does not pass by itself.
-pub(super) fn lasting(error: &ConnectError) -> Option<StartFailure> {
+pub(crate) fn lasting(error: &ConnectError) -> Option<StartFailure> {
     match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             Some(StartFailure::Authentication(format!(
@@ -71,7 +71,7 @@ fn tls_refusal(error: &ConnectError) -> Option<String> {
 }
 
 /// What can be said about a connection that may yet be made.
-pub(super) fn problem(error: &ConnectError) -> String {
+pub(crate) fn problem(error: &ConnectError) -> String {
     let text = error.to_string();
     // The client has no kind for a server that does not greet.
     let silent = error.kind() == ConnectErrorKind::TimedOut || text.contains("expected INFO");

@@ -29,7 +29,7 @@ mod thread;
 mod vouching;
 mod watch;
 
-pub(crate) use connection::{Connection, StartFailure, tuned};
+pub(crate) use connection::{Connection, StartFailure, lasting, problem, tuned};
 pub(crate) use herald::HeraldSetup;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup};

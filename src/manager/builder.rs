@@ -140,6 +140,11 @@ impl RoleManagerBuilder {
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<RoleManager, Error> {
+        // What it holds while it connects is large; its callers need not carry that.
+        Box::pin(self.launch()).await
+    }
+
+    async fn launch(self) -> Result<RoleManager, Error> {
         let Self {
             access,
             roles,

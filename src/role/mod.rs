@@ -4,6 +4,7 @@ mod deadline;
 mod fenced;
 mod handler;
 mod instance;
+mod lease_changes;
 mod orders;
 mod roster;
 mod running;
@@ -15,6 +16,7 @@ pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStor
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, RoleHandler, handler_fn};
 pub(crate) use instance::Instance;
+pub use lease_changes::LeaseChanges;
 pub(crate) use orders::Order;
 pub use orders::SteppedDown;
 pub(crate) use roster::Roster;

@@ -7,6 +7,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -61,6 +62,7 @@ impl RunningTerm {
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
             until: AtomicU64::new(start.lease.as_nanos()),
+            lease_changed: watch::Sender::new(()),
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -117,6 +119,7 @@ impl RunningTerm {
                 .0
                 .until
                 .fetch_max(lease.as_nanos(), Ordering::AcqRel);
+            self.term.0.lease_changed.send_replace(());
         }
         extended
     }
@@ -140,6 +143,7 @@ impl RunningTerm {
 
     pub fn revoke(&self) {
         self.term.0.lease.revoke();
+        self.term.0.lease_changed.send_replace(());
     }
 
     pub fn cancel(&self) {
@@ -333,6 +337,22 @@ mod tests {
             !running.ended.is_cancelled(),
             "how it ended is for the election to say"
         );
+        running.abort();
+        running.ended().await;
+    }
+
+    #[tokio::test]
+    async fn whoever_passes_a_lease_on_hears_of_its_extension_and_of_its_end() {
+        let lease = clock::now() + Duration::from_secs(30);
+        let (_scope, running) = lead_until(Deaf(Arc::default()), lease);
+        let mut changes = running.term.lease_changes();
+        assert!(changes.next().now_or_never().is_none());
+        assert!(running.extend(lease + Duration::from_secs(60), clock::now()));
+        changes.next().await;
+        assert!(running.term.remaining() > Duration::from_secs(60));
+        running.revoke();
+        changes.next().await;
+        assert_eq!(running.term.remaining(), Duration::ZERO);
         running.abort();
         running.ended().await;
     }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::deadline::Deadline;
 use super::fenced::{Access, FencedStore};
+use super::lease_changes::LeaseChanges;
 use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock::{self, Moment};
@@ -64,6 +65,8 @@ pub(super) struct TermInner {
     pub lease: Deadline,
     /// The end of the lease, also after it was revoked.
     pub until: AtomicU64,
+    /// Told when the lease is extended or revoked.
+    pub lease_changed: watch::Sender<()>,
     /// When the last confirmed compare-and-set was sent.
     pub proved: AtomicU64,
     pub cancel: CancellationToken,
@@ -144,6 +147,14 @@ impl Term {
     /// Time until the lease ends unless it is renewed; zero once it is over.
     pub fn remaining(&self) -> Duration {
         self.0.lease.remaining()
+    }
+
+    /// Tells of each change of the lease, for a handler that must pass its end on, for instance to another process.
+    ///
+    /// To name the end as a point in time, read a clock *before* [`remaining`](Self::remaining) and add the two: read in the other
+    /// order, a pause of this process between them would make it later than it is.
+    pub fn lease_changes(&self) -> LeaseChanges {
+        LeaseChanges::new(self.0.lease_changed.subscribe())
     }
 
     /// Resolves when the term is being wound down: finish and return.

@@ -1,0 +1,185 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+#[cfg(unix)]
+use crate::commands::exec;
+use crate::commands::{check, completions, verify};
+
+const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
+
+const LONG_ABOUT: &str = "\
+Leader election over NATS: look at it, change it, run commands under it.
+
+The instances of an application elect one leader for each role. They meet in a JetStream Key-Value bucket, one key per \
+role. This command looks at such elections, verifies and checks what belongs to them, and runs commands that lead a role.";
+
+const AFTER: &str = "\
+Exit codes:
+  0  it was done
+  1  it failed for another reason than those below
+  2  what was asked, or a configuration, breaks a rule
+  3  there is no such thing: no leader, no proof, no bucket, no context
+  4  refused: credentials, a permission, a request, a proof that is not valid
+  5  NATS, or an instance, did not answer in time
+`exec` ends with the code of its command; `nats-elect exec --help` says more.
+
+How to connect is said by options, else by the environment, else by the context of the `nats` command that --context or \
+NATS_CONTEXT names or that is selected, else it is nats://127.0.0.1:4222. The environment has NATS_URL, NATS_USER, \
+NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Whoever says who \
+connects replaces all that was said of it before.";
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// All of the command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nats-elect", version, about = ABOUT, long_about = LONG_ABOUT, after_long_help = AFTER,
+    styles = STYLES, max_term_width = 100, disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub shared: Shared,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What is asked for: a file each in `commands`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[cfg(unix)]
+    Exec(exec::Exec),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ExecGuard(exec::ExecGuard),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    ExecStarter(exec::ExecStarter),
+    Check(check::Check),
+    Verify(verify::Verify),
+    Completions(completions::Completions),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(completions::Man),
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Shared {
+    /// Where NATS is: an address, or several separated by commas [env: NATS_URL]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "URL",
+        help_heading = "Connection"
+    )]
+    pub server: Option<String>,
+
+    /// The context of the `nats` command to connect by
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "NATS_CONTEXT",
+        hide_env_values = true,
+        help_heading = "Connection"
+    )]
+    pub context: Option<String>,
+
+    /// The user's name [env: NATS_USER]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    pub user: Option<String>,
+
+    /// The user's password; others on this machine can see options, so rather use [env: NATS_PASSWORD]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECRET",
+        help_heading = "Connection"
+    )]
+    pub password: Option<String>,
+
+    /// A token; others on this machine can see options, so rather use [env: NATS_TOKEN]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECRET",
+        help_heading = "Connection"
+    )]
+    pub token: Option<String>,
+
+    /// A file with a user's JWT and seed [env: NATS_CREDS]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub creds: Option<PathBuf>,
+
+    /// A file with the seed of a user's nkey [env: NATS_NKEY]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub nkey: Option<PathBuf>,
+
+    /// A PEM file with this client's certificate [env: NATS_CERT]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub tlscert: Option<PathBuf>,
+
+    /// A PEM file with that certificate's private key [env: NATS_KEY]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub tlskey: Option<PathBuf>,
+
+    /// A PEM file with the authorities to trust [env: NATS_CA]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub tlsca: Option<PathBuf>,
+
+    /// Encrypt before the server's greeting [env: NATS_TLS_FIRST]
+    #[arg(long, global = true, help_heading = "Connection")]
+    pub tlsfirst: bool,
+
+    /// What reply subjects begin with
+    #[arg(
+        long,
+        global = true,
+        value_name = "PREFIX",
+        help_heading = "Connection"
+    )]
+    pub inbox_prefix: Option<String>,
+
+    /// The Key-Value bucket of the elections [default: leaders]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "NATS_ELECT_BUCKET",
+        help_heading = "Connection"
+    )]
+    pub bucket: Option<String>,
+
+    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s]
+    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
+    pub timeout: Option<Duration>,
+
+    /// Write JSON, for programs: results to stdout, one value a line; errors to stderr
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+
+    /// Write no colours [env: NO_COLOR, CLICOLOR, CLICOLOR_FORCE]
+    #[arg(long, global = true, help_heading = "Output")]
+    pub no_color: bool,
+
+    /// Log to stderr what is going on; more with each v
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
+    pub verbose: u8,
+}
+
+/// A duration like `1500ms`, `15s` or `1m 30s`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: it must be a time with its unit, like 500ms or 15s"))
+}

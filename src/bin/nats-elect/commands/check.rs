@@ -1,0 +1,297 @@
+//! `check`: what a configuration comes to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use nats_elect::{
+    FencingConfig, HealthConfig, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret,
+    Takeover,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::config_file::Source;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+
+/// Check a configuration, and tell what it comes to
+///
+/// It prints the effective values of every setting, defaults filled in; how long a failover takes at worst for each kind of
+/// failure; and what is allowed but probably not meant. Unknown settings and broken rules are errors that name the place in
+/// the file, the value and the rule. Nothing is connected to, and no file that the configuration names is read.
+///
+/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as the README describes them, in TOML or
+/// JSON; `-` reads it from stdin. The exit code is 2 if anything is wrong with it; warnings do not count.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'"
+)]
+pub struct Check {
+    /// The file, or - for stdin
+    config: PathBuf,
+}
+
+/// Everything that is said of a configuration.
+#[derive(Serialize)]
+struct Report {
+    manager: ManagerConfig,
+    roles: Vec<RoleReport>,
+}
+
+#[derive(Serialize)]
+struct RoleReport {
+    role: String,
+    settings: RoleConfig,
+    drift_margin: String,
+    failover: Vec<Failover>,
+    warnings: Vec<String>,
+}
+
+/// What happens to a role in one kind of failure.
+#[derive(Serialize)]
+struct Failover {
+    event: &'static str,
+    /// Without a leader for so long at most, round trips not counted. Unset: not at all, or it depends on NATS alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<String>,
+    what: String,
+}
+
+impl Check {
+    pub fn run(&self, output: Output) -> Outcome {
+        let source = Source::open(&self.config)?;
+        let file = source.parse()?;
+        let mut wrong = Vec::new();
+        let manager = file.manager.unwrap_or_default();
+        if let Err(error) = manager.validate() {
+            wrong.push(source.broken(&["manager"], &error));
+        }
+        let mut roles = Vec::new();
+        for (name, config) in &file.roles {
+            if let Err(error) = RoleName::new(name) {
+                wrong.push(format!("roles.{name}: {error}"));
+            }
+            match config.settings() {
+                Ok(settings) => roles.push(RoleReport::new(name, config, &settings, &manager)),
+                Err(error) => wrong.push(source.broken(&["roles", name], &error)),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Failure::new(Code::Usage, wrong.join("\n       ")));
+        }
+        let report = Report {
+            manager: shown(manager),
+            roles,
+        };
+        if output.is_json() {
+            output.json(&report)?;
+        } else {
+            report.tell(output)?;
+        }
+        Ok(0)
+    }
+}
+
+impl Report {
+    fn tell(&self, output: Output) -> Result<(), Failure> {
+        output.line("manager")?;
+        values(output, &self.manager)?;
+        for role in &self.roles {
+            output.line(format!("\nrole {}", role.role))?;
+            values(output, &role.settings)?;
+            output.line(format!("  drift margin {}", role.drift_margin))?;
+            let mut table = output.table(["  after", "without a leader", ""]);
+            for failover in &role.failover {
+                let time = failover
+                    .at_most
+                    .as_deref()
+                    .map_or_else(String::new, |time| format!("at most {time}"));
+                table.add_row([format!("  {}", failover.event), time, failover.what.clone()]);
+            }
+            output.show(&table)?;
+        }
+        if self.roles.is_empty() {
+            output.line("\nno roles")?;
+        }
+        for role in &self.roles {
+            for warning in &role.warnings {
+                output.warning(&format!("role {}: {warning}", role.role));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RoleReport {
+    fn new(
+        role: &str,
+        config: &RoleConfig,
+        settings: &RoleSettings,
+        manager: &ManagerConfig,
+    ) -> Self {
+        let mut warnings = settings.warnings(manager.replicas);
+        if matches!(settings.takeover, Takeover::Forced { .. }) {
+            warnings.push("`takeover` is forced: two may lead at once until the old leader sees the new record; only fencing protects what both write to".into());
+        }
+        Self {
+            role: role.to_owned(),
+            settings: effective(config.clone(), settings),
+            drift_margin: human(settings.drift_margin()),
+            failover: failovers(settings),
+            warnings,
+        }
+    }
+}
+
+/// The configuration with every default written out.
+fn effective(mut config: RoleConfig, settings: &RoleSettings) -> RoleConfig {
+    config.heartbeat_interval = Some(settings.heartbeat);
+    config.request_timeout = Some(settings.request_timeout);
+    config.disconnect_grace_period = settings.grace;
+    config.stop_budget = Some(settings.stop_budget);
+    config.cooldown = Some(settings.cooldown);
+    config.max_cooldown = Some(settings.max_cooldown);
+    config.claim_delay = Some(settings.claim_delay);
+    config.takeover_hysteresis = Some(settings.takeover_hysteresis);
+    config.fencing = FencingConfig::default()
+        .validation_interval(settings.validation_interval)
+        .validate_on_critical_ops(settings.validate_on_critical_ops);
+    config.fencing.rotation_interval = settings.rotation_interval;
+    config.health = HealthConfig::default()
+        .interval(settings.health.interval)
+        .timeout(settings.health.timeout)
+        .max_consecutive_failures(settings.health.max_consecutive_failures);
+    config
+}
+
+fn failovers(settings: &RoleSettings) -> Vec<Failover> {
+    let claim = settings.worst_case_failover();
+    let ends = settings.ttl.saturating_sub(settings.drift_margin());
+    let winds_down = ends.saturating_sub(settings.stop_budget);
+    let stops = settings
+        .grace
+        .map_or(winds_down, |grace| grace.min(winds_down));
+    let budget = settings.stop_budget;
+    let health = &settings.health;
+    let unhealthy = health
+        .interval
+        .saturating_mul(health.max_consecutive_failures)
+        + health.timeout;
+    let event = |event, at_most: Option<Duration>, what: String| Failover {
+        event,
+        at_most: at_most.map(human),
+        what,
+    };
+    // What is said of a three-node cluster that loses the node which leads the stream.
+    let longest = Duration::from_secs(6);
+    let slack = winds_down.saturating_sub(settings.heartbeat);
+    let node_lost = if slack >= longest {
+        "NATS takes 4 to 6 seconds to elect; the leader goes on meanwhile".to_owned()
+    } else {
+        format!(
+            "NATS takes 4 to 6 seconds to elect, and a leader winds down {} after its last heartbeat: the role may change hands",
+            human(winds_down)
+        )
+    };
+    vec![
+        event(
+            "crash",
+            Some(claim),
+            "counted from its last heartbeat; the others watch its lease run out".into(),
+        ),
+        event(
+            "cut off",
+            Some(claim),
+            format!(
+                "the same; it is wound down {} after its last heartbeat, and has ended after {}",
+                human(stops),
+                human(ends)
+            ),
+        ),
+        event(
+            "step down, stop",
+            Some(budget),
+            "until the handler has ended, which may take the stop budget; then a few round trips"
+                .into(),
+        ),
+        event(
+            "unhealthy",
+            Some(unhealthy + budget),
+            format!(
+                "{} failed checks, and then as a step down",
+                health.max_consecutive_failures
+            ),
+        ),
+        event(
+            "NATS node lost",
+            (slack < longest).then_some(claim),
+            node_lost,
+        ),
+    ]
+}
+
+/// Every value on a line of its own, with its path.
+fn values(output: Output, of: &impl Serialize) -> Result<(), Failure> {
+    let value =
+        serde_json::to_value(of).map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    let mut rows = Vec::new();
+    flatten("", &value, &mut rows);
+    let width = rows.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
+    for (path, value) in rows {
+        output.line(format!("  {path:<width$}  {value}"))?;
+    }
+    Ok(())
+}
+
+fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                flatten(&path, value, rows);
+            }
+        }
+        Value::String(text) => rows.push((path.to_owned(), text.clone())),
+        Value::Array(items) => {
+            let items: Vec<_> = items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_owned)
+                })
+                .collect();
+            rows.push((path.to_owned(), items.join(", ")));
+        }
+        other => rows.push((path.to_owned(), other.to_string())),
+    }
+}
+
+/// The configuration without its secrets.
+fn shown(mut manager: ManagerConfig) -> ManagerConfig {
+    let auth = &mut manager.auth;
+    for secret in [
+        &mut auth.password,
+        &mut auth.token,
+        &mut auth.nkey,
+        &mut auth.creds,
+    ] {
+        *secret = secret.take().map(|_| Secret::from("***"));
+    }
+    for server in &mut manager.servers {
+        if let Some((before, host)) = server.rsplit_once('@') {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            let separator = if scheme.is_empty() { "" } else { "://" };
+            *server = format!("{scheme}{separator}***@{host}");
+        }
+    }
+    manager
+}
+
+fn human(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}

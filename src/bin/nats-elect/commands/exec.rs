@@ -1,0 +1,342 @@
+//! `exec`: a command that runs only while this instance leads.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use nats_elect::{
+    Error, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover,
+};
+use rustix::process::Signal;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Shared, duration};
+use crate::config_file::Source;
+use crate::context;
+use crate::exec::guarded::Program;
+use crate::exec::handler::{Conduct, Done, OnExit, OnLoss, Restart, RunCommand};
+use crate::exec::signals::{Asked, Signals};
+use crate::exec::{guard, killing, starter};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+
+/// Shorter ones leave no room for two who kill one after the other.
+const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
+/// How long NATS may take to be told, beyond the command's own end.
+const RELEASE_TIME: Duration = Duration::from_secs(5);
+
+const AFTER: &str = "\
+The command finds in its environment:
+  NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
+  NATS_ELECT_FENCING_TOKEN     greater than those of all terms before, also as text; to be compared by what it writes to
+  NATS_ELECT_FENCING_EPOCH, NATS_ELECT_FENCING_SEQUENCE  the two numbers that it is made of
+
+Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a second one kills the \
+command. HUP otherwise, QUIT, USR1, USR2 and WINCH are passed on to the command's process group.
+
+Exit codes: the command's own; 128 + n if signal n ended it, or if signal n came while no command ran; 126 if it can't be run, \
+127 if it is not there; 1 if leadership was lost and --on-loss is exit. Before a command has run: 1 to 5 as for every command of nats-elect.
+
+Examples:
+  nats-elect exec --role scheduler -- ./scheduler --port 8080
+  nats-elect exec --role backup --ttl 5s --restart on-failure -- sh -c 'while backup; do sleep 60; done'
+  nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics";
+
+/// Run a command only while this instance leads a role
+///
+/// It stands for the role, and starts the command when it leads. When the term is wound down the command's process group
+/// gets SIGTERM; what of it still runs shortly before the lease ends is killed, and only when nothing of it is left is the role
+/// freed. So of all instances one at most runs the command, whatever language it is written in.
+///
+/// A guard process is told each new end of the lease and kills the command by itself when that comes, or when this process is
+/// gone: if it is killed, paused or cut off from NATS, the command does not outlive its lease. docs/cli.md says what remains.
+///
+/// The command's standard input is that of exec, or empty if that is a terminal. Children of the command that leave its process
+/// group are ended with it on Linux; elsewhere they are out of reach.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER)]
+pub struct Exec {
+    /// The role to lead; may be left out if --config has just one
+    #[arg(short, long, required_unless_present = "config")]
+    role: Option<String>,
+
+    /// Take the settings from this file; other options go before what it says, and so does the environment
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The name of this instance [default: host name, process id and a random part]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+
+    /// How long a lease lasts without renewal [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+
+    /// Which instance should rather lead: higher is preferred [default: 0]
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i64>,
+
+    /// Whether to take the role from a leader of lower priority: never, cooperative, or forced=TIME
+    #[arg(long, value_name = "HOW", value_parser = takeover)]
+    takeover: Option<Takeover>,
+
+    /// How long the command may take to end [default: a fifth of the ttl, at most 3s]
+    #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
+    stop_budget: Option<Duration>,
+
+    /// Kill the command so long after it was told to end [default: shortly before the stop budget is over, the latest possible]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    kill_after: Option<Duration>,
+
+    /// What tells the command to end
+    #[arg(long, value_name = "NAME", value_parser = signal, default_value = "TERM")]
+    signal: Signal,
+
+    /// Create the bucket if it does not exist
+    #[arg(long)]
+    create_bucket: bool,
+
+    /// Whether a command that ended is started again, as long as this instance leads
+    #[arg(long, value_enum, default_value = "never")]
+    restart: Restart,
+
+    /// How long to wait before the first restart; doubles each time up to 30s
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    restart_delay: Duration,
+
+    /// What to do when the command has ended and is not started again
+    #[arg(long, value_enum, default_value = "exit")]
+    on_exit: OnExit,
+
+    /// What to do when leadership has been lost or handed over
+    #[arg(long, value_enum, default_value = "stand")]
+    on_loss: OnLoss,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Guards a command; started by `exec`
+#[derive(Debug, Args)]
+pub struct ExecGuard {
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Becomes a command; started by its guard
+#[derive(Debug, Args)]
+pub struct ExecStarter {
+    #[arg(long)]
+    guard: i32,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Why `exec` ends.
+enum Why {
+    Done(Done),
+    Signal(Signal),
+}
+
+impl Exec {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let (mut manager, role, config) = self.configuration(shared)?;
+        if self.id.is_some() {
+            manager.instance_id.clone_from(&self.id);
+        }
+        manager.bucket_auto_create |= self.create_bucket;
+        let settings = config.settings()?;
+        let conduct = self.conduct(&settings)?;
+        killing::adopt_orphans();
+        let mut signals = Signals::new()?;
+        let (instance, named) = watch::channel(None);
+        let (done, mut is_done) = mpsc::unbounded_channel();
+        let passed_on = broadcast::Sender::new(16);
+        let kill_now = CancellationToken::new();
+        let last = watch::Sender::new(None);
+        let handler = RunCommand {
+            program: Program {
+                command: self.command.into(),
+                environment: vec![("NATS_ELECT_BUCKET", manager.bucket.clone())],
+            },
+            conduct,
+            instance: named,
+            passed_on: passed_on.clone(),
+            kill_now: kill_now.clone(),
+            last: last.clone(),
+            done,
+        };
+        let starting = RoleManager::builder()
+            .config(manager)
+            .role(role, config, handler)
+            .start();
+        let manager = tokio::select! {
+            started = starting => started?,
+            signal = asked_to_stop(&mut signals) => return Ok(by_signal(signal)),
+        };
+        instance.send_replace(Some(manager.instance_id().to_owned()));
+
+        let why = loop {
+            tokio::select! {
+                Some(done) = is_done.recv() => break Why::Done(done),
+                asked = signals.next() => match asked {
+                    Asked::PassOn(signal) => drop(passed_on.send(signal)),
+                    Asked::Stop(signal) => break Why::Signal(signal),
+                },
+            }
+        };
+        // How a run ended before this counts no more.
+        last.send_replace(None);
+        let mut stopping = Box::pin(manager.stop(StopOptions {
+            timeout: settings.stop_budget + RELEASE_TIME,
+            ..StopOptions::default()
+        }));
+        let stopped = loop {
+            tokio::select! {
+                stopped = &mut stopping => break stopped,
+                asked = signals.next() => match asked {
+                    Asked::PassOn(signal) => drop(passed_on.send(signal)),
+                    Asked::Stop(_) => kill_now.cancel(),
+                },
+            }
+        };
+        if let Err(error @ Error::StopTimedOut { .. }) = stopped {
+            output.warning(&format!("the role was not freed: {error}"));
+        }
+        let end = *last.borrow();
+        match (why, end) {
+            (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
+            (Why::Signal(signal), None) => Ok(by_signal(signal)),
+            (Why::Done(Done::Lost), _) => Err(Failure::new(
+                Code::Failed,
+                "leadership was lost, and the command has been ended",
+            )),
+        }
+    }
+
+    /// What to connect by, the role, and its settings.
+    fn configuration(
+        &self,
+        shared: &Shared,
+    ) -> Result<(ManagerConfig, String, RoleConfig), Failure> {
+        let mut said = None;
+        let mut role = self.role.clone();
+        let mut config = RoleConfig::default();
+        if let Some(path) = &self.config {
+            let mut file = Source::open(path)?.parse()?;
+            said = file.manager.take();
+            if role.is_none() && file.roles.len() == 1 {
+                role = file.roles.keys().next().cloned();
+            }
+            let Some(role) = &role else {
+                return Err(Failure::usage(format!(
+                    "{} has {} roles: say with --role which one to lead",
+                    path.display(),
+                    file.roles.len()
+                )));
+            };
+            config = file.roles.remove(role).ok_or_else(|| {
+                Failure::usage(format!("{} has no role {role:?}", path.display()))
+            })?;
+        }
+        let manager = match (said, &shared.context) {
+            (Some(said), None) => said,
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "both the file's [manager] and a context say how to connect: give one of them",
+                ));
+            }
+            (None, Some(name)) => context::named(name)?,
+            (None, None) => context::selected()?.unwrap_or_default(),
+        };
+        config.ttl = self.ttl.unwrap_or(config.ttl);
+        config.priority = self.priority.unwrap_or(config.priority);
+        config.takeover = self.takeover.unwrap_or(config.takeover);
+        config.stop_budget = self.stop_budget.or(config.stop_budget);
+        Ok((shared.over(manager)?, role.unwrap_or_default(), config))
+    }
+
+    fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
+        if settings.stop_budget < LEAST_STOP_BUDGET {
+            return Err(Failure::usage(format!(
+                "the stop budget is {:?}, but must be at least 100ms here: choose a ttl of at least 500ms, or a longer stop budget",
+                settings.stop_budget
+            )));
+        }
+        let allowance = settings.abort_allowance();
+        let margin = allowance * 2;
+        let longest = settings.stop_budget.saturating_sub(margin);
+        let kill_after = self.kill_after.unwrap_or(longest);
+        if kill_after > longest {
+            return Err(Failure::usage(format!(
+                "--kill-after is {kill_after:?}, but must be at most {longest:?}, which the stop budget leaves: choose a longer --stop-budget"
+            )));
+        }
+        let max_restart_delay = Duration::from_secs(30);
+        Ok(Conduct {
+            restart: self.restart,
+            restart_delay: self.restart_delay.max(Duration::from_millis(10)),
+            max_restart_delay: max_restart_delay.max(self.restart_delay),
+            on_exit: self.on_exit,
+            on_loss: self.on_loss,
+            signal: self.signal,
+            kill_after,
+            margin,
+            guard_margin: allowance,
+        })
+    }
+}
+
+impl ExecGuard {
+    pub fn run(&self) -> Outcome {
+        guard::guard(&self.command)?;
+        Ok(0)
+    }
+}
+
+impl ExecStarter {
+    pub fn run(&self) -> Outcome {
+        starter::become_command(&self.command, self.guard)
+    }
+}
+
+async fn asked_to_stop(signals: &mut Signals) -> Signal {
+    loop {
+        if let Asked::Stop(signal) = signals.next().await {
+            return signal;
+        }
+    }
+}
+
+fn by_signal(signal: Signal) -> u8 {
+    128 + u8::try_from(signal.as_raw()).unwrap_or(0)
+}
+
+fn signal(name: &str) -> Result<Signal, String> {
+    let name = name.to_ascii_uppercase();
+    Ok(match name.strip_prefix("SIG").unwrap_or(&name) {
+        "TERM" => Signal::TERM,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "HUP" => Signal::HUP,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        "WINCH" => Signal::WINCH,
+        "KILL" => Signal::KILL,
+        _ => return Err("it must be one of TERM, INT, QUIT, HUP, USR1, USR2, WINCH, KILL".into()),
+    })
+}
+
+fn takeover(how: &str) -> Result<Takeover, String> {
+    match how.split_once('=') {
+        None if how == "never" => Ok(Takeover::Never),
+        None if how == "cooperative" => Ok(Takeover::Cooperative),
+        Some(("forced", after)) => Ok(Takeover::Forced {
+            after: duration(after)?,
+        }),
+        _ => Err("it must be never, cooperative, or forced=TIME".into()),
+    }
+}

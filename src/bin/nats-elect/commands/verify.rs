@@ -1,0 +1,210 @@
+//! `verify`: whether a leader proof is true.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use nats_elect::{LeaderProof, ProofError, RoleName, TrustedKeys, VerifiedLeader};
+use serde::Deserialize;
+
+use crate::cli::{Shared, duration};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  nats-elect verify --key UABC... leader-proof-1.eyJi...
+  nats-elect verify --keys-file trusted.txt --role scheduler
+  curl -s https://leader/proof | nats-elect verify --keys-file trusted.txt";
+
+/// Verify a leader's proof
+///
+/// A leader with a signing key signs who leads which role, until when, and with which fencing token. Whoever trusts its key
+/// can check that, whoever brought the proof: it is read from the argument, a file, stdin, or from the role's record in the
+/// bucket. Only with --role is anything connected to.
+///
+/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify, and 4 if it is not
+/// valid; stderr says why. That a proof is valid does not say that the instance still leads: docs/signing.md says what it says.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Verify {
+    /// The proof; without it, --file and --role, stdin is read
+    #[arg(conflicts_with_all = ["file", "role"])]
+    proof: Option<String>,
+
+    /// A file with the proof, or - for stdin
+    #[arg(short, long, conflicts_with = "role")]
+    file: Option<PathBuf>,
+
+    /// Take the proof from this role's record in the bucket
+    #[arg(short, long)]
+    role: Option<String>,
+
+    /// A key to trust: the public nkey of a signer, which begins with U; may be repeated
+    #[arg(
+        short,
+        long = "key",
+        value_name = "KEY",
+        required_unless_present = "keys_file"
+    )]
+    keys: Vec<String>,
+
+    /// A file with keys to trust, one a line; empty lines and what follows a # do not count
+    #[arg(long, value_name = "FILE")]
+    keys_file: Option<PathBuf>,
+
+    /// By how much this machine's clock and the signer's may differ, at most 60s
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    max_skew: Duration,
+}
+
+/// What of a role's record is looked at.
+#[derive(Deserialize)]
+struct Record {
+    proof: Option<String>,
+}
+
+impl Verify {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let trusted = self.trusted()?;
+        if self.max_skew > nats_elect::MAX_SKEW {
+            return Err(Failure::usage("--max-skew must be at most 60s"));
+        }
+        let text = self.text(shared).await?;
+        let proof: LeaderProof = text.trim().parse().map_err(|error| refused(&error))?;
+        let now = wall_clock();
+        let leader = proof
+            .verify(&trusted, now, self.max_skew)
+            .map_err(|error| refused(&error))?;
+        if let Some(role) = &self.role
+            && leader.role.as_str() != role
+        {
+            return Err(Failure::new(
+                Code::Refused,
+                format!(
+                    "the record of role {role:?} carries a proof for role {:?}: somebody copied it there",
+                    leader.role.as_str()
+                ),
+            ));
+        }
+        tell(&leader, now, output)?;
+        Ok(0)
+    }
+
+    fn trusted(&self) -> Result<TrustedKeys, Failure> {
+        let mut keys = self.keys.clone();
+        if let Some(path) = &self.keys_file {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::usage(format!("{} can't be read: {error}", path.display()))
+            })?;
+            let lines = text.lines().map(|line| {
+                let key = line.split('#').next().unwrap_or("");
+                key.trim().to_owned()
+            });
+            keys.extend(lines.filter(|key| !key.is_empty()));
+        }
+        if keys.is_empty() {
+            return Err(Failure::usage("there is no key to trust")
+                .advice("give the signers' public nkeys with --key or --keys-file"));
+        }
+        TrustedKeys::parse(&keys).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    async fn text(&self, shared: &Shared) -> Result<String, Failure> {
+        if let Some(role) = &self.role {
+            return of_record(role, shared).await;
+        }
+        if let Some(proof) = &self.proof {
+            return Ok(proof.clone());
+        }
+        let read = match &self.file {
+            Some(path) if path.as_os_str() != "-" => std::fs::read_to_string(path),
+            _ if self.file.is_none() && std::io::stdin().is_terminal() => {
+                return Err(Failure::usage("there is no proof to verify")
+                    .advice("give it as an argument, with --file, on stdin, or name a --role"));
+            }
+            _ => std::io::read_to_string(std::io::stdin()),
+        };
+        read.map_err(|error| Failure::usage(format!("the proof can't be read: {error}")))
+    }
+}
+
+async fn of_record(role: &str, shared: &Shared) -> Result<String, Failure> {
+    RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+    let bucket = shared.bucket().await?;
+    let value = bucket.get(role).await.map_err(|error| {
+        Failure::new(
+            Code::Unreachable,
+            format!("the record of role {role:?} could not be read: {error}"),
+        )
+    })?;
+    let value = value.ok_or_else(|| {
+        Failure::not_found(format!("role {role:?} has no leader: there is no record"))
+    })?;
+    let record = serde_json::from_slice::<Record>(&value).ok();
+    record.and_then(|record| record.proof).ok_or_else(|| {
+        Failure::not_found(format!("the record of role {role:?} carries no proof")).advice(
+            "its leader has no signing key, winds down, or has just been elected: then ask again",
+        )
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "proofs are judged by wall clocks; no lease rests on it"
+)]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+fn refused(error: &ProofError) -> Failure {
+    Failure::new(Code::Refused, format!("the proof is not valid: {error}"))
+}
+
+fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Result<()> {
+    let stamp = |time| humantime::format_rfc3339_millis(time).to_string();
+    let left = leader.expires_at.duration_since(now).unwrap_or_default();
+    if output.is_json() {
+        return output.json(&serde_json::json!({
+            "valid": true,
+            "bucket": leader.bucket.as_str(),
+            "role": leader.role.as_str(),
+            "leader": leader.instance_id.as_str(),
+            "incarnation": leader.incarnation,
+            "fencing_token": leader.fencing_token.to_sortable(),
+            "priority": leader.priority,
+            "meta": leader.meta,
+            "issued_at": stamp(leader.issued_at),
+            "expires_at": stamp(leader.expires_at),
+            "signer": leader.signer.as_str(),
+        }));
+    }
+    output.line("valid")?;
+    for (name, value) in [
+        ("role", leader.role.to_string()),
+        ("bucket", leader.bucket.to_string()),
+        ("leader", leader.instance_id.to_string()),
+        ("incarnation", leader.incarnation.to_string()),
+        ("fencing token", leader.fencing_token.to_sortable()),
+        ("priority", leader.priority.to_string()),
+        ("issued at", stamp(leader.issued_at)),
+        (
+            "expires at",
+            format!(
+                "{} (in {})",
+                stamp(leader.expires_at),
+                humantime::format_duration(Duration::from_millis(
+                    u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+                ))
+            ),
+        ),
+        ("signed by", leader.signer.to_string()),
+    ] {
+        output.line(format!("  {name:<14} {value}"))?;
+    }
+    for (key, value) in &leader.meta {
+        output.line(format!("  meta.{key:<9} {value}"))?;
+    }
+    Ok(())
+}

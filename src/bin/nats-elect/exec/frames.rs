@@ -1,0 +1,113 @@
+//! What `exec` and its guard tell each other: numbers of eight bytes, over a socket.
+//!
+//! `exec` sends one number, over and over: when the command is to be killed. The first comes with the command's standard input.
+//! The second says that `exec` knows the command's group, and that it may run. The guard answers with two: the group, and
+//! how the command ended.
+
+use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+const SIZE: usize = size_of::<u64>();
+
+/// One end of the socket, on a runtime.
+#[derive(Debug)]
+pub struct Frames {
+    /// For sending at once: a runtime that has not looked at the socket yet would not.
+    sender: UnixStream,
+    socket: tokio::net::UnixStream,
+    partial: Vec<u8>,
+}
+
+impl Frames {
+    pub fn new(socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            sender: socket.try_clone()?,
+            socket: tokio::net::UnixStream::from_std(socket)?,
+            partial: Vec::with_capacity(SIZE),
+        })
+    }
+
+    /// The next number; nothing at the end, or where the other side is lost. Nothing is lost by dropping the future.
+    pub async fn receive(&mut self) -> Option<u64> {
+        loop {
+            if let Ok(frame) = <[u8; SIZE]>::try_from(self.partial.as_slice()) {
+                self.partial.clear();
+                return Some(u64::from_le_bytes(frame));
+            }
+            self.socket.readable().await.ok()?;
+            let mut bytes = [0; SIZE];
+            let missing = SIZE - self.partial.len();
+            match self.socket.try_read(&mut bytes[..missing]) {
+                Ok(0) => return None,
+                Ok(read) => self.partial.extend(&bytes[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Sends a number without waiting. False if the other side is gone, or has not read for long.
+    pub fn send(&self, number: u64) -> bool {
+        (&self.sender)
+            .write(&number.to_le_bytes())
+            .is_ok_and(|written| written == SIZE)
+    }
+}
+
+/// Sends the first number, with a file to hand over.
+pub fn send_first(
+    socket: &UnixStream,
+    number: u64,
+    file: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = file.map(|file| [file]);
+    if let Some(files) = &files {
+        control.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let bytes = number.to_le_bytes();
+    let sent = sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut control,
+        SendFlags::empty(),
+    )?;
+    (sent == SIZE)
+        .then_some(())
+        .ok_or_else(|| io::Error::other("the guard's socket is full"))
+}
+
+/// Receives the first number and the file that came with it.
+pub fn receive_first(socket: &UnixStream) -> io::Result<(u64, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; SIZE];
+    let received = recvmsg(
+        socket.as_fd(),
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        CLOSED_ON_EXEC,
+    )?;
+    if received.bytes != SIZE {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok((u64::from_le_bytes(bytes), file))
+}
+
+#[cfg(target_os = "linux")]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::empty();

@@ -1,0 +1,148 @@
+//! A command with its guard, as `exec` sees them.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use super::Instant;
+use super::frames::{Frames, send_first};
+use super::guard::BY_SIGNAL;
+use super::killing::{end_children, signal_group};
+use super::processes::this_program;
+
+/// A guard that has not begun by then is paused, or the machine is far too busy.
+const START_TIME: Duration = Duration::from_secs(10);
+
+/// What to run, and with which additions to the environment.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub command: Arc<[OsString]>,
+    pub environment: Vec<(&'static str, String)>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(u8),
+    Killed(u8),
+    /// The guard was gone first. The command is killed.
+    Unguarded,
+}
+
+impl End {
+    /// As shells tell it.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) => 128_u8.saturating_add(signal),
+            Self::Unguarded => 128 + 9,
+        }
+    }
+
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+}
+
+/// A command that runs, or is about to. When this is dropped nothing of it runs any more.
+#[derive(Debug)]
+pub struct Guarded {
+    guard: Child,
+    frames: Frames,
+    group: Pid,
+}
+
+/// A guard that has not told the command's group yet. When this is dropped, it and the starter are gone.
+struct Starting(Option<Child>);
+
+impl Guarded {
+    /// Starts a command under a guard. `kill_at` tells, at each call, when the guard has to kill it at the latest.
+    ///
+    /// It must be called on the process's first thread, which no process outlives.
+    pub async fn start(program: &Program, kill_at: impl Fn() -> Instant) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let stdin = io::stdin();
+        // A command in the background that reads the terminal would be stopped.
+        let handed = (!stdin.is_terminal()).then(|| stdin.as_fd());
+        send_first(&ours, kill_at().0, handed)?;
+        let guard = this_program(&["exec-guard"], &program.command)?
+            .envs(program.environment.iter().cloned())
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .spawn()?;
+        let mut starting = Starting(Some(guard));
+        let mut frames = Frames::new(ours)?;
+        let group = tokio::time::timeout(START_TIME, frames.receive())
+            .await
+            .ok()
+            .flatten()
+            .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?));
+        let (Some(group), Some(guard)) = (group, starting.0.take()) else {
+            return Err(io::Error::other(
+                "the guard did not come so far as to start the command",
+            ));
+        };
+        let guarded = Self {
+            guard,
+            frames,
+            group,
+        };
+        // From here on both know the group: the command may run.
+        guarded.extend(kill_at());
+        Ok(guarded)
+    }
+
+    /// Tells the guard a new end. A guard that can't be told kills at an earlier one.
+    pub fn extend(&self, kill_at: Instant) {
+        if !self.frames.send(kill_at.0) {
+            tracing::warn!("the guard could not be told of a longer lease");
+        }
+    }
+
+    /// Signals the command's group.
+    pub fn signal(&self, signal: Signal) {
+        signal_group(self.group, signal);
+    }
+
+    /// How the command ended, when it has. Nothing is lost by dropping the future.
+    pub async fn ended(&mut self) -> End {
+        let low = |number: u64| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
+        match self.frames.receive().await {
+            None => {
+                self.signal(Signal::KILL);
+                End::Unguarded
+            }
+            Some(end) if end & BY_SIGNAL != 0 => End::Killed(low(end)),
+            Some(end) => End::Exited(low(end)),
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // The guard reaps the command only after it has told of its end; and if the guard is gone, its orphans are ours to
+        // reap. Either way this number is still the command's.
+        self.signal(Signal::KILL);
+        end(&mut self.guard);
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(guard) = &mut self.0 {
+            end(guard);
+        }
+    }
+}
+
+/// Ends a guard, and whatever it leaves behind. It may be paused, so it is not asked.
+fn end(guard: &mut Child) {
+    let _ = guard.kill();
+    let _ = guard.wait();
+    end_children();
+}

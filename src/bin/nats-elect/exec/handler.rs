@@ -1,0 +1,219 @@
+//! Leading, by running a command.
+
+use std::io;
+use std::time::Duration;
+
+use nats_elect::{BoxError, RoleHandler, Term};
+use rustix::process::Signal;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Instant;
+use super::alarm::Alarm;
+use super::guarded::{End, Guarded, Program};
+
+/// When a command that ended is started again, within the term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Restart {
+    /// It is not; --on-exit says what happens then
+    Never,
+    /// If it failed: a code other than 0, or a signal
+    OnFailure,
+    /// However it ended
+    Always,
+}
+
+/// What happens when the command has ended by itself and is not started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnExit {
+    /// Free the role and exit with the command's code
+    Exit,
+    /// Free the role, stay out for the role's cool-down, then stand for election again
+    Resign,
+}
+
+/// What happens when leadership was lost or given up, and the command has been ended for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnLoss {
+    /// Stand for election again
+    Stand,
+    /// Exit with code 1, for a supervisor that starts it anew
+    Exit,
+}
+
+/// How a command is run.
+#[derive(Clone, Debug)]
+pub struct Conduct {
+    pub restart: Restart,
+    pub restart_delay: Duration,
+    pub max_restart_delay: Duration,
+    pub on_exit: OnExit,
+    pub on_loss: OnLoss,
+    /// What the command is told to stop by, and how long it may take until it is killed.
+    pub signal: Signal,
+    pub kill_after: Duration,
+    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The second is the smaller.
+    pub margin: Duration,
+    pub guard_margin: Duration,
+}
+
+/// Why `exec` has done its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The command ended by itself.
+    Ended(End),
+    /// Leadership was lost, and the command has been ended.
+    Lost,
+}
+
+/// Runs the command for each term.
+pub struct RunCommand {
+    pub program: Program,
+    pub conduct: Conduct,
+    /// Known once the manager has started.
+    pub instance: watch::Receiver<Option<String>>,
+    /// Signals to pass on.
+    pub passed_on: broadcast::Sender<Signal>,
+    /// Somebody lost patience: kill instead of waiting.
+    pub kill_now: CancellationToken,
+    /// How the last run ended that was ended for the end of its term.
+    pub last: watch::Sender<Option<End>>,
+    pub done: mpsc::UnboundedSender<Done>,
+}
+
+/// What became of one run.
+enum Run {
+    /// The command ended by itself.
+    Ended(End),
+    /// The term did.
+    Over,
+}
+
+impl RoleHandler for RunCommand {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        let Some(program) = self.program_of(&term).await else {
+            return Ok(());
+        };
+        let mut delay = self.conduct.restart_delay;
+        let end = loop {
+            let begun = Instant::now();
+            let end = match self.run(&program, &term).await? {
+                Run::Over => {
+                    if self.conduct.on_loss == OnLoss::Exit {
+                        let _ = self.done.send(Done::Lost);
+                    }
+                    return Ok(());
+                }
+                Run::Ended(end) => end,
+            };
+            tracing::info!(?end, "the command ended");
+            let again = match self.conduct.restart {
+                Restart::Never => false,
+                Restart::OnFailure => !end.is_success(),
+                Restart::Always => true,
+            };
+            if !again {
+                break end;
+            }
+            // One that ran for long begins anew.
+            if begun.plus(self.conduct.max_restart_delay).is_over() {
+                delay = self.conduct.restart_delay;
+            }
+            if term
+                .run_until_cancelled(tokio::time::sleep(delay))
+                .await
+                .is_none()
+            {
+                return Ok(());
+            }
+            delay = (delay * 2).min(self.conduct.max_restart_delay);
+        };
+        if self.conduct.on_exit == OnExit::Exit {
+            let _ = self.done.send(Done::Ended(end));
+        }
+        if end.is_success() {
+            Ok(())
+        } else {
+            Err(format!("the command failed with code {}", end.code()).into())
+        }
+    }
+}
+
+impl RunCommand {
+    /// The command, and what it is told about its term. The lease token is no part of it: that is a secret.
+    async fn program_of(&self, term: &Term) -> Option<Program> {
+        let mut instance = self.instance.clone();
+        let named = instance.wait_for(Option::is_some).await.ok()?.clone()?;
+        let token = term.fencing_token();
+        let mut program = self.program.clone();
+        program.environment.extend([
+            ("NATS_ELECT_ROLE", term.role().to_owned()),
+            ("NATS_ELECT_INSTANCE", named),
+            ("NATS_ELECT_FENCING_TOKEN", token.to_sortable()),
+            ("NATS_ELECT_FENCING_EPOCH", token.epoch.to_string()),
+            ("NATS_ELECT_FENCING_SEQUENCE", token.sequence.to_string()),
+        ]);
+        Some(program)
+    }
+
+    /// Runs the command once, until it ends or the term does. When this returns, or is dropped, nothing of it is left.
+    async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
+        let conduct = &self.conduct;
+        let mut changes = term.lease_changes();
+        let mut passed_on = self.passed_on.subscribe();
+        if term.is_cancelled() {
+            return Ok(Run::Over);
+        }
+        let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
+        let mut command = starting.await?;
+        tracing::info!("the command runs");
+        let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
+        let mut told = false;
+        // Set once the command has been told to stop.
+        let mut patience = Alarm::at(Instant(u64::MAX));
+        loop {
+            tokio::select! {
+                biased;
+                () = deadline.rings() => return Ok(Run::Over),
+                () = patience.rings(), if told => {
+                    tracing::warn!("the command did not stop in time: killing it");
+                    self.last.send_replace(Some(End::Killed(9)));
+                    return Ok(Run::Over);
+                }
+                () = self.kill_now.cancelled() => {
+                    self.last.send_replace(Some(End::Killed(9)));
+                    return Ok(Run::Over);
+                }
+                end = command.ended() => {
+                    if told {
+                        self.last.send_replace(Some(end));
+                        return Ok(Run::Over);
+                    }
+                    // It may have been killed by its guard, for a lease that was over before this process noticed.
+                    let over = term.is_cancelled() || lease_end(term).minus(conduct.margin).is_over();
+                    return Ok(if over { Run::Over } else { Run::Ended(end) });
+                }
+                () = changes.next() => {
+                    command.extend(lease_end(term).minus(conduct.guard_margin));
+                    deadline.set(lease_end(term).minus(conduct.margin));
+                }
+                () = term.cancelled(), if !told => {
+                    told = true;
+                    command.signal(conduct.signal);
+                    // One that was stopped could not heed it.
+                    command.signal(Signal::CONT);
+                    patience.set(Instant::now().plus(conduct.kill_after));
+                }
+                signal = passed_on.recv() => if let Ok(signal) = signal {
+                    command.signal(signal);
+                },
+            }
+        }
+    }
+}
+
+/// When the lease ends as it is now. The clock is read first: a pause between the two readings makes it earlier, never later.
+fn lease_end(term: &Term) -> Instant {
+    let now = Instant::now();
+    now.plus(term.remaining())
+}

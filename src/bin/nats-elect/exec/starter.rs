@@ -1,0 +1,49 @@
+//! The last step before the command: a process that waits, and then becomes it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, getpid, getppid, kill_process};
+
+use crate::exit::{Code, Failure};
+
+/// What shells return for a command that is not there, and for one that can't be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUN: u8 = 126;
+
+/// Stops until the guard lets it go on, then becomes the command. Returns only if that fails.
+pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Failure::usage("there is no command"));
+    };
+    die_with(guard)?;
+    // The guard sees that this process stands still, and tells `exec` its group. Only then does it go on.
+    kill_process(getpid(), Signal::STOP).map_err(io::Error::from)?;
+    let error = Command::new(program).args(arguments).exec();
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_RUN,
+    };
+    let program = program.to_string_lossy();
+    let _ = writeln_stderr(&format!("nats-elect: {program} can't be run: {error}"));
+    Ok(code)
+}
+
+/// Has the kernel kill this process when the guard dies. It stays so in the command, unless that gains privileges.
+fn die_with(guard: i32) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(io::Error::from)?;
+    // It may have died before.
+    if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(guard) {
+        return Err(Failure::new(Code::Failed, "the guard is gone"));
+    }
+    Ok(())
+}
+
+fn writeln_stderr(text: &str) -> io::Result<()> {
+    use std::io::Write;
+    writeln!(io::stderr().lock(), "{text}")
+}

@@ -1,0 +1,142 @@
+//! How a command ends: its exit code, and what is said of a failure.
+
+use std::io;
+use std::process::ExitCode;
+
+use nats_elect::{ConfigError, Error};
+
+use crate::output::Output;
+
+/// What exit codes tell scripts. The help text lists them, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// It failed, for none of the reasons below.
+    Failed = 1,
+    /// What was asked, or a configuration, breaks a rule. clap ends with it as well.
+    Usage = 2,
+    /// There is no such thing: no leader, no bucket, no context.
+    NotFound = 3,
+    /// Somebody refused: NATS the credentials or a permission, an instance a request, a check a proof.
+    Refused = 4,
+    /// NATS, or an instance, did not answer in time.
+    Unreachable = 5,
+}
+
+/// What a command that did its work returns: 0, or the code of the command that it ran.
+pub type Outcome = Result<u8, Failure>;
+
+/// Why a command failed: what, why, and what to do about it.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub what: String,
+    pub advice: Option<String>,
+    /// Whoever read the output has gone: nothing is said, nothing went wrong.
+    unheard: bool,
+}
+
+impl Failure {
+    pub fn new(code: Code, what: impl Into<String>) -> Self {
+        Self {
+            code,
+            what: what.into(),
+            advice: None,
+            unheard: false,
+        }
+    }
+
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Code::Usage, what)
+    }
+
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, what)
+    }
+
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl Code {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Config(_)
+            | Error::RoleConfig { .. }
+            | Error::Name(_)
+            | Error::DuplicateRole(_) => Code::Usage,
+            Error::UnknownRole(_) | Error::BucketMissing(_) | Error::SuccessorAbsent { .. } => {
+                Code::NotFound
+            }
+            Error::Authentication(_)
+            | Error::Tls(_)
+            | Error::PermissionDenied(_)
+            | Error::SuccessorRefused { .. }
+            | Error::NotLeader => Code::Refused,
+            Error::Unavailable { .. } | Error::Unproven { .. } | Error::StopTimedOut { .. } => {
+                Code::Unreachable
+            }
+            _ => Code::Failed,
+        };
+        let advice = match &error {
+            Error::Unavailable { .. } => Some(
+                "check the address: --server, NATS_URL, or the context that is selected (`nats context ls`)",
+            ),
+            Error::BucketMissing(_) => {
+                Some("name another with --bucket; `exec --create-bucket` makes it")
+            }
+            _ => None,
+        };
+        let failure = Self::new(code, error.to_string());
+        match advice {
+            Some(advice) => failure.advice(advice),
+            None => failure,
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let unheard = error.kind() == io::ErrorKind::BrokenPipe;
+        Self {
+            unheard,
+            ..Self::new(Code::Failed, error.to_string())
+        }
+    }
+}
+
+/// Says what went wrong, if anything did.
+pub fn told(ended: Outcome, output: Output) -> ExitCode {
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) if failure.unheard => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(
+                failure.code.word(),
+                &failure.what,
+                failure.advice.as_deref(),
+            );
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}

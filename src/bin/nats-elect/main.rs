@@ -1,0 +1,29 @@
+//! The command `nats-elect`: looks at elections, changes them, and runs commands under them.
+//!
+//! `cli` says what can be typed, `commands` has one file per command. `connect` and `context` say which NATS; `output` and
+//! `exit` how it is told.
+#![forbid(unsafe_code)]
+// Comments on options are the help text, which is no Markdown.
+#![allow(clippy::doc_markdown)]
+
+mod cli;
+mod commands;
+mod config_file;
+mod connect;
+mod context;
+#[cfg(unix)]
+mod exec;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let output = output::Output::new(&cli.shared);
+    output::log_to_stderr(cli.shared.verbose, output.colours());
+    let ended = commands::run(cli.command, &cli.shared, output);
+    exit::told(ended, output)
+}

@@ -1,0 +1,125 @@
+//! What is shown: tables and words for people, JSON for programs.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Shared;
+
+/// Where and how things are shown. Everything goes through it, so that nothing panics when nobody reads any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    colours: bool,
+}
+
+impl Output {
+    pub fn new(shared: &Shared) -> Self {
+        Self {
+            json: shared.json,
+            colours: !shared.no_color && wanted(io::stdout().is_terminal()),
+        }
+    }
+
+    /// Whether a program reads it.
+    pub const fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether what is shown may be coloured.
+    pub const fn colours(self) -> bool {
+        self.colours
+    }
+
+    /// One line for people.
+    #[expect(
+        clippy::unused_self,
+        reason = "everything is shown through an `Output`"
+    )]
+    pub fn line(self, text: impl AsRef<str>) -> io::Result<()> {
+        writeln!(io::stdout().lock(), "{}", text.as_ref())
+    }
+
+    /// One value for programs, on one line: so that a stream of them can be read line by line.
+    pub fn json(self, value: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(value).map_err(io::Error::other)?;
+        self.line(text)
+    }
+
+    /// A table in the house style, to be filled and [shown](Self::show).
+    pub fn table<const N: usize>(self, header: [&str; N]) -> Table {
+        let mut table = Table::new();
+        table
+            .load_preset(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(header);
+        if self.colours {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table
+    }
+
+    /// A table, without the blanks at the ends of its lines.
+    pub fn show(self, table: &Table) -> io::Result<()> {
+        for line in table.lines() {
+            self.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// A failure, on stderr: in words, or as one line of JSON.
+    pub fn failure(self, kind: &str, what: &str, advice: Option<&str>) {
+        let mut err = io::stderr().lock();
+        // If nobody hears it, the exit code still tells.
+        let _ = if self.json {
+            let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
+            writeln!(err, "{failure}")
+        } else {
+            let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
+            writeln!(err, "error: {what}{advice}")
+        };
+    }
+
+    /// Something to know that is no failure, on stderr.
+    pub fn warning(self, what: &str) {
+        let mut err = io::stderr().lock();
+        let _ = if self.json {
+            writeln!(err, "{}", serde_json::json!({ "warning": what }))
+        } else {
+            writeln!(err, "warning: {what}")
+        };
+    }
+}
+
+/// What the environment says of colours: <https://no-color.org>, <https://bixense.com/clicolors>.
+fn wanted(terminal: bool) -> bool {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    if set("NO_COLOR").is_some() {
+        return false;
+    }
+    if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return true;
+    }
+    terminal && set("CLICOLOR").is_none_or(|value| value != "0")
+}
+
+/// Logs of the library, as often as `-v` was said; `NATS_ELECT_LOG` has filters in the form of `RUST_LOG`.
+pub fn log_to_stderr(verbose: u8, colours: bool) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "nats_elect=info,warn",
+        2 => "nats_elect=debug,info",
+        _ => "nats_elect=trace,debug",
+    };
+    let filter = EnvFilter::try_from_env("NATS_ELECT_LOG").unwrap_or_else(|_| level.into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colours && io::stderr().is_terminal())
+        .init();
+}

@@ -1,0 +1,148 @@
+//! Faults: whatever becomes of `exec` or of its guard, no command outlives its lease.
+
+use nats_elect::testing::{NatsServer, TcpProxy};
+use rustix::process::Signal;
+
+use crate::command::Conduct;
+use crate::history::{History, Run, overlaps, stamp};
+use crate::instance::{Exec, over};
+use crate::{SOON, TTL};
+
+/// A leader behind a proxy, and one who waits; both commands are deaf.
+struct Stage {
+    server: NatsServer,
+    proxy: TcpProxy,
+    history: History,
+    first: Exec,
+    second: Exec,
+    run: Run,
+}
+
+async fn stage(conduct: Conduct, more: &[&str]) -> Stage {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let history = History::new();
+    let first = Exec::start("first", &proxy.url(), &history, conduct, more);
+    let run = first.runs(&history).await;
+    let second = Exec::start("second", &server.url(), &history, conduct, more);
+    Stage {
+        server,
+        proxy,
+        history,
+        first,
+        second,
+        run,
+    }
+}
+
+impl Stage {
+    /// Waits for the other one, and judges.
+    async fn passes_on(&self) {
+        self.second.runs(&self.history).await;
+        assert_eq!(overlaps(&self.history.runs()), []);
+    }
+}
+
+#[tokio::test]
+async fn killed_exec_leaves_no_command() {
+    for conduct in [Conduct::Deaf, Conduct::Away] {
+        let mut stage = stage(conduct, &[]).await;
+        stage.first.kill();
+        let killed = stamp();
+        stage.passes_on().await;
+        let ended = over(&stage.history, &stage.run).await;
+        let lease = u64::try_from(TTL.as_nanos()).expect("seconds");
+        assert!(
+            ended.last < killed + lease,
+            "{conduct:?} outlived its lease"
+        );
+    }
+}
+
+#[tokio::test]
+async fn paused_exec_leaves_no_command_past_its_lease() {
+    let stage = stage(Conduct::Deaf, &[]).await;
+    stage.first.signal(Signal::STOP);
+    stage.passes_on().await;
+    stage.first.signal(Signal::CONT);
+    // It stands again, and leads again when the other one goes.
+    stage.second.signal(Signal::TERM);
+    stage.first.runs(&stage.history).await;
+    assert_eq!(overlaps(&stage.history.runs()), []);
+}
+
+#[tokio::test]
+async fn exec_that_is_cut_off_leaves_no_command_past_its_lease() {
+    let stage = stage(Conduct::Deaf, &[]).await;
+    stage.proxy.black_hole();
+    stage.passes_on().await;
+    stage.proxy.restore();
+    stage.second.signal(Signal::TERM);
+    stage.first.runs(&stage.history).await;
+    assert_eq!(overlaps(&stage.history.runs()), []);
+}
+
+#[tokio::test]
+async fn exec_that_is_cut_off_ends_the_command_also_if_its_guard_is_paused() {
+    let stage = stage(Conduct::Deaf, &[]).await;
+    assert!(stage.first.signal_guard(Signal::STOP));
+    stage.proxy.black_hole();
+    stage.passes_on().await;
+}
+
+#[tokio::test]
+async fn a_paused_guard_wakes_up_when_exec_is_killed() {
+    let mut stage = stage(Conduct::Away, &[]).await;
+    assert!(stage.first.signal_guard(Signal::STOP));
+    stage.first.kill();
+    stage.passes_on().await;
+}
+
+#[tokio::test]
+async fn a_killed_guard_takes_the_command_with_it() {
+    for conduct in [Conduct::Deaf, Conduct::Away] {
+        let mut stage = stage(conduct, &[]).await;
+        assert!(stage.first.signal_guard(Signal::KILL));
+        assert_eq!(stage.first.code().await, 128 + 9);
+        let exited = stamp();
+        let ended = over(&stage.history, &stage.run).await;
+        assert!(
+            ended.last < exited,
+            "{conduct:?} is left when exec has ended"
+        );
+        stage.passes_on().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_whose_guard_was_killed_is_started_again_under_another() {
+    let stage = stage(
+        Conduct::Obey,
+        &["--restart", "always", "--restart-delay", "20ms"],
+    )
+    .await;
+    let guard = stage.first.guard();
+    assert!(stage.first.signal_guard(Signal::KILL));
+    nats_elect::testing::eventually(SOON, "a run under another guard", async || {
+        let again = stage.history.running()?;
+        (again.name != stage.run.name && stage.first.guard() != guard).then_some(())
+    })
+    .await;
+    assert_eq!(overlaps(&stage.history.runs()), []);
+}
+
+#[tokio::test]
+async fn nats_that_stands_still_ends_the_command_in_time() {
+    let stage = stage(Conduct::Deaf, &[]).await;
+    let paused = stamp();
+    stage.server.pause().expect("pause");
+    let ended = over(&stage.history, &stage.run).await;
+    let lease = u64::try_from(TTL.as_nanos()).expect("seconds");
+    assert!(ended.last < paused + lease);
+    stage.server.resume().expect("resume");
+    nats_elect::testing::eventually(SOON, "another run", async || {
+        stage.history.running().filter(|run| run.name != ended.name)
+    })
+    .await;
+    assert_eq!(overlaps(&stage.history.runs()), []);
+}
