@@ -1,11 +1,15 @@
 //! Operating instances over NATS: who is there, what they say, and what they do when they are asked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_nats::service;
 use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
 use nats_elect::testing::{NatsServer, eventually};
-use nats_elect::{AdminConfig, FencingToken, Handoff, RoleState, StepDown};
+use nats_elect::{
+    AdminConfig, BoxError, FencingToken, Handoff, RoleHandler, RoleState, StepDown, Term,
+};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{Instance, guest, instance, never};
@@ -341,4 +345,52 @@ async fn an_instance_that_was_started_anew_is_another_one() {
     let gone = fleet.operator.admin.cordon(&b, None).await;
     assert_eq!(gone, Err(AdminError::NoSuchInstance(b.to_string())));
     assert!(fleet.a.is_leader());
+}
+
+/// Its first check takes longer than a status waits, and says that it is well; later ones say at once that it is not.
+#[derive(Default)]
+struct Ailing {
+    asked: AtomicUsize,
+    answered: Arc<AtomicUsize>,
+}
+
+impl RoleHandler for Ailing {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        term.cancelled().await;
+        Ok(())
+    }
+
+    async fn healthy(&self) -> bool {
+        let first = self.asked.fetch_add(1, Ordering::SeqCst) == 0;
+        if first {
+            tokio::time::sleep(ms(1500)).await;
+        }
+        self.answered.fetch_add(1, Ordering::SeqCst);
+        first
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_nobody_waited_for_is_no_later_answer() {
+    let server = NatsServer::start().expect("start");
+    let handler = Ailing::default();
+    let answered = Arc::clone(&handler.answered);
+    // Its own checks are far between.
+    let mut config = leased_for(ms(10_000));
+    config.health.interval = Some(ms(600_000));
+    config.health.timeout = Some(ms(60_000));
+    let _a = instance("a", server.url(), &Journal::default())
+        .handler(ROLE, config, handler)
+        .start()
+        .await;
+    let operator = Operator::of(&server).await;
+    let a = operator.instance("a").await;
+    let report = operator.report(&a).await;
+    assert_eq!(report.roles[ROLE].healthy, None, "no answer yet");
+    eventually(SOON, "the late answer", async || {
+        (answered.load(Ordering::SeqCst) == 1).then_some(())
+    })
+    .await;
+    let healthy = async || operator.report(&a).await.roles[ROLE].healthy;
+    assert_eq!(healthy().await, Some(false));
 }
