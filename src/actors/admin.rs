@@ -147,7 +147,9 @@ impl Drop for AdminState {
 }
 
 async fn serve(bucket: &store::Bucket, desk: &Arc<Desk>) -> Result<(), StoreError> {
-    let mut calls = bucket.calls(desk.subjects(), desk.incarnation()).await?;
+    let mut calls = bucket
+        .calls(desk.subjects(), desk.instance.incarnation)
+        .await?;
     let mut gate = Floodgate::new(clock::now());
     while let Some(letter) = calls.next().await {
         if !gate.passes(&letter.asked, clock::now()) {

@@ -1,18 +1,18 @@
 //! The courier: brings questions of other instances to the elections that they are for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use super::floodgate::Floodgate;
 use super::messages::{CourierMsg, ElectionMsg};
 use super::{Link, Routes};
 use crate::clock;
 use crate::model::letter::{Answer, Question, Refusal};
-use crate::model::name::InstanceId;
+use crate::role::Instance;
 use crate::store::{self, StoreError};
 
 /// Before subscribing again after that failed.
@@ -21,15 +21,13 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct CourierActor;
 
 pub(super) struct CourierSetup {
-    pub instance_id: InstanceId,
-    pub incarnation: Uuid,
+    pub instance: Arc<Instance>,
     pub routes: Routes,
     pub link: Link,
 }
 
 pub(super) struct CourierState {
-    instance_id: InstanceId,
-    incarnation: Uuid,
+    instance: Arc<Instance>,
     routes: Routes,
     bucket: Option<store::Bucket>,
     number: u64,
@@ -47,8 +45,7 @@ impl Actor for CourierActor {
         setup: CourierSetup,
     ) -> Result<CourierState, ActorProcessingErr> {
         let mut state = CourierState {
-            instance_id: setup.instance_id,
-            incarnation: setup.incarnation,
+            instance: setup.instance,
             routes: setup.routes,
             bucket: None,
             number: 0,
@@ -91,9 +88,9 @@ impl CourierState {
         };
         self.stop();
         let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
-        let (id, incarnation) = (self.instance_id.clone(), self.incarnation);
+        let instance = Arc::clone(&self.instance);
         self.task = Some(tokio::spawn(async move {
-            if let Err(error) = deliver(&bucket, &id, incarnation, &routes).await {
+            if let Err(error) = deliver(&bucket, &instance, &routes).await {
                 tracing::debug!(%error, "no questions of other instances come in");
             }
             let _ = myself.send_message(CourierMsg::Ended { number });
@@ -116,11 +113,10 @@ impl Drop for CourierState {
 
 async fn deliver(
     bucket: &store::Bucket,
-    id: &InstanceId,
-    incarnation: Uuid,
+    instance: &Instance,
     routes: &Routes,
 ) -> Result<(), StoreError> {
-    let mut letters = bucket.letters(id, incarnation).await?;
+    let mut letters = bucket.letters(&instance.id, instance.incarnation).await?;
     let mut gate = Floodgate::new(clock::now());
     while let Some(letter) = letters.next().await {
         let store::Letter {
@@ -133,10 +129,10 @@ async fn deliver(
         }
         // Two ids may share a subject.
         let addressed = match &question {
-            Question::Ready { to } => to.as_deref() == Some(id.as_str()),
+            Question::Ready { to } => to.as_deref() == Some(instance.id.as_str()),
             Question::Yield {
                 incarnation: to, ..
-            } => *to == incarnation,
+            } => *to == instance.incarnation,
         };
         let asked = ElectionMsg::Asked {
             question,

@@ -24,6 +24,7 @@ mod monitor;
 mod pace;
 mod reign;
 mod routes;
+mod staff;
 mod supervisor;
 mod thread;
 mod vouching;

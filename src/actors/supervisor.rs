@@ -1,4 +1,4 @@
-//! The supervisor: owns the connection's monitor, the watch and one election per role, and restarts what crashes.
+//! The supervisor: owns one election per role and those who work for all of them, and restarts what crashes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,22 +8,17 @@ use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
-use super::admin::{AdminActor, AdminSetup, Desk};
+use super::admin::Desk;
 use super::announce::announce;
 use super::connection::{Connection, StartFailure};
-use super::courier::{CourierActor, CourierSetup};
 use super::election::{ElectionActor, ElectionSetup};
-use super::herald::{HeraldActor, HeraldSetup};
-use super::messages::{
-    AdminMsg, CourierMsg, ElectionMsg, HeraldMsg, MonitorMsg, SupervisorMsg, WatchMsg,
-};
-use super::monitor::{MonitorActor, MonitorSetup, TellDenied};
-use super::watch::{WatchActor, WatchSetup};
+use super::herald::HeraldSetup;
+use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
+use super::staff::{Staff, StaffSetup};
 use super::{Link, Routes};
 use crate::clock;
 use crate::election::Candidate;
 use crate::metrics::InstanceLabels;
-use crate::model::admin::AdminSubjects;
 use crate::model::config::AdminConfig;
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::name::RoleName;
@@ -56,17 +51,9 @@ pub(super) struct SupervisorActor;
 
 pub(super) struct SupervisorState {
     instance: Arc<Instance>,
-    labels: InstanceLabels,
-    connection: Connection,
-    if_missing: IfMissing,
     routes: Routes,
     roster: Roster,
-    monitor: ActorRef<MonitorMsg>,
-    watch: ActorRef<WatchMsg>,
-    courier: ActorRef<CourierMsg>,
-    herald: Option<(HeraldSetup, ActorRef<HeraldMsg>)>,
-    /// Unless it is switched off.
-    admin: Option<Admin>,
+    staff: Staff,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
@@ -82,12 +69,6 @@ struct Role {
     crashes: u32,
     leaving: bool,
     waiting: Vec<oneshot::Sender<()>>,
-}
-
-/// The admin service, and what it knows.
-struct Admin {
-    desk: Arc<Desk>,
-    actor: ActorRef<AdminMsg>,
 }
 
 struct Stopping {
@@ -117,54 +98,27 @@ impl Actor for SupervisorActor {
             admin,
             ready,
         } = setup;
-        let desk = admin.enabled.then(|| {
-            let (id, bucket) = (instance.id.clone(), instance.bucket.clone());
-            let (roster, supervisor) = (roster.clone(), myself.clone());
-            let prefix = &admin.subject_prefix;
-            Desk::new(id, instance.incarnation, bucket, prefix, roster, supervisor)
-        });
-        let monitor = MonitorSetup {
-            tell: listening(&myself),
-            connection: connection.clone(),
-            bucket: instance.bucket.clone(),
-            if_missing,
-            routes: routes.clone(),
-            admin: desk.as_ref().map(|desk| hearing(desk, &myself)),
-            start_timeout,
-            ready: Some(ready),
-        };
-        let (monitor, _) =
-            Actor::spawn_linked(None, MonitorActor, monitor, myself.get_cell()).await?;
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let watch = start_watch(&myself, &labels, &routes, Link::Down).await?;
-        let courier = start_courier(&myself, &instance, &routes, Link::Down).await?;
-        let herald = match herald {
-            Some(setup) => Some((
-                setup.clone(),
-                start_herald(&myself, setup, Link::Down).await?,
-            )),
-            None => None,
-        };
-        let admin = match desk {
-            Some(desk) => Some(Admin {
-                actor: start_admin(&myself, &desk, Link::Down).await?,
-                desk,
-            }),
-            None => None,
-        };
-        Ok(SupervisorState {
-            herald,
-            instance,
+        let desk = admin.enabled.then(|| {
+            let (roster, supervisor) = (roster.clone(), myself.clone());
+            let prefix = &admin.subject_prefix;
+            Desk::new(Arc::clone(&instance), prefix, roster, supervisor)
+        });
+        let staff = StaffSetup {
+            instance: Arc::clone(&instance),
             labels,
             connection,
             if_missing,
+            routes: routes.clone(),
+            herald,
+            desk,
+        };
+        Ok(SupervisorState {
+            staff: Staff::start(staff, myself, start_timeout, ready).await?,
+            instance,
             routes,
             roster,
-            monitor,
-            watch,
-            courier,
-            admin,
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
@@ -191,15 +145,13 @@ impl Actor for SupervisorActor {
                 reply,
             } => state.remove_role(&role, release, reply),
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
-            SupervisorMsg::LookAtBucket => {
-                let _ = state.monitor.send_message(MonitorMsg::LookAtBucket);
-            }
+            SupervisorMsg::LookAtBucket => state.staff.look_at_bucket(),
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(());
             }
-            SupervisorMsg::AdminDenied(denied) => state.tell_admin(AdminMsg::Denied(denied)),
+            SupervisorMsg::AdminDenied(denied) => state.staff.tell_admin(AdminMsg::Denied(denied)),
             #[cfg(feature = "testing")]
-            SupervisorMsg::CrashAdmin => state.tell_admin(AdminMsg::Crash),
+            SupervisorMsg::CrashAdmin => state.staff.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Stop {
                 release,
@@ -229,11 +181,7 @@ impl Actor for SupervisorActor {
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::Tell(event) => {
-                if let Some((_, herald)) = &state.herald {
-                    let _ = herald.send_message(HeraldMsg::Tell(event));
-                }
-            }
+            SupervisorMsg::Tell(event) => state.staff.publish(event),
             SupervisorMsg::Finish => state.finish(&myself),
             SupervisorMsg::End => state.end(&myself),
         }
@@ -265,95 +213,12 @@ impl Actor for SupervisorActor {
     }
 }
 
-/// Has the monitor tell what the server refuses the admin service.
-fn hearing(desk: &Desk, myself: &ActorRef<SupervisorMsg>) -> (AdminSubjects, TellDenied) {
-    let myself = myself.clone();
-    let tell = move |denied| {
-        let _ = myself.send_message(SupervisorMsg::AdminDenied(denied));
-    };
-    (desk.subjects().clone(), Box::new(tell))
-}
-
-fn listening(myself: &ActorRef<SupervisorMsg>) -> Box<dyn Fn(Link) + Send + Sync> {
-    let myself = myself.clone();
-    Box::new(move |link| {
-        let _ = myself.send_message(SupervisorMsg::LinkChanged(link));
-    })
-}
-
-async fn start_watch(
-    myself: &ActorRef<SupervisorMsg>,
-    labels: &InstanceLabels,
-    routes: &Routes,
-    link: Link,
-) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
-    let setup = WatchSetup {
-        supervisor: myself.clone(),
-        labels: labels.clone(),
-        routes: routes.clone(),
-        link,
-    };
-    let (watch, _) = Actor::spawn_linked(None, WatchActor, setup, myself.get_cell()).await?;
-    Ok(watch)
-}
-
-async fn start_courier(
-    myself: &ActorRef<SupervisorMsg>,
-    instance: &Instance,
-    routes: &Routes,
-    link: Link,
-) -> Result<ActorRef<CourierMsg>, ActorProcessingErr> {
-    let setup = CourierSetup {
-        instance_id: instance.id.clone(),
-        incarnation: instance.incarnation,
-        routes: routes.clone(),
-        link,
-    };
-    let (courier, _) = Actor::spawn_linked(None, CourierActor, setup, myself.get_cell()).await?;
-    Ok(courier)
-}
-
-async fn start_herald(
-    myself: &ActorRef<SupervisorMsg>,
-    setup: HeraldSetup,
-    link: Link,
-) -> Result<ActorRef<HeraldMsg>, ActorProcessingErr> {
-    let (herald, _) =
-        Actor::spawn_linked(None, HeraldActor, (setup, link), myself.get_cell()).await?;
-    Ok(herald)
-}
-
-async fn start_admin(
-    myself: &ActorRef<SupervisorMsg>,
-    desk: &Arc<Desk>,
-    link: Link,
-) -> Result<ActorRef<AdminMsg>, ActorProcessingErr> {
-    let setup = AdminSetup {
-        desk: Arc::clone(desk),
-        link,
-    };
-    let (admin, _) = Actor::spawn_linked(None, AdminActor, setup, myself.get_cell()).await?;
-    Ok(admin)
-}
-
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
-        let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
-        let courier = CourierMsg::LinkChanged(link.clone());
-        let _ = self.courier.send_message(courier);
-        if let Some((_, herald)) = &self.herald {
-            let _ = herald.send_message(HeraldMsg::LinkChanged(link.clone()));
-        }
-        self.tell_admin(AdminMsg::LinkChanged(link.clone()));
+        self.staff.link_changed(link);
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
-        }
-    }
-
-    fn tell_admin(&self, message: AdminMsg) {
-        if let Some(admin) = &self.admin {
-            let _ = admin.actor.send_message(message);
         }
     }
 
@@ -487,12 +352,10 @@ impl SupervisorState {
 
     /// The last news are worth a moment.
     fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
-        let Some((_, herald)) = &self.herald else {
+        let Some(told) = self.staff.all_published() else {
             let _ = myself.send_message(SupervisorMsg::End);
             return;
         };
-        let (done, told) = oneshot::channel();
-        let _ = herald.send_message(HeraldMsg::Finish(done));
         let myself = myself.clone();
         tokio::spawn(async move {
             let _ = tokio::time::timeout(LAST_NEWS, told).await;
@@ -507,15 +370,7 @@ impl SupervisorState {
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(());
         }
-        self.watch.stop(None);
-        self.courier.stop(None);
-        if let Some((_, herald)) = &self.herald {
-            herald.stop(None);
-        }
-        if let Some(admin) = &self.admin {
-            admin.actor.stop(None);
-        }
-        self.monitor.stop(None);
+        self.staff.stop();
         myself.stop(None);
     }
 
@@ -528,33 +383,8 @@ impl SupervisorState {
         tracing::error!(error, "an actor crashed");
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
-        } else if who.get_id() == self.watch.get_id() {
-            self.watch = start_watch(myself, &self.labels, &self.routes, self.link.clone()).await?;
-        } else if who.get_id() == self.courier.get_id() {
-            let link = self.link.clone();
-            self.courier = start_courier(myself, &self.instance, &self.routes, link).await?;
-        } else if let Some((setup, herald)) = &mut self.herald
-            && who.get_id() == herald.get_id()
-        {
-            *herald = start_herald(myself, setup.clone(), self.link.clone()).await?;
-        } else if who.get_id() == self.monitor.get_id() {
-            let setup = MonitorSetup {
-                tell: listening(myself),
-                connection: self.connection.clone(),
-                bucket: self.instance.bucket.clone(),
-                if_missing: self.if_missing,
-                routes: self.routes.clone(),
-                admin: self.admin.as_ref().map(|it| hearing(&it.desk, myself)),
-                start_timeout: Duration::MAX,
-                ready: None,
-            };
-            let (monitor, _) =
-                Actor::spawn_linked(None, MonitorActor, setup, myself.get_cell()).await?;
-            self.monitor = monitor;
-        } else if let Some(admin) = &mut self.admin
-            && who.get_id() == admin.actor.get_id()
-        {
-            admin.actor = start_admin(myself, &admin.desk, self.link.clone()).await?;
+        } else {
+            self.staff.replace(who, &self.link).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{
@@ -241,9 +242,15 @@ async fn a_blocked_handler_is_counted_as_an_overrun() {
     let ttl = ms(500);
     let id = "overrunning";
     let apart = Apart::new();
-    let a = instance(id, server.url(), &journal).working(ROLE, leased_for(ttl), |_| async {
-        std::thread::sleep(ms(3000));
-        Ok(())
+    let (end, blocked) = mpsc::channel::<()>();
+    let blocked = Arc::new(Mutex::new(blocked));
+    let a = instance(id, server.url(), &journal).working(ROLE, leased_for(ttl), move |_| {
+        let blocked = Arc::clone(&blocked);
+        async move {
+            // Blocks its thread, for as long as the test wants.
+            let _ = blocked.lock().expect("no panic").recv();
+            Ok(())
+        }
     });
     let a = apart.start(a).await;
     journal.started(ROLE, 0).await;
@@ -255,6 +262,7 @@ async fn a_blocked_handler_is_counted_as_an_overrun() {
     })
     .await;
     assert_eq!(Scrape::now().value("election_is_leader", id, None), 0.0);
+    drop(end);
     journal.ended(ROLE, 0).await;
 }
 

@@ -8,7 +8,6 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use humantime_serde::re::humantime;
 use ractor::ActorRef;
-use uuid::Uuid;
 
 use super::tallies::Tallies;
 use crate::actors::Link;
@@ -18,8 +17,8 @@ use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
     AdminSubjects, Demand, ENDPOINTS, InstanceReport, Problem, ProblemCode, SERVICE, Verb,
 };
-use crate::model::name::{BucketName, InstanceId, RoleName};
-use crate::role::{Order, Roster};
+use crate::model::name::RoleName;
+use crate::role::{Instance, Order, Roster};
 use crate::store::{Asked, Bucket, Call, Denied};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -29,9 +28,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 
 /// The instance as the admin service shows it.
 pub(crate) struct Desk {
-    pub(super) instance_id: InstanceId,
-    incarnation: Uuid,
-    pub(super) bucket: BucketName,
+    pub(super) instance: Arc<Instance>,
     subjects: AdminSubjects,
     pub(super) roster: Roster,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
@@ -49,30 +46,26 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub fn new(
-        instance_id: InstanceId,
-        incarnation: Uuid,
-        bucket: BucketName,
+        instance: Arc<Instance>,
         subject_prefix: &str,
         roster: Roster,
         supervisor: ActorRef<SupervisorMsg>,
     ) -> Arc<Self> {
-        let subjects = AdminSubjects::new(subject_prefix, &bucket);
+        let subjects = AdminSubjects::new(subject_prefix, &instance.bucket);
         let metadata = [
-            ("bucket", bucket.to_string()),
-            ("instance_id", instance_id.to_string()),
-            ("incarnation", incarnation.to_string()),
+            ("bucket", instance.bucket.to_string()),
+            ("instance_id", instance.id.to_string()),
+            ("incarnation", instance.incarnation.to_string()),
             ("subject_prefix", subject_prefix.to_owned()),
         ];
         let identity = Identity {
             name: SERVICE.into(),
-            id: incarnation.to_string(),
+            id: instance.incarnation.to_string(),
             version: VERSION.into(),
             metadata: BTreeMap::from(metadata.map(|(name, value)| (name.to_owned(), value))),
         };
         Arc::new(Self {
-            instance_id,
-            incarnation,
-            bucket,
+            instance,
             subjects,
             roster,
             supervisor,
@@ -88,10 +81,6 @@ impl Desk {
 
     pub const fn subjects(&self) -> &AdminSubjects {
         &self.subjects
-    }
-
-    pub const fn incarnation(&self) -> Uuid {
-        self.incarnation
     }
 
     pub fn uptime(&self) -> Duration {
@@ -143,7 +132,7 @@ impl Desk {
             format!("publish to \"{}.>\"", self.subjects.answers())
         } else {
             // Each start has another incarnation.
-            let own = self.incarnation.to_string();
+            let own = self.instance.incarnation.to_string();
             format!("subscribe to \"{}\"", denied.subject.replace(&own, "*"))
         }
     }
@@ -156,7 +145,7 @@ impl Desk {
             Asked::Stats => {
                 let stats = self
                     .tallies
-                    .stats(|it| self.subjects.pattern(it, self.incarnation));
+                    .stats(|it| self.subjects.pattern(it, self.instance.incarnation));
                 json(&self.identity.stats(&self.started_at, stats))
             }
             Asked::Endpoint(endpoint) => {
@@ -213,7 +202,7 @@ impl Desk {
     fn info(&self) -> Info {
         let endpoints = ENDPOINTS.map(|endpoint| EndpointInfo {
             name: endpoint.verb.as_str().into(),
-            subject: self.subjects.pattern(endpoint, self.incarnation),
+            subject: self.subjects.pattern(endpoint, self.instance.incarnation),
             queue_group: String::new(),
             metadata: BTreeMap::new(),
         });

@@ -46,10 +46,10 @@ impl Desk {
         given_back(scopes);
         InstanceReport {
             kind: InstanceReport::KIND.into(),
-            instance_id: self.instance_id.as_str().to_owned(),
-            incarnation: self.incarnation(),
+            instance_id: self.instance.id.as_str().to_owned(),
+            incarnation: self.instance.incarnation,
             version: Self::version().into(),
-            bucket: self.bucket.as_str().to_owned(),
+            bucket: self.instance.bucket.as_str().to_owned(),
             uptime: self.uptime(),
             trouble: self.trouble(),
             roles,
@@ -85,23 +85,23 @@ impl Desk {
                 ProblemCode::SuccessorAbsent,
                 format!(
                     "no answer from {successor:?}; {} leads on",
-                    self.instance_id
+                    self.instance.id
                 ),
             ),
             Reply::SuccessorRefused(why) => Problem::new(
                 ProblemCode::SuccessorRefused,
                 format!(
                     "{successor:?} can't take the role: {why}; {} leads on",
-                    self.instance_id
+                    self.instance.id
                 ),
             ),
             _ if expected.is_some() && leads => Problem::new(
                 ProblemCode::UnexpectedTerm,
-                format!("{} leads {role} in another term", self.instance_id),
+                format!("{} leads {role} in another term", self.instance.id),
             ),
             _ => Problem::new(
                 ProblemCode::NotLeader,
-                format!("{} does not lead {role}", self.instance_id),
+                format!("{} does not lead {role}", self.instance.id),
             ),
         };
         Err(problem)
@@ -145,7 +145,7 @@ impl Desk {
 
     fn scope(&self, role: &RoleName) -> Result<Arc<RoleScope>, Problem> {
         let unknown = || {
-            let why = format!("{} has no role {role}", self.instance_id);
+            let why = format!("{} has no role {role}", self.instance.id);
             Problem::new(ProblemCode::UnknownRole, why)
         };
         self.roster.find(role.as_str()).ok_or_else(unknown)
