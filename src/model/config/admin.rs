@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::rules::ensure;
+use super::rules::{ensure, shown_prefix, subject_prefix};
 
 /// The subject under which instances are asked, unless another is set.
 pub const DEFAULT_SUBJECT_PREFIX: &str = "nats-elect-admin";
@@ -63,7 +63,7 @@ impl AdminConfig {
         ensure(
             !within(prefix, inbox) && !within(inbox, prefix),
             FIELD,
-            shown(prefix),
+            shown_prefix(prefix),
             "must be apart from `inbox_prefix`, where answers come in",
         )
     }
@@ -71,26 +71,9 @@ impl AdminConfig {
 
 const FIELD: &str = "admin.subject_prefix";
 
-fn shown(prefix: &str) -> String {
-    format!("{:?}", crate::model::name::beginning(prefix))
-}
-
 /// Checks what subjects of requests are to begin with.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), ConfigError> {
-    let plain = |token: &str| {
-        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        !token.is_empty() && token.chars().all(fit)
-    };
-    ensure(
-        prefix.len() <= 128
-            && prefix.split('.').all(plain)
-            && !prefix.starts_with('_')
-            && prefix.split('.').next() != Some("nats-elect"),
-        FIELD,
-        shown(prefix),
-        "must be tokens of ASCII letters, digits, '-' and '_' with dots between them, at most 128 bytes, that begin neither with '_' nor \
-         with the token nats-elect, like nats-elect-admin",
-    )
+    subject_prefix(FIELD, prefix)
 }
 
 #[cfg(test)]

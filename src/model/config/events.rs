@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
-use super::rules::{DAY, ensure, range};
+use super::rules::{DAY, ensure, range, shown_prefix, subject_prefix};
+use super::{AdminConfig, ConfigError};
+
+const FIELD: &str = "events.subject_prefix";
 
 /// Publishing what changes hands, for other programs: see [`LeaderEvent`](crate::LeaderEvent).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +18,8 @@ pub struct EventsConfig {
     pub publish: bool,
 
     /// What the subjects begin with: a role's events are published on `<subject_prefix>.<bucket>.<role>`.
-    /// Default `nats-elect-events`; 1 to 255 ASCII letters, digits, `-`, `_` and single dots between them.
+    /// Default `nats-elect-events`. Tokens of ASCII letters, digits, `-` and `_`, with dots between them, together at most 128
+    /// bytes; the first token is not `nats-elect` and does not begin with `_`, and the whole is not `admin.subject_prefix`.
     pub subject_prefix: String,
 
     /// For how long a JetStream stream keeps them. Unset: none is made, and who does not listen misses them. The stream is called
@@ -60,21 +63,13 @@ impl EventsConfig {
         self
     }
 
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let prefix = &self.subject_prefix;
-        let is_token = |token: &str| {
-            let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            !token.is_empty() && token.chars().all(fit)
-        };
-        let taken = prefix == "nats-elect" || prefix.starts_with("nats-elect.");
+    pub(super) fn validate(&self, admin: &AdminConfig) -> Result<(), ConfigError> {
+        subject_prefix(FIELD, &self.subject_prefix)?;
         ensure(
-            prefix.len() <= 255
-                && prefix.split('.').all(is_token)
-                && !prefix.starts_with("_INBOX")
-                && !taken,
-            "events.subject_prefix",
-            format!("{:?}", crate::model::name::beginning(prefix)),
-            "must be a subject of its own: ASCII letters, digits, `-`, `_` and single dots between them, and neither an inbox nor below `nats-elect`",
+            self.subject_prefix != admin.subject_prefix,
+            FIELD,
+            shown_prefix(&self.subject_prefix),
+            "must not be `admin.subject_prefix`: what is published there would be taken for requests",
         )?;
         if let Some(keep) = self.keep {
             range("events.keep", keep, Duration::from_secs(1), 3650 * DAY)?;
@@ -114,13 +109,14 @@ mod tests {
             "_INBOX",
             "nats-elect",
             "nats-elect.leaders",
+            "nats-elect-admin",
         ] {
             let events = EventsConfig::published().subject_prefix(prefix);
             assert_eq!(refused(events), "events.subject_prefix", "{prefix}");
         }
         for prefix in ["nats-elect-events", "control.elections"] {
             let events = EventsConfig::published().subject_prefix(prefix);
-            assert_eq!(events.validate(), Ok(()), "{prefix}");
+            assert_eq!(events.validate(&AdminConfig::default()), Ok(()), "{prefix}");
         }
     }
 
@@ -130,7 +126,12 @@ mod tests {
         assert_eq!(refused(unpublished), "events.keep");
         let fleeting = EventsConfig::published().keep(Duration::ZERO);
         assert_eq!(refused(fleeting), "events.keep");
-        assert_eq!(EventsConfig::published().keep(DAY).validate(), Ok(()));
+        assert_eq!(
+            EventsConfig::published()
+                .keep(DAY)
+                .validate(&AdminConfig::default()),
+            Ok(())
+        );
     }
 
     #[test]

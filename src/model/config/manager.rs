@@ -162,7 +162,7 @@ impl ManagerConfig {
                 format!("`servers[{i}]` says who connects too: say it in one place"),
             ));
         }
-        self.events.validate()?;
+        self.events.validate(&self.admin)?;
         let inbox = self.inbox_prefix.as_deref();
         inbox.map_or(Ok(()), validate_inbox_prefix)?;
         self.admin.validate(inbox)

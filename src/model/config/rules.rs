@@ -9,6 +9,7 @@ use super::{
     ConfigError, DEFAULT_CLAIM_DELAY, HealthConfig, HealthSettings, RetryConfig, RoleConfig,
     RoleSettings, Takeover,
 };
+use crate::model::name::beginning;
 
 const MIN_TTL: Duration = Duration::from_millis(100);
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
@@ -225,6 +226,28 @@ fn meta(meta: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Con
         format_args!("must be at most {MAX_META_BYTES} bytes, as each heartbeat carries it"),
     )?;
     Ok(meta.clone())
+}
+
+/// What our subjects may begin with: a plain subject that is neither an inbox nor where the instances ask each other.
+pub(super) fn subject_prefix(field: &str, prefix: &str) -> Result<(), ConfigError> {
+    let plain = |token: &str| {
+        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        !token.is_empty() && token.chars().all(fit)
+    };
+    ensure(
+        prefix.len() <= 128
+            && prefix.split('.').all(plain)
+            && !prefix.starts_with('_')
+            && prefix.split('.').next() != Some("nats-elect"),
+        field,
+        shown_prefix(prefix),
+        "must be tokens of ASCII letters, digits, '-' and '_' with dots between them, at most 128 bytes, that begin neither with '_' nor \
+         with the token nats-elect, like nats-elect-admin",
+    )
+}
+
+pub(super) fn shown_prefix(prefix: &str) -> String {
+    format!("{:?}", beginning(prefix))
 }
 
 pub(super) fn range(
