@@ -15,7 +15,7 @@ use crate::model::leader_event::LeaderEvent;
 use crate::model::name::{BucketName, NameError, RoleName};
 use crate::store::events_stream;
 
-/// How long may pass between two events that are read.
+/// How long may pass before the first and between two events that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no history to read.
@@ -94,15 +94,14 @@ impl History {
 
     async fn read(&self, subject: String, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
         let config = pull::OrderedConfig {
+            // With a name its permission can be one for this stream's consumers alone.
+            name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
             filter_subject: subject,
             deliver_policy: DeliverPolicy::All,
             ..pull::OrderedConfig::default()
         };
-        let mut consumer = self
-            .stream
-            .create_consumer(config)
-            .await
-            .map_err(unavailable)?;
+        let created = tokio::time::timeout(PATIENCE, self.stream.create_consumer(config)).await;
+        let mut consumer = created.map_err(unavailable)?.map_err(unavailable)?;
         let mut left = consumer.info().await.map_err(unavailable)?.num_pending;
         let mut last = VecDeque::new();
         let mut messages = consumer.messages().await.map_err(unavailable)?;

@@ -39,6 +39,8 @@ pub(super) struct HeraldState {
     /// Tells an attempt from one before it.
     number: u64,
     complained: bool,
+    /// The attempt under way tells something.
+    telling: bool,
     /// The stream took something since the connection was made.
     stream_made: bool,
     /// Told when everything is.
@@ -62,6 +64,7 @@ impl Actor for HeraldActor {
             task: None,
             number: 0,
             complained: false,
+            telling: false,
             stream_made: false,
             finishing: None,
         };
@@ -115,16 +118,21 @@ impl HeraldState {
         }
     }
 
-    /// Tells what is first in the line.
+    /// Tells what is first in the line. The stream is made also if there is nothing to tell yet.
     fn go_on(&mut self, myself: &ActorRef<HeraldMsg>) {
         self.put_off();
-        let Some((bucket, event)) = self.bucket.clone().zip(self.news.front().cloned()) else {
+        let event = self.news.front().cloned();
+        let Some(bucket) = self.bucket.clone() else {
             return;
         };
+        if event.is_none() && self.is_prepared() {
+            return;
+        }
+        self.telling = event.is_some();
         let (setup, stream_made) = (self.setup.clone(), self.stream_made);
         let (number, myself) = (self.number, myself.clone());
         self.task = Some(tokio::spawn(async move {
-            let outcome = publish(&bucket, &setup, &event, stream_made).await;
+            let outcome = publish(&bucket, &setup, event.as_ref(), stream_made).await;
             let _ = myself.send_message(HeraldMsg::Told { number, outcome });
         }));
     }
@@ -132,7 +140,9 @@ impl HeraldState {
     fn told(&mut self, myself: &ActorRef<HeraldMsg>, outcome: Result<(), StoreError>) {
         match outcome {
             Ok(()) => {
-                self.news.pop_front();
+                if self.telling {
+                    self.news.pop_front();
+                }
                 self.complained = false;
                 self.stream_made = true;
                 self.go_on(myself);
@@ -153,8 +163,14 @@ impl HeraldState {
         }
     }
 
+    /// The stream is there, if there is to be one.
+    const fn is_prepared(&self) -> bool {
+        self.stream_made || self.setup.events.keep.is_none()
+    }
+
     fn end_if_done(&mut self) {
         if self.news.is_empty()
+            && self.is_prepared()
             && let Some(done) = self.finishing.take()
         {
             let _ = done.send(());
@@ -175,28 +191,37 @@ impl Drop for HeraldState {
     }
 }
 
+/// Makes the stream, if need be, and publishes what there is.
 async fn publish(
     bucket: &store::Bucket,
     setup: &HeraldSetup,
-    event: &LeaderEvent,
+    event: Option<&LeaderEvent>,
     stream_made: bool,
 ) -> Result<(), StoreError> {
     let prefix = &setup.events.subject_prefix;
-    let subject = format!("{prefix}.{}.{}", bucket.name(), event.role);
-    let payload = event.to_json();
-    let Some(keep) = setup.events.keep else {
-        return bucket.publish_event(subject, payload).await;
+    let news = event.map(|event| {
+        let subject = format!("{prefix}.{}.{}", bucket.name(), event.role);
+        let id = format!("{}.{}", event.correlation_id, event.name());
+        (subject, event.to_json(), id)
+    });
+    let made = match setup.events.keep {
+        Some(keep) if !stream_made => {
+            let (replicas, storage) = (setup.replicas, setup.storage);
+            bucket
+                .create_events_stream(prefix, keep, replicas, storage, TIMEOUT)
+                .await
+        }
+        _ => Ok(()),
     };
-    let made = if stream_made {
-        Ok(())
-    } else {
-        let (replicas, storage) = (setup.replicas, setup.storage);
-        bucket
-            .create_events_stream(prefix, keep, replicas, storage, TIMEOUT)
-            .await
-    };
-    let id = format!("{}.{}", event.correlation_id, event.name());
-    // Somebody else may have made what this user may not.
-    let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
-    kept.map_err(|error| made.err().unwrap_or(error))
+    match news {
+        None => made,
+        Some((subject, payload, _)) if setup.events.keep.is_none() => {
+            bucket.publish_event(subject, payload).await
+        }
+        Some((subject, payload, id)) => {
+            // Somebody else may have made what this user may not.
+            let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
+            kept.map_err(|error| made.err().unwrap_or(error))
+        }
+    }
 }

@@ -156,6 +156,12 @@ impl Actor for MonitorActor {
     }
 }
 
+/// Whether a request about the bucket's stream was refused. There may be another stream for what is published.
+fn is_about(denied: &Denied, bucket: &BucketName) -> bool {
+    let stream = denied.subject.strip_prefix("$JS.API.STREAM.");
+    stream.is_some_and(|rest| rest.ends_with(&format!(".KV_{bucket}")))
+}
+
 impl MonitorState {
     fn connect(&self, myself: &ActorRef<MonitorMsg>) {
         match self.setup.connection.clone() {
@@ -278,7 +284,7 @@ impl MonitorState {
                 // No answer will come to anything.
                 self.not_looked(myself, denied);
             }
-        } else if key.is_some() || denied.subject.starts_with("$JS.API.STREAM.") {
+        } else if key.is_some() || is_about(&denied, bucket) {
             if self.looking {
                 self.not_looked(myself, denied);
             } else {

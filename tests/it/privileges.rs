@@ -1,9 +1,11 @@
 //! The permissions in `deploy/nats`: enough for whom they are made, and no more.
 
+use std::time::Duration;
+
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::testing::{NatsServer, eventually};
-use nats_elect::{Event, FailureKind, Handoff, StepDown};
+use nats_elect::{Event, EventsConfig, FailureKind, Handoff, History, StepDown};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -202,6 +204,30 @@ async fn an_observer_sees_everything_and_writes_nothing() {
     .await;
     a.role(ROLE).validate().await.expect("still the leader");
     assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
+    let server = server();
+    let kept = EventsConfig::published().keep(Duration::from_secs(3600));
+    let maker = guest("maker", server.url(), &Journal::default())
+        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create())
+        .with(|it| it.events(kept.clone()));
+    maker.start().await.stop().await;
+    let a = guest("a", server.url(), &Journal::default())
+        .with(|it| it.user_and_password("candidate", PASSWORD).events(kept))
+        .standing(leased_for(ms(1000)));
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let observer = User::connect(&server.url(), "observer", PASSWORD).await;
+    let told = eventually(SOON, "the history", async || {
+        let history = History::open(observer.client.clone(), BUCKET).await;
+        let told = history.expect("kept").of_role(ROLE, 10).await;
+        let told = told.expect("permitted");
+        (!told.is_empty()).then_some(told)
+    })
+    .await;
+    assert_eq!(told[0].instance_id, "a");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
