@@ -172,7 +172,7 @@ impl Fleet {
     }
 }
 
-/// Servers up to 2.12 keep the time of creation with a backup, later ones give the restored stream a new one.
+/// The backups of servers before 2.15 keep the time of creation, those of later ones do not (nats-server#7882).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_restored_backup_does_to_fencing_tokens_is_up_to_the_server_and_a_new_bucket_is_not()
 {
@@ -287,6 +287,34 @@ async fn an_old_copy_of_the_disk_under_a_running_fleet_is_noticed_and_tokens_gro
         (told != [0, 0]).then_some(())
     })
     .await;
+}
+
+/// Some servers then show the time of the first restart as that of the bucket's creation (nats-server#8470). The journal checks that tokens
+/// grow and that no two lead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_edited_between_two_restarts_is_led_on_or_anew_in_a_later_epoch() {
+    let mut server = NatsServer::start().expect("start");
+    let fleet = Fleet::new(&server);
+    let a = fleet.join("a").await;
+    let first = is_proven(&a).await;
+    server.restart().expect("started again");
+    let stranger = Stranger::connect(&server.url()).await;
+    let mut config = stranger.stream().await.cached_info().config.clone();
+    config.description = Some("edited".to_owned());
+    let edited = stranger.jetstream.update_stream(config).await;
+    edited.expect("edited");
+    server.restart().expect("started again");
+
+    let stranger = Stranger::connect(&server.url()).await;
+    let created = stranger.stream().await.cached_info().created;
+    let epoch = u64::try_from(created.unix_timestamp_nanos()).expect("a time");
+    let last = eventually(SOON, "a leader in the bucket as it is", async || {
+        let token = a.role(ROLE).validate().await.ok()?;
+        (token.epoch == epoch).then_some(token)
+    })
+    .await;
+    eprintln!("EDITED {first}, then {last}");
+    assert!(last >= first, "{last} after {first}");
 }
 
 /// What the page says of capacity.
