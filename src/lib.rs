@@ -6,6 +6,7 @@
 //! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
 //! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
 //! An [`Observer`] watches the roles of a bucket without standing for election.
+//! Every setting is in [`RoleConfig`] and [`ManagerConfig`], and in `docs/configuration.md`.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -41,7 +42,15 @@
 //!
 //! # Operating it
 //!
-//! [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon; `docs/admin.md` says what goes over the wire.
+//! - [`Observer`] tells who leads what without standing for election: `docs/observing.md`.
+//! - [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon: `docs/admin.md`.
+//! - [`EventsConfig`] has leader changes published on NATS and kept, [`History`] reads them; each term has a [`CorrelationId`] in logs, spans and
+//!   events: `docs/events.md`.
+//! - [`METRICS`] lists the metrics; rules, alerts and a dashboard are in `deploy`: `docs/metrics.md`, `docs/runbook.md`.
+//! - [`RoleManager::probe`] says whether an instance is alive and ready; the feature `health` serves that over HTTP: `docs/health.md`.
+//! - The command `nats-elect` shows and changes all this from a shell, and runs any command while it leads: `docs/cli.md`.
+//!
+//! `docs/operations.md` is for planning and for being on call: which ttl, upgrades, maintenance of NATS, backup.
 //!
 //! # Features
 //!
@@ -129,12 +138,27 @@ pub mod internals {
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// So are those of the page on metrics.
+/// So are those of the other pages.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/admin.md")]
+mod admin_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/changing-leaders.md")]
+mod changing_leaders_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/configuration.md")]
+mod configuration_page {}
+
 #[cfg(doctest)]
 #[doc = include_str!("../docs/metrics.md")]
 mod metrics_page {}
 
-/// So are those of the page on signatures.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/observing.md")]
+mod observing_page {}
+
 #[cfg(all(doctest, feature = "signing"))]
 #[doc = include_str!("../docs/signing.md")]
 mod signing_page {}

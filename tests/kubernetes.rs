@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use nats_elect::testing::NatsServer;
 use nats_elect::{ManagerConfig, RoleConfig};
 
 /// The validator and the schemas of many versions, from `PyPI`.
@@ -21,6 +22,28 @@ fn manifests() -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+fn manifest(name: &str) -> String {
+    let wanted = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
+    let all = manifests();
+    let path = all.iter().find(wanted).expect("the manifest");
+    std::fs::read_to_string(path).expect("readable")
+}
+
+/// How long a pod may take from SIGTERM on.
+fn grace_period(manifest: &str) -> Duration {
+    let seconds = manifest
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "))
+        .expect("a grace period");
+    Duration::from_secs(seconds.parse().expect("seconds"))
+}
+
+/// How long a role may take to be wound down and handed over.
+fn leave(role: &RoleConfig) -> Duration {
+    let role = role.settings().expect("valid");
+    role.stop_budget + role.request_timeout * 4
 }
 
 fn told(output: &Output) -> String {
@@ -77,7 +100,7 @@ fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
         .suffix(".yaml")
         .tempfile()
         .expect("a file");
-    let text = std::fs::read_to_string(&manifests()[0]).expect("readable");
+    let text = manifest("control-plane.yaml");
     let mistaken = text.replace("readinessProbe:", "readynessProbe:");
     assert_ne!(mistaken, text);
     std::fs::write(wrong.path(), mistaken).expect("writable");
@@ -105,7 +128,7 @@ fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
 /// The settings in the example are settings, and the pod gets the time that they ask for.
 #[test]
 fn a_pod_has_time_to_wind_down_and_to_hand_over() {
-    let text = std::fs::read_to_string(&manifests()[0]).expect("readable");
+    let text = manifest("control-plane.yaml");
     let begin = text.find("  elect.toml: |\n").expect("settings");
     let settings: Vec<_> = text[begin..]
         .lines()
@@ -119,16 +142,44 @@ fn a_pod_has_time_to_wind_down_and_to_hand_over() {
     let roles = settings["roles"].as_table().expect("roles");
     let budgets = roles.values().map(|role| {
         let role: RoleConfig = role.clone().try_into().expect("a role's settings");
-        let role = role.settings().expect("valid");
-        role.stop_budget + role.request_timeout * 4
+        leave(&role)
     });
     let longest = budgets.max().expect("a role");
-    let grace = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "))
-        .expect("a grace period");
-    let grace = Duration::from_secs(grace.parse().expect("seconds"));
+    let grace = grace_period(&text);
     assert!(grace >= longest * 2, "{grace:?} for {longest:?}");
+}
+
+/// The arguments of `exec.yaml`, with the names that Kubernetes fills in and another command.
+#[test]
+fn a_pod_of_a_command_runs_it_while_it_leads() {
+    let text = manifest("exec.yaml");
+    let grace = grace_period(&text);
+    assert!(grace >= leave(&RoleConfig::default()) * 2, "{grace:?}");
+
+    let line = text.lines().map(str::trim);
+    let mut args = line.filter_map(|line| line.strip_prefix("args: "));
+    let args: Vec<String> = serde_json::from_str(args.next().expect("arguments")).expect("a list");
+    let end = args.iter().position(|arg| arg == "--").expect("a command");
+    assert!(
+        !args
+            .iter()
+            .any(|arg| arg == "--ttl" || arg == "--stop-budget"),
+        "the grace period above is for the defaults"
+    );
+    let server = NatsServer::start().expect("start");
+    let ran = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args(
+            args[..end]
+                .iter()
+                .map(|arg| arg.replace("$(POD_NAME)", "pod-7")),
+        )
+        .args(["--create-bucket", "--", "sh", "-c"])
+        .arg("echo $NATS_ELECT_ROLE $NATS_ELECT_INSTANCE")
+        .env("NATS_URL", server.url())
+        .output()
+        .expect("it runs");
+    assert!(ran.status.success(), "{}", told(&ran));
+    assert_eq!(told(&ran).lines().next(), Some("scheduler pod-7"));
 }
 
 /// A follower that is not ready would be taken out of service, and a rollout would wait for it forever.
@@ -141,7 +192,10 @@ fn nothing_probes_for_leadership() {
             .filter_map(|line| line.trim().strip_prefix("path: "))
             .filter(|path| path.starts_with('/') && !path.starts_with("/etc"))
             .collect();
-        assert!(probed.contains(&"/readyz") && probed.contains(&"/livez"));
+        // `exec` serves none of them.
+        let served = text.contains("containerPort:");
+        assert_eq!(probed.contains(&"/readyz"), served);
+        assert_eq!(probed.contains(&"/livez"), served);
         assert!(!probed.iter().any(|path| path.starts_with("/leaderz")));
     }
 }

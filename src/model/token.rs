@@ -43,8 +43,8 @@ impl fmt::Display for LeaseToken {
 ///
 /// Safe to log and to hand to other systems; they protect themselves against a stale leader by remembering the greatest
 /// token they saw and refusing smaller ones. It is ordered by the bucket's creation time first, then by the stream
-/// sequence of the term's fence record, and so grows across a recreation of the bucket too. A bucket restored from a
-/// backup keeps its creation time and may go back.
+/// sequence of the term's fence record, and so grows across a recreation of the bucket too. If an old state of the
+/// bucket is brought back, tokens may go back with it: see `docs/operations.md`.
 ///
 /// Systems that can't compare two numbers compare one: [`to_u128`](Self::to_u128), or the text of
 /// [`to_sortable`](Self::to_sortable), whose bytes are in the order of the tokens.

@@ -26,6 +26,7 @@ mod network;
 mod observability;
 mod observer;
 mod observer_faults;
+mod operations;
 mod pausing;
 mod permissions;
 mod privileges;

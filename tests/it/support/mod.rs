@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub mod apart;
+pub mod backup;
 pub mod bucket;
 pub mod child;
 pub mod clock;

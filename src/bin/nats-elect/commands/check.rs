@@ -21,8 +21,8 @@ use crate::output::Output;
 /// failure; and what is allowed but probably not meant. Unknown settings and broken rules are errors that name the place in
 /// the file, the value and the rule. Nothing is connected to, and no file that the configuration names is read.
 ///
-/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as the README describes them, in TOML or
-/// JSON; `-` reads it from stdin. The exit code is 2 if anything is wrong with it; warnings do not count.
+/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as docs/configuration.md describes them, in
+/// TOML or JSON; `-` reads it from stdin. The exit code is 2 if anything is wrong with it; warnings do not count.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'"
