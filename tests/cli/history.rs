@@ -47,7 +47,7 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     is_fit_for_a_terminal(&table);
     for expected in [
         "leads: nobody had led",
-        "ended: stepped down, ",
+        "ended: stepped down after ",
         "leads: handed over by node-1",
         json[2]["correlation_id"].as_str().expect("text"),
     ] {

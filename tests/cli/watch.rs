@@ -120,7 +120,7 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     );
     assert_eq!(late.code, Some(3), "{}", late.stderr);
     assert!(
-        late.stdout.contains("by the record that stands there"),
+        late.stdout.contains("no heartbeat was seen yet"),
         "{}",
         late.stdout
     );

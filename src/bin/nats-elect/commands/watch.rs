@@ -171,10 +171,7 @@ impl Teller {
         }
         let (who, how) = match &seen.leader {
             Some(leader) if seen.confirmed => (name(leader), "leads".to_owned()),
-            Some(leader) => (
-                name(leader),
-                "leads, by the record that stands there".into(),
-            ),
+            Some(leader) => (name(leader), "leads, but no heartbeat was seen yet".into()),
             None => ("–".into(), format!("nobody leads: {}", why_nobody(seen))),
         };
         let width = self.width;
