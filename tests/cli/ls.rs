@@ -50,11 +50,11 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
     assert_eq!(all.code, Some(0), "{}", all.stderr);
     assert!(all.stdout.contains("free"), "{}", all.stdout);
     assert!(all.stdout.contains("its leader freed it"), "{}", all.stdout);
-    let named = told(&server, &["ls", "--role", ROLE, "--role", "nobody"]);
+    let named = told(&server, &["ls", "--role", ROLE, "--role", "backup"]);
     assert_eq!(named.code, Some(3), "{}", named.stderr);
     assert!(named.stdout.contains("never led"), "{}", named.stdout);
     assert!(
-        named.stderr.contains("nobody leads nobody, scheduler"),
+        named.stderr.contains("without a leader: backup, scheduler"),
         "{}",
         named.stderr
     );

@@ -83,7 +83,7 @@ impl Command {
         match self {
             #[cfg(unix)]
             Self::Exec(_) => "warn",
-            _ => "error",
+            _ => "error,async_nats=off",
         }
     }
 }

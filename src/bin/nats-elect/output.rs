@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
@@ -63,9 +63,23 @@ impl Output {
         if self.colours {
             table.enforce_styling();
         } else {
+            // It has a width all the same, if it is one.
+            if let Some(width) = table.width() {
+                table.set_width(width);
+            }
             table.force_no_tty();
         }
         table
+    }
+
+    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the ends of its lines.
+    pub fn show_fitting(self, mut table: Table, flexible: usize) -> io::Result<()> {
+        for column in table.column_iter_mut() {
+            if column.index != flexible {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        self.show(&table)
     }
 
     /// A table, without the blanks at the ends of its lines.

@@ -28,15 +28,16 @@ const EVENTS: usize = 5;
 
 const MORE: &str = "\
 Shown are:
-  who leads, since when by the server's clock, and the whole fencing token; the lease, and how regularly heartbeats come
-  the record as its leader wrote it, and the fence record of its term; of the lease token four characters
+  who leads, since when by the server's clock, and the whole fencing token
+  the lease, and how regularly heartbeats come
+  the record as its leader wrote it, and the fence record; of the lease token four characters
   whether the leader's signature is valid, if there are keys to check it with
   who stands for the role, as the instances say themselves (`nats-elect candidates`)
   what has changed hands of late, if a history is kept (`nats-elect history`)
 
 Exit codes:
   0  it was told, also if nobody leads the role
-  3  there is no such bucket; or nothing is known of such a role: it was never led, and nobody stands for it
+  3  there is no such bucket; or no such role: it was never led, and nobody stands for it
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 

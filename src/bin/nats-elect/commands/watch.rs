@@ -31,11 +31,12 @@ Each line has the time in UTC, the role, who led and who leads, and why:
   lease ran out    its leader sent no heartbeat for a whole lease
   key deleted      somebody deleted the key, or the server let it expire
   found            it stood so when the connection came back
-  out of sight     its lease has passed while NATS could not be asked: whether it is still led is not known
+  out of sight     its lease has passed while NATS could not be asked: it may still be led
   not trusted      no key of --key and --keys-file signed what stands there
   new bucket       the bucket was deleted and made again
 
-While the connection is away nothing is told as changed; that it is away, and that it is back, has a line of its own.
+While the connection is away nothing is told as changed; that it is away, and that it is back,
+has a line of its own.
 
 Exit codes:
   0    Ctrl-C, or nobody reads any more; with --until-leader: each of the roles has a leader
@@ -48,7 +49,7 @@ Examples:
   nats-elect watch
   nats-elect watch scheduler metrics
   nats-elect watch scheduler --until-leader --within 30s && ./deploy
-  nats-elect watch --json | jq -r 'select(.event == \"change\") | [.at, .role, .to.instance_id] | @tsv'";
+  nats-elect watch --json | jq -r 'select(.event == \"change\") | [.at, .role, .cause] | @tsv'";
 
 /// Watch leaders change
 ///
