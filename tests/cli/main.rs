@@ -1,9 +1,15 @@
 //! The command `nats-elect`, as people and scripts meet it.
 
+mod candidates;
 mod check;
 mod connecting;
+mod fleet;
+mod history;
+mod inspect;
+mod ls;
 mod output;
 mod verify;
+mod watch;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{check, completions, verify};
+use crate::commands::{candidates, check, completions, history, inspect, ls, verify, watch};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -63,12 +63,29 @@ pub enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     ExecStarter(exec::ExecStarter),
+    Ls(ls::Ls),
+    Watch(watch::Watch),
+    Inspect(inspect::Inspect),
+    Candidates(candidates::Candidates),
+    History(history::History),
     Check(check::Check),
     Verify(verify::Verify),
     Completions(completions::Completions),
     /// Write the manual pages
     #[command(hide = true)]
     Man(completions::Man),
+}
+
+impl Command {
+    /// What is logged unless `-v` is said. Who looks on tells by itself what matters; what the library warns of is for those who
+    /// lead.
+    pub const fn logs(&self) -> &'static str {
+        match self {
+            #[cfg(unix)]
+            Self::Exec(_) => "warn",
+            _ => "error,async_nats=off",
+        }
+    }
 }
 
 /// Options of every command.
@@ -160,6 +177,16 @@ pub struct Shared {
         help_heading = "Connection"
     )]
     pub bucket: Option<String>,
+
+    /// What the subjects of the instances' admin service begin with [default: nats-elect-admin]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PREFIX",
+        env = "NATS_ELECT_ADMIN_PREFIX",
+        help_heading = "Connection"
+    )]
+    pub admin_prefix: Option<String>,
 
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]

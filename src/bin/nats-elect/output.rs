@@ -3,11 +3,12 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::Shared;
+use crate::text::{clean, clean_json};
 
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody reads any more.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ impl Output {
     /// One value for programs, on one line: so that a stream of them can be read line by line.
     pub fn json(self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
-        self.line(text)
+        self.line(clean_json(&text))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).
@@ -56,12 +57,29 @@ impl Output {
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(header);
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
         if self.colours {
             table.enforce_styling();
         } else {
+            // It has a width all the same, if it is one.
+            if let Some(width) = table.width() {
+                table.set_width(width);
+            }
             table.force_no_tty();
         }
         table
+    }
+
+    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the ends of its lines.
+    pub fn show_fitting(self, mut table: Table, flexible: usize) -> io::Result<()> {
+        for column in table.column_iter_mut() {
+            if column.index != flexible {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        self.show(&table)
     }
 
     /// A table, without the blanks at the ends of its lines.
@@ -78,10 +96,11 @@ impl Output {
         // If nobody hears it, the exit code still tells.
         let _ = if self.json {
             let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
-            writeln!(err, "{failure}")
+            writeln!(err, "{}", clean_json(&failure.to_string()))
         } else {
             let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
-            writeln!(err, "error: {what}{advice}")
+            let lines: Vec<_> = what.lines().map(clean).collect();
+            writeln!(err, "error: {}{advice}", lines.join("\n"))
         };
     }
 
@@ -89,10 +108,18 @@ impl Output {
     pub fn warning(self, what: &str) {
         let mut err = io::stderr().lock();
         let _ = if self.json {
-            writeln!(err, "{}", serde_json::json!({ "warning": what }))
+            let warning = serde_json::json!({ "warning": what });
+            writeln!(err, "{}", clean_json(&warning.to_string()))
         } else {
-            writeln!(err, "warning: {what}")
+            writeln!(err, "warning: {}", clean(what))
         };
+    }
+
+    /// A word to people, on stderr, on what the result means. Programs see it in the result.
+    pub fn note(self, what: &str) {
+        if !self.json {
+            let _ = writeln!(io::stderr().lock(), "{}", clean(what));
+        }
     }
 }
 
@@ -108,10 +135,11 @@ fn wanted(terminal: bool) -> bool {
     terminal && set("CLICOLOR").is_none_or(|value| value != "0")
 }
 
-/// Logs of the library, as often as `-v` was said; `NATS_ELECT_LOG` has filters in the form of `RUST_LOG`.
-pub fn log_to_stderr(verbose: u8, colours: bool) {
+/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
+/// `RUST_LOG`.
+pub fn log_to_stderr(verbose: u8, unless_verbose: &str, colours: bool) {
     let level = match verbose {
-        0 => "warn",
+        0 => unless_verbose,
         1 => "nats_elect=info,warn",
         2 => "nats_elect=debug,info",
         _ => "nats_elect=trace,debug",

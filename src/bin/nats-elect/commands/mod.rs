@@ -1,10 +1,15 @@
 //! The commands, each in a file of its own: its options, its help, and what it does.
 
+pub mod candidates;
 pub mod check;
 pub mod completions;
 #[cfg(unix)]
 pub mod exec;
+pub mod history;
+pub mod inspect;
+pub mod ls;
 pub mod verify;
+pub mod watch;
 
 use crate::cli::{Command, Shared};
 use crate::connect::block_on;
@@ -14,8 +19,13 @@ use crate::output::Output;
 /// Does what was asked.
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
+        Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
+        Command::History(history) => block_on(history.run(shared, output)),
+        Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
+        Command::Ls(ls) => block_on(ls.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
+        Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),
         #[cfg(unix)]
