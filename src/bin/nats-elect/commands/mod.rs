@@ -1,9 +1,12 @@
 //! The commands, each in a file of its own: its options, its help, and what it does.
 
+pub mod candidates;
 pub mod check;
 pub mod completions;
 #[cfg(unix)]
 pub mod exec;
+pub mod history;
+pub mod ls;
 pub mod verify;
 
 use crate::cli::{Command, Shared};
@@ -14,7 +17,10 @@ use crate::output::Output;
 /// Does what was asked.
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
+        Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
+        Command::History(history) => block_on(history.run(shared, output)),
+        Command::Ls(ls) => block_on(ls.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),
