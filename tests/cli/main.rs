@@ -3,6 +3,8 @@
 mod check;
 mod connecting;
 mod output;
+#[cfg(unix)]
+mod top;
 mod verify;
 
 use std::io::Write;

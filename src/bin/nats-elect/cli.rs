@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{candidates, check, completions, history, ls, verify};
+use crate::commands::{candidates, check, completions, history, ls, top, verify};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -66,12 +66,20 @@ pub enum Command {
     Ls(ls::Ls),
     Candidates(candidates::Candidates),
     History(history::History),
+    Top(top::Top),
     Check(check::Check),
     Verify(verify::Verify),
     Completions(completions::Completions),
     /// Write the manual pages
     #[command(hide = true)]
     Man(completions::Man),
+}
+
+impl Command {
+    /// Whether it has the terminal to itself, on which logs would go.
+    pub fn takes_stderr(&self) -> bool {
+        matches!(self, Self::Top(top) if top.takes_stderr())
+    }
 }
 
 /// Options of every command.

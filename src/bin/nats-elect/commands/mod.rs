@@ -7,6 +7,7 @@ pub mod completions;
 pub mod exec;
 pub mod history;
 pub mod ls;
+pub mod top;
 pub mod verify;
 
 use crate::cli::{Command, Shared};
@@ -22,6 +23,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
+        Command::Top(top) => block_on(top.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),
         #[cfg(unix)]
