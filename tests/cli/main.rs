@@ -1,11 +1,17 @@
 //! The command `nats-elect`, as people and scripts meet it.
 
+mod candidates;
 mod check;
 mod connecting;
+mod fleet;
+mod history;
+mod inspect;
+mod ls;
 mod output;
 #[cfg(unix)]
 mod top;
 mod verify;
+mod watch;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{candidates, check, completions, history, ls, top, verify};
+use crate::commands::{candidates, check, completions, history, inspect, ls, top, verify, watch};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -64,6 +64,8 @@ pub enum Command {
     #[command(hide = true)]
     ExecStarter(exec::ExecStarter),
     Ls(ls::Ls),
+    Watch(watch::Watch),
+    Inspect(inspect::Inspect),
     Candidates(candidates::Candidates),
     History(history::History),
     Top(top::Top),
@@ -79,6 +81,16 @@ impl Command {
     /// Whether it has the terminal to itself, on which logs would go.
     pub fn takes_stderr(&self) -> bool {
         matches!(self, Self::Top(top) if top.takes_stderr())
+    }
+
+    /// What is logged unless `-v` is said. Who looks on tells by itself what matters; what the library warns of is for those who
+    /// lead.
+    pub const fn logs(&self) -> &'static str {
+        match self {
+            #[cfg(unix)]
+            Self::Exec(_) => "warn",
+            _ => "error",
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod context;
 mod exec;
 mod exit;
 mod output;
+mod record;
 mod seen;
 mod text;
 mod top;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let output = output::Output::new(&cli.shared);
     if !cli.command.takes_stderr() {
-        output::log_to_stderr(cli.shared.verbose, output.colours());
+        output::log_to_stderr(cli.shared.verbose, cli.command.logs(), output.colours());
     }
     let ended = commands::run(cli.command, &cli.shared, output);
     exit::told(ended, output)

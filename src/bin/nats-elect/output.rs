@@ -66,6 +66,9 @@ impl Output {
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(header);
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
         if self.colours {
             table.enforce_styling();
         } else {
@@ -127,10 +130,11 @@ fn wanted(terminal: bool) -> bool {
     terminal && set("CLICOLOR").is_none_or(|value| value != "0")
 }
 
-/// Logs of the library, as often as `-v` was said; `NATS_ELECT_LOG` has filters in the form of `RUST_LOG`.
-pub fn log_to_stderr(verbose: u8, colours: bool) {
+/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
+/// `RUST_LOG`.
+pub fn log_to_stderr(verbose: u8, unless_verbose: &str, colours: bool) {
     let level = match verbose {
-        0 => "warn",
+        0 => unless_verbose,
         1 => "nats_elect=info,warn",
         2 => "nats_elect=debug,info",
         _ => "nats_elect=trace,debug",

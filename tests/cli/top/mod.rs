@@ -25,6 +25,10 @@ async fn lead(term: Term) -> Result<(), nats_elect::BoxError> {
 async fn instance(server: &NatsServer, id: &str, admin: AdminConfig) -> RoleManager {
     let mut config = ManagerConfig::default();
     config.admin = admin;
+    started(server, id, config).await
+}
+
+async fn started(server: &NatsServer, id: &str, config: ManagerConfig) -> RoleManager {
     let role = || RoleConfig::default().ttl(Duration::from_secs(2));
     RoleManager::builder()
         .config(config)
@@ -87,6 +91,7 @@ async fn a_picture_shows_who_leads_and_what_every_instance_does() {
     assert!(row[3].starts_with('█'), "{text}");
     assert!(row.last().expect("it").ends_with("ms"), "{text}");
     assert_eq!(line(text, "CONNECTION")[1..], ["connected", "connected"]);
+    assert_eq!(told.stderr, "");
     assert!(!text.contains('\u{1b}'), "{text}");
 
     let plain = shows(&server, &["--ascii"], &["* leader", "o follower"]).await;
@@ -103,6 +108,26 @@ async fn instances_that_can_not_be_asked_are_shown_as_far_as_the_bucket_tells() 
     ];
     let told = shows(&server, &[], &wanted).await;
     assert!(line(&told.stdout, "scheduler")[1].starts_with("node-1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_not_ask_sees_what_the_bucket_tells() {
+    let users = "authorization { users: [ { user: ada, password: pw }, \
+        { user: eve, password: pw, permissions: { publish: { deny: \"nats-elect-admin.>\" } } } ] }";
+    let server = NatsServer::builder().config(users).start();
+    let server = server.expect("a server");
+    let mut config = ManagerConfig::default();
+    config.auth.user = Some("ada".into());
+    config.auth.password = Some("pw".into());
+    let _one = started(&server, "node-1", config).await;
+    let options = ["--user", "eve", "--password", "pw"];
+    let wanted = [
+        "instances tell nothing: no answer",
+        "this user may not ask",
+        "● leader",
+    ];
+    let told = shows(&server, &options, &wanted).await;
+    assert!(told.stdout.contains("view current"), "{}", told.stdout);
 }
 
 #[test]

@@ -193,10 +193,13 @@ impl Candidate {
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name}: it can't use its bucket: {trouble}"));
         }
+        // All roles share a connection, and so most failures.
+        let mut failures = BTreeMap::<_, (Vec<_>, _)>::new();
         for (role, it) in &report.roles {
             if let Some(failure) = &it.last_failure {
-                let (detail, when) = (&failure.detail, ago(failure.ago));
-                remarks.push(format!("{name}: {role}: {detail} ({when})"));
+                let (roles, last) = failures.entry(&failure.detail).or_default();
+                roles.push(&**role);
+                *last = failure.ago;
             }
             if it.overruns > 0 {
                 let times = it.overruns;
@@ -205,6 +208,10 @@ impl Candidate {
                 ));
             }
         }
+        remarks.extend(failures.into_iter().map(|(detail, (roles, last))| {
+            let (roles, when) = (roles.join(", "), ago(last));
+            format!("{name}: {roles}: {detail} ({when})")
+        }));
         remarks
     }
 }

@@ -15,6 +15,16 @@ use crate::text::{lasted, short, stamp_of, wall_clock};
 /// More than these are not read: of a role no more are kept.
 const MOST: usize = 10_000;
 
+/// Causes by which a term ends without its leader's doing: then it can't free the role.
+const INVOLUNTARY: [&str; 6] = [
+    "lease_expired",
+    "connection_lost",
+    "superseded",
+    "deleted",
+    "regressed",
+    "bucket_lost",
+];
+
 const MORE: &str = "\
 Columns:
   WHEN      by the clock of the instance that tells it, in UTC
@@ -145,9 +155,11 @@ impl Told {
                 lasted: time,
                 released,
             } => {
+                // Of what came from outside nothing else is to be expected.
+                let is_plain = *released || INVOLUNTARY.contains(&cause.as_str());
+                let kept = if is_plain { "" } else { ", not freed" };
                 let cause = cause.replace('_', " ");
-                let kept = if *released { "" } else { ", not freed" };
-                format!("ended: {cause}, {}{kept}", lasted(*time))
+                format!("ended: {cause} after {}{kept}", lasted(*time))
             }
             _ => self.event.name().to_owned(),
         }

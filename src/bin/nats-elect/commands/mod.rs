@@ -6,9 +6,11 @@ pub mod completions;
 #[cfg(unix)]
 pub mod exec;
 pub mod history;
+pub mod inspect;
 pub mod ls;
 pub mod top;
 pub mod verify;
+pub mod watch;
 
 use crate::cli::{Command, Shared};
 use crate::connect::block_on;
@@ -21,9 +23,11 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
         Command::History(history) => block_on(history.run(shared, output)),
+        Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),
-        Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Top(top) => block_on(top.run(shared, output)),
+        Command::Verify(verify) => block_on(verify.run(shared, output)),
+        Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),
         #[cfg(unix)]
