@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -29,6 +31,9 @@ const SEARCH: Duration = Duration::from_secs(2);
 const AT_A_TIME: usize = 16;
 /// The share of time of each instance: where there are many, each is asked less often.
 const EACH: Duration = Duration::from_millis(10);
+
+/// Whether anything has panicked while there was a screen.
+static PANICKED: AtomicBool = AtomicBool::new(false);
 
 /// Whom to look at, and how.
 pub struct How {
@@ -82,7 +87,7 @@ pub async fn watch(how: How) -> Outcome {
                 // A new size, which the next picture has.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
-                None => return Ok(0),
+                None => return Err(Failure::new(Code::Failed, "nobody reads what is typed")),
             },
             change = changes.next() => match change {
                 Some(change) => changed(state.facts_mut(), clock.now(), change),
@@ -192,13 +197,23 @@ struct Screen(DefaultTerminal);
 
 impl Screen {
     fn open() -> io::Result<Self> {
-        ratatui::try_init().map(Self).inspect_err(|_| {
+        let screen = ratatui::try_init().map(Self).inspect_err(|_| {
             // Some of it may have been done.
             let _ = ratatui::try_restore();
-        })
+        })?;
+        // Whatever panics, in the library's tasks as well: then the terminal is restored and told why. The screen must not go on.
+        let restore = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            PANICKED.store(true, Ordering::Relaxed);
+            restore(what);
+        }));
+        Ok(screen)
     }
 
     fn show(&mut self, state: &State, look: Look) -> io::Result<()> {
+        if PANICKED.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it panicked, as told above"));
+        }
         self.0.draw(|frame| view::draw(frame, state, look))?;
         Ok(())
     }

@@ -148,10 +148,10 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
   scheduler  node-2    ~0000002a ############ 10s          1     3.0s     1.2ms
   metrics: led by node-1 for 1m 5s, token 0000000000000001000000000000002a, ttl~
 -- Instances -------------------------------------------------------------------
-             node-1         node-2
-  CONNECTION connected      connected
-> metrics    * leader       o follower
-  scheduler  o follower     * leader
+             node-1           node-2
+  CONNECTION connected        connected
+> metrics    * leader         o follower
+  scheduler  o follower       * leader
 -- Changes the latest first ----------------------------------------------------
   01:00:02  scheduler: node-2 leads
 

@@ -11,8 +11,8 @@ use crate::top::facts::{Facts, Who};
 use crate::top::look::Look;
 use crate::top::state::State;
 
-/// The widest cell that is common.
-const CELL: usize = 14;
+/// The widest state.
+const CELL: usize = 16;
 
 pub fn table(
     state: &State,
@@ -24,7 +24,7 @@ pub fn table(
     let facts = state.facts();
     let all = facts.columns();
     let left = name_width(names);
-    let cell = cell_width(facts, &all);
+    let cell = cell_width(&all);
     let room = width.saturating_sub(left + 2) / (cell + 1);
     let first = state.column.min(all.len().saturating_sub(room));
     let shown = &all[first..(first + room).min(all.len())];
@@ -66,23 +66,13 @@ pub fn table(
 pub fn width(state: &State) -> usize {
     let facts = state.facts();
     let all = facts.columns();
-    name_width(&state.roles()) + 2 + all.len() * (cell_width(facts, &all) + 1)
+    name_width(&state.roles()) + 2 + all.len() * (cell_width(&all) + 1)
 }
 
-fn cell_width(facts: &Facts, all: &[Who]) -> usize {
+fn cell_width(all: &[Who]) -> usize {
     let longest = all.iter().map(|who| columns(&title(all, who))).max();
-    let odd = facts.roles.keys().flat_map(|role| {
-        let cells = all.iter().map(|who| facts.cell(role, who));
-        cells.map(|cell| columns(&PLAIN.cell(cell).0))
-    });
-    longest.max(odd.max()).unwrap_or(0).clamp(CELL, 20)
+    longest.unwrap_or(0).clamp(CELL, 20)
 }
-
-/// For measuring.
-const PLAIN: Look = Look {
-    colours: false,
-    ascii: true,
-};
 
 /// The id, and what tells two of one id apart.
 fn title(all: &[Who], who: &Who) -> String {
