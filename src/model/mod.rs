@@ -9,6 +9,7 @@ pub mod leader_event;
 #[allow(missing_docs)]
 pub mod letter;
 #[allow(missing_docs)]
+pub mod micros;
 pub mod millis;
 pub mod name;
 pub mod notary;

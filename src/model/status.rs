@@ -166,6 +166,9 @@ pub struct RoleStatus {
     pub correlation_id: Option<CorrelationId>,
     /// Time since the last confirmed heartbeat of this instance's term was sent.
     pub last_heartbeat: Option<Duration>,
+    /// How long the last confirmed heartbeat of this instance's term took, from sending it to its answer. None before the
+    /// first one: the write that claims the role is no heartbeat.
+    pub heartbeat_took: Option<Duration>,
     /// Time since the state last changed.
     pub last_transition: Duration,
     /// Revision of the role's key, as last seen.

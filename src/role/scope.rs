@@ -81,6 +81,8 @@ pub(crate) struct RoleScope {
     pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
+    /// How long the last confirmed heartbeat of the latest term took.
+    heartbeat_took: Mutex<Option<Duration>>,
     /// How often a handler still ran when its lease had ended.
     overruns: AtomicU64,
     /// Whether the handler is well, for whoever asked last from elsewhere.
@@ -122,6 +124,7 @@ impl RoleScope {
             orders: Orders::default(),
             running: Mutex::new(None),
             last_failure: Mutex::new(None),
+            heartbeat_took: Mutex::new(None),
             overruns: AtomicU64::new(0),
             check: Mutex::new(None),
         });
@@ -152,6 +155,7 @@ impl RoleScope {
                 .and_then(|token| self.correlation_id(token)),
             fencing_token: core.fencing_token,
             last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),
+            heartbeat_took: core.last_heartbeat.and_then(|_| self.heartbeat_took()),
             last_transition: now.since(core.last_transition),
             revision: core.revision,
             connection: core.connection,
@@ -172,6 +176,16 @@ impl RoleScope {
         self.overruns.load(Ordering::Relaxed)
     }
 
+    fn heartbeat_took(&self) -> Option<Duration> {
+        let took = self.heartbeat_took.lock();
+        *took.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_heartbeat(&self, took: Option<Duration>) {
+        let noted = self.heartbeat_took.lock();
+        *noted.unwrap_or_else(PoisonError::into_inner) = took;
+    }
+
     fn last_failure(&self, now: Moment) -> Option<LastFailure> {
         let failure = self.last_failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).clone();
@@ -182,11 +196,19 @@ impl RoleScope {
         })
     }
 
-    /// Keeps a failure in mind until something goes well again. That the keys can be read does not make good that they
+    /// Keeps in mind how the last heartbeat went, and a failure until something goes well again. That the keys can be read does not make good that they
     /// can't be written, and a claim not that its fence can't.
     pub fn note(&self, event: &Event) {
         if matches!(event, Event::HandlerOverrun { .. }) {
             self.overruns.fetch_add(1, Ordering::Relaxed);
+        }
+        match event {
+            Event::TermStarted { .. } => self.note_heartbeat(None),
+            Event::HeartbeatEnded {
+                outcome: Outcome::Confirmed,
+                took,
+            } => self.note_heartbeat(Some(*took)),
+            _ => {}
         }
         let now = match event {
             Event::Failure { kind, detail } => Some((crate::clock::now(), *kind, detail.clone())),

@@ -8,6 +8,8 @@ mod history;
 mod inspect;
 mod ls;
 mod output;
+#[cfg(unix)]
+mod top;
 mod verify;
 mod watch;
 

@@ -81,6 +81,7 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
     assert_eq!(leading.fencing_token, Some(token));
     assert_eq!(following.state, Some(RoleState::Follower));
     assert_eq!(following.fencing_token, None);
+    assert_eq!(following.heartbeat_took, None);
     let leader = following.leader.as_ref().expect("a leader");
     assert_eq!(leader.instance_id, "a");
     assert_eq!(leader.incarnation, Some(members[0].instance.incarnation));

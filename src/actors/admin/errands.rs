@@ -194,6 +194,7 @@ fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
         fencing_token: status.fencing_token,
         lease_remaining: status.lease_remaining,
         last_heartbeat: status.last_heartbeat,
+        heartbeat_took: status.heartbeat_took,
         last_transition: status.last_transition,
         revision: status.revision,
         connection: Some(status.connection),

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{candidates, check, completions, history, inspect, ls, verify, watch};
+use crate::commands::{candidates, check, completions, history, inspect, ls, top, verify, watch};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -68,6 +68,7 @@ pub enum Command {
     Inspect(inspect::Inspect),
     Candidates(candidates::Candidates),
     History(history::History),
+    Top(top::Top),
     Check(check::Check),
     Verify(verify::Verify),
     Completions(completions::Completions),
@@ -77,6 +78,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it has the terminal to itself, on which logs would go.
+    pub fn takes_stderr(&self) -> bool {
+        matches!(self, Self::Top(top) if top.takes_stderr())
+    }
+
     /// What is logged unless `-v` is said. Who looks on tells by itself what matters; what the library warns of is for those who
     /// lead.
     pub const fn logs(&self) -> &'static str {

@@ -11,12 +11,13 @@ use uuid::Uuid;
 use super::Answer;
 use crate::model::config::Takeover;
 use crate::model::event::FailureKind;
-use crate::model::millis;
 use crate::model::record::printable;
 use crate::model::status::{ConnectionStatus, RoleState};
 use crate::model::token::FencingToken;
+use crate::model::{micros, millis};
 
-/// What an instance tells of itself and its roles. Durations are milliseconds in its JSON, in fields that end in `_ms`.
+/// What an instance tells of itself and its roles. Durations are milliseconds in its JSON, in fields that end in `_ms`,
+/// where they do not say otherwise.
 ///
 /// There is no lease token in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,10 @@ pub struct RoleReport {
     /// Time since the last confirmed heartbeat of its term was sent.
     #[serde(rename = "last_heartbeat_ms", with = "millis::option", default)]
     pub last_heartbeat: Option<Duration>,
+    /// How long that heartbeat took, from sending it to its answer; in microseconds, as `heartbeat_took_us`. None before the first one
+    /// of a term, and from versions that do not tell.
+    #[serde(rename = "heartbeat_took_us", with = "micros", default)]
+    pub heartbeat_took: Option<Duration>,
     /// Time since its state last changed.
     #[serde(rename = "last_transition_ms", with = "millis", default)]
     pub last_transition: Duration,
@@ -204,6 +209,7 @@ mod tests {
             }),
             lease_remaining: Some(Duration::from_millis(1500)),
             last_heartbeat: Some(Duration::ZERO),
+            heartbeat_took: Some(Duration::from_micros(830)),
             last_transition: Duration::from_secs(1),
             revision: Some(9),
             connection: Some(ConnectionStatus::Connected),
@@ -249,11 +255,16 @@ mod tests {
         role["state"] = "meditating".into();
         role["takeover"] = serde_json::json!({"polite": 7});
         role["last_failure"]["kind"] = 7.into();
-        role.as_object_mut().expect("a map").remove("heartbeat_ms");
+        let fields = role.as_object_mut().expect("a map");
+        assert_eq!(fields["heartbeat_took_us"], 830);
+        fields.retain(|name, _| !["heartbeat_ms", "heartbeat_took_us"].contains(&name.as_str()));
         let read: InstanceReport = parse(json.to_string().as_bytes()).expect("a report");
         let role = &read.roles["scheduler"];
         assert_eq!((role.state, role.takeover), (None, None));
-        assert_eq!(role.heartbeat, Duration::ZERO);
+        assert_eq!(
+            (role.heartbeat, role.heartbeat_took),
+            (Duration::ZERO, None)
+        );
         assert_eq!(role.connection, Some(ConnectionStatus::Connected));
     }
 

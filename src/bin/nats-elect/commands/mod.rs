@@ -8,6 +8,7 @@ pub mod exec;
 pub mod history;
 pub mod inspect;
 pub mod ls;
+pub mod top;
 pub mod verify;
 pub mod watch;
 
@@ -24,6 +25,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),
+        Command::Top(top) => block_on(top.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]

@@ -1,0 +1,102 @@
+//! `top`: a live screen of roles and instances.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::{Shared, duration};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::top::{self, How, Look};
+use crate::trust::Trust;
+
+/// Instances are asked no more often.
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+const EXAMPLES: &str = "\
+Examples:
+  nats-elect top
+  nats-elect top --interval 5s --bucket control-plane
+  nats-elect top --once | mail -s leaders ops@example.com
+
+Keys: q quits, arrows select, / filters, s sorts, p pauses, ? tells more.";
+
+/// Show live who leads what
+///
+/// A screen of all roles and instances: for each role its leader, fencing token, what remains of the lease, how often the leader
+/// changed and how long its last heartbeat took; for each instance its state in each role; and the last changes.
+///
+/// Leaders and leases are seen in the bucket, the rest is what the instances say when they are asked. If they can't be asked, for
+/// want of a permission or because their admin service is off, it is left out, and the screen says so.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Top {
+    /// How often the instances are asked, from 500ms to 1h; less often where there are very many
+    #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    interval: Duration,
+
+    /// Write one picture as text, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Use no signs but ASCII
+    #[arg(long)]
+    ascii: bool,
+
+    #[command(flatten)]
+    trust: Trust,
+}
+
+impl Top {
+    /// Whether it writes its screen where logs would go.
+    pub fn takes_stderr(&self) -> bool {
+        !self.once && io::stderr().is_terminal()
+    }
+
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        if output.is_json() {
+            return Err(Failure::usage("`top` is a screen, and writes no JSON")
+                .advice("for programs there are `watch --json` and `candidates --json`"));
+        }
+        if !(SHORTEST..=LONGEST).contains(&self.interval) {
+            return Err(Failure::usage("--interval must be from 500ms to 1h"));
+        }
+        if !self.once && !output.is_terminal() {
+            return Err(Failure::usage("`top` needs a terminal")
+                .advice("`top --once` writes one picture as text"));
+        }
+        let config = shared.config()?;
+        let admin = shared.admin().await?;
+        let observer = shared.observer(None, &self.trust).await?;
+        let how = How {
+            observer,
+            admin,
+            bucket: config.bucket,
+            server: server(&config.servers),
+            interval: self.interval,
+            look: Look {
+                colours: output.colours(),
+                ascii: self.ascii,
+            },
+        };
+        if self.once {
+            top::once(how, output).await
+        } else {
+            top::watch(how).await
+        }
+    }
+}
+
+/// The servers' addresses, without what is a secret in them.
+fn server(servers: &[String]) -> String {
+    let host = |server: &String| {
+        let address = server
+            .rsplit_once('@')
+            .map_or(server.as_str(), |(_, host)| host);
+        let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
+        address.to_owned()
+    };
+    servers.iter().map(host).collect::<Vec<_>>().join(", ")
+}

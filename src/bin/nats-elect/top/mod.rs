@@ -1,0 +1,23 @@
+//! The live screen of `nats-elect top`.
+//!
+//! ```text
+//! run ── told      what the library tells, in the words of here
+//!     ├─ keys      what was typed
+//!     ├─ state     what is looked at: selection, filter, sort, a picture that stands still
+//!     │  └─ facts  what is known of roles and instances      } no I/O, no clock
+//!     └─ view      both as lines of text
+//!        └─ look   colours and signs
+//! ```
+
+mod facts;
+mod keys;
+mod look;
+mod run;
+mod state;
+#[cfg(test)]
+mod tests;
+mod told;
+mod view;
+
+pub use self::look::Look;
+pub use self::run::{How, once, watch};

@@ -1,0 +1,248 @@
+//! The loop: what is seen, what the instances say and what is typed go into the state; the state goes onto the screen.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use nats_elect::admin::AdminClient;
+use nats_elect::{Change, Observer};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::facts::{Answer, Facts, Now, Seen};
+use super::look::Look;
+use super::state::State;
+use super::{keys, told, view};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::text::wall_clock;
+
+/// Time between two pictures.
+const FRAME: Duration = Duration::from_millis(200);
+/// How long is waited for instances to say that they are there.
+const SEARCH: Duration = Duration::from_secs(2);
+/// So many instances are asked at a time.
+const AT_A_TIME: usize = 16;
+/// The share of time of each instance: where there are many, each is asked less often.
+const EACH: Duration = Duration::from_millis(10);
+
+/// Whether anything has panicked while there was a screen.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Whom to look at, and how.
+pub struct How {
+    pub observer: Observer,
+    pub admin: AdminClient,
+    pub bucket: String,
+    pub server: String,
+    pub interval: Duration,
+    pub look: Look,
+}
+
+/// Shows everything once, as text.
+pub async fn once(how: How, output: Output) -> Outcome {
+    let clock = Clock::start();
+    let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
+    let answers = ask(&how.admin).await;
+    let facts = state.facts_mut();
+    facts.answers(clock.now(), answers);
+    look_on(&how.observer, facts, clock);
+    let width = match ratatui::crossterm::terminal::size() {
+        Ok((width, _)) if output.is_terminal() => width.into(),
+        _ => view::page_width(&state),
+    };
+    for line in view::page(&state, how.look, width) {
+        output.line(line.to_string().trim_end())?;
+    }
+    Ok(0)
+}
+
+/// Shows everything until somebody quits.
+pub async fn watch(how: How) -> Outcome {
+    let clock = Clock::start();
+    let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
+    let mut changes = how.observer.changes();
+    let (tell, mut answers) = mpsc::channel(1);
+    tokio::spawn(keep_asking(how.admin, how.interval, tell));
+    let mut stop = std::pin::pin!(stopped());
+    let mut screen = Screen::open()?;
+    let mut typed = typing();
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            event = typed.recv() => match event {
+                Some(Ok(Event::Key(key))) => {
+                    let action = keys::action(key, state.typing);
+                    if action.is_some_and(|action| !state.act(action)) {
+                        return Ok(0);
+                    }
+                }
+                // A new size, which the next picture has.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(Failure::new(Code::Failed, "nobody reads what is typed")),
+            },
+            change = changes.next() => match change {
+                Some(change) => changed(state.facts_mut(), clock.now(), change),
+                None => return Err(Failure::new(Code::Failed, "the observer ended")),
+            },
+            Some(answers) = answers.recv() => state.facts_mut().answers(clock.now(), answers),
+            _ = frames.tick() => look_on(&how.observer, state.facts_mut(), clock),
+            () = &mut stop => return Ok(0),
+        }
+        screen.show(&state, how.look)?;
+    }
+}
+
+/// Takes in how all roles stand.
+fn look_on(observer: &Observer, facts: &mut Facts, clock: Clock) {
+    let roles = observer.roles();
+    let roles: BTreeMap<_, _> = roles
+        .iter()
+        .map(|(name, observed)| (name.clone(), Seen::from(observed)))
+        .collect();
+    facts.sight(clock.now(), roles, told::stale(observer.connection()));
+}
+
+fn changed(facts: &mut Facts, now: Now, change: Change) {
+    match change {
+        Change::Role(change) => facts.happened(now, (*change).into()),
+        Change::Current => facts.note(now, "the view is current again".into()),
+        Change::Stale { reason } => facts.note(now, format!("the view is stale: {reason}")),
+        Change::Lagged { missed } => facts.note(now, format!("{missed} changes were missed")),
+        _ => {}
+    }
+}
+
+/// Asks everyone in turns, the next one when a turn is over and the interval has passed.
+async fn keep_asking(
+    admin: AdminClient,
+    interval: Duration,
+    tell: mpsc::Sender<Result<Vec<Answer>, String>>,
+) {
+    loop {
+        let turn = async {
+            let answers = ask(&admin).await;
+            let asked = answers.as_ref().map_or(0, Vec::len);
+            let heard = tell.send(answers).await.is_ok();
+            (asked, heard)
+        };
+        let ((asked, heard), ()) = tokio::join!(turn, tokio::time::sleep(interval));
+        if !heard {
+            return;
+        }
+        let share = EACH.saturating_mul(u32::try_from(asked).unwrap_or(u32::MAX));
+        tokio::time::sleep(share.saturating_sub(interval)).await;
+    }
+}
+
+async fn ask(admin: &AdminClient) -> Result<Vec<Answer>, String> {
+    let found = admin.instances(SEARCH).await;
+    let found = found.map_err(|error| told::reason(&error))?;
+    let answers = stream::iter(found).map(|instance| async move {
+        let report = admin.status(&instance).await;
+        told::answer(&instance, report)
+    });
+    Ok(answers.buffered(AT_A_TIME).collect().await)
+}
+
+/// What is typed, read by a thread of its own, which ends with the process.
+fn typing() -> mpsc::UnboundedReceiver<io::Result<Event>> {
+    let (tell, typed) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        loop {
+            let event = event::read();
+            let over = event.is_err();
+            if tell.send(event).is_err() || over {
+                return;
+            }
+        }
+    });
+    typed
+}
+
+/// Resolves when this process is told to end.
+#[cfg(unix)]
+async fn stopped() {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    let listen = |kind| signal(kind).ok();
+    let mut signals = [
+        listen(SignalKind::terminate()),
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::hangup()),
+    ];
+    let any = signals.iter_mut().flatten().map(|signal: &mut Signal| {
+        Box::pin(async {
+            signal.recv().await;
+        })
+    });
+    futures::future::select_all(any).await;
+}
+
+#[cfg(not(unix))]
+async fn stopped() {
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// The terminal while it is a screen: it is as it was when this is dropped, and when something panics.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn open() -> io::Result<Self> {
+        let screen = ratatui::try_init().map(Self).inspect_err(|_| {
+            // Some of it may have been done.
+            let _ = ratatui::try_restore();
+        })?;
+        // Whatever panics, in the library's tasks as well: then the terminal is restored and told why. The screen must not go on.
+        let restore = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            PANICKED.store(true, Ordering::Relaxed);
+            restore(what);
+        }));
+        Ok(screen)
+    }
+
+    fn show(&mut self, state: &State, look: Look) -> io::Result<()> {
+        if PANICKED.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it panicked, as told above"));
+        }
+        self.0.draw(|frame| view::draw(frame, state, look))?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// Counts from the start.
+#[derive(Clone, Copy)]
+struct Clock(Instant);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for people to read; no lease rests on it"
+)]
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> Now {
+        Now {
+            since_start: self.0.elapsed(),
+            wall: wall_clock(),
+        }
+    }
+}

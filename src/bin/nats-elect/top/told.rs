@@ -1,0 +1,108 @@
+//! What the library tells, in the words of this screen.
+
+use std::time::Duration;
+
+use nats_elect::admin::{AdminError, Instance, InstanceReport, RoleReport};
+use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, WatchStatus};
+
+use super::facts::{Answer, Happened, Says, Seen, Who};
+use crate::text::clean;
+
+impl From<&LeaderInfo> for Who {
+    fn from(leader: &LeaderInfo) -> Self {
+        Self {
+            id: clean(&leader.instance_id),
+            incarnation: leader.incarnation,
+        }
+    }
+}
+
+impl From<&Observed> for Seen {
+    fn from(observed: &Observed) -> Self {
+        Self {
+            standing: observed.standing,
+            leader: observed.leader.as_ref().map(Who::from),
+            confirmed: observed.confirmed,
+            since: observed.since,
+            token: observed.fencing_token,
+            ttl: observed.ttl,
+            remaining: observed.remaining,
+        }
+    }
+}
+
+impl From<&RoleReport> for Says {
+    fn from(report: &RoleReport) -> Self {
+        Self {
+            state: report.state,
+            leads: report.is_leader,
+            paused: report.paused,
+            healthy: report.healthy,
+            connection: report.connection,
+            heartbeat_took: report.heartbeat_took,
+        }
+    }
+}
+
+impl From<RoleChange> for Happened {
+    fn from(change: RoleChange) -> Self {
+        let name = |leader: &Option<LeaderInfo>| match leader {
+            Some(leader) if leader.instance_id.is_empty() => "somebody".to_owned(),
+            Some(leader) => clean(&leader.instance_id),
+            None => "nobody".to_owned(),
+        };
+        let (from, to) = (name(&change.from), name(&change.to));
+        let text = match change.cause {
+            ChangeCause::Found => format!("found led by {to}"),
+            ChangeCause::Claimed if change.from.is_some() => format!("{to} leads, after {from}"),
+            ChangeCause::Claimed => format!("{to} leads"),
+            ChangeCause::HandedOver => format!("{to} leads, to whom it was handed over"),
+            ChangeCause::Released => format!("{from} freed it"),
+            ChangeCause::Deleted => format!("its key was deleted, {from} had led"),
+            ChangeCause::Expired => format!("the lease of {from} ran out"),
+            ChangeCause::LostSight => format!("not known whether {from} still leads"),
+            ChangeCause::Untrusted => "no trusted key signed its record".into(),
+            ChangeCause::BucketReplaced => "the bucket was created again".into(),
+            other => format!("{other}: {to} leads"),
+        };
+        Self {
+            role: change.role,
+            to: change.to.as_ref().map(Who::from),
+            claimed: matches!(change.cause, ChangeCause::Claimed | ChangeCause::HandedOver),
+            text,
+        }
+    }
+}
+
+/// Since when the view is not current, and why, if it is not.
+pub fn stale(status: WatchStatus) -> Option<(Duration, String)> {
+    match status {
+        WatchStatus::Stale { since, reason } => Some((since, clean(&reason))),
+        _ => None,
+    }
+}
+
+/// What came of asking an instance.
+pub fn answer(instance: &Instance, report: Result<InstanceReport, AdminError>) -> Answer {
+    let who = Who {
+        id: clean(&instance.instance_id),
+        incarnation: Some(instance.incarnation),
+    };
+    let roles = report.map(|report| {
+        let roles = report.roles.iter();
+        roles
+            .map(|(name, role)| (name.clone(), Says::from(role)))
+            .collect()
+    });
+    (who, roles.map_err(|error| reason(&error)))
+}
+
+/// Why nobody could be asked, in few words.
+pub fn reason(error: &AdminError) -> String {
+    match error {
+        AdminError::Timeout { .. } => {
+            "no answer: they may be cut off, or this user may not ask (docs/security.md)".into()
+        }
+        error => clean(&error.to_string()),
+    }
+}

@@ -1,0 +1,69 @@
+//! What is looked at, and what it is worth.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::words::{clock, columns, fit};
+use crate::text::lasted;
+use crate::top::facts::Asked;
+use crate::top::look::Look;
+use crate::top::state::State;
+
+pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
+    let facts = state.facts();
+    let what = format!("  bucket {} at {}", facts.bucket, facts.server);
+    let time = format!(" {} UTC ", clock(facts.now.wall));
+    let title = " nats-elect top";
+    let room = width.saturating_sub(title.len() + time.len());
+    let what = fit(&what, room, look);
+    let gap = room.saturating_sub(columns(&what));
+    let first = Line::from(vec![
+        Span::styled(title, look.title()),
+        Span::raw(what),
+        Span::raw(" ".repeat(gap)),
+        Span::styled(time, look.faint()),
+    ]);
+
+    let mut second = vec![Span::raw(" ")];
+    if state.is_paused() {
+        let paused = Style::new().add_modifier(Modifier::REVERSED);
+        second.push(Span::styled(" PAUSED, p goes on ", paused));
+        second.push(Span::raw("  "));
+    }
+    match &facts.stale {
+        None => second.push(Span::styled("view current", look.good())),
+        Some((since, why)) => {
+            let text = format!("view STALE for {}: {why}", lasted(*since));
+            second.push(Span::styled(text, look.bad()));
+        }
+    }
+    let roles = facts.roles.len();
+    let s = if roles == 1 { "" } else { "s" };
+    second.push(Span::raw(format!("   {roles} role{s}   ")));
+    let (text, style) = match &facts.asked {
+        Asked::NotYet => ("instances are being asked".to_owned(), look.faint()),
+        Asked::Answered(_) => {
+            let all = facts.instances.iter();
+            let silent = all.filter(|it| it.silent_since.is_some()).count();
+            let answering = facts.instances.len() - silent;
+            let answer = match answering {
+                1 => "1 instance answers".to_owned(),
+                n => format!("{n} instances answer"),
+            };
+            if silent == 0 {
+                (answer, look.good())
+            } else {
+                (format!("{answer}, {silent} silent"), look.doubtful())
+            }
+        }
+        Asked::Nobody(_) if facts.stale.is_some() => {
+            ("nobody can be asked".to_owned(), look.doubtful())
+        }
+        Asked::Nobody(why) => (
+            format!("instances tell nothing: {why}; shown is what the bucket tells"),
+            look.doubtful(),
+        ),
+    };
+    second.push(Span::styled(text, style));
+    vec![first, Line::from(second)]
+}

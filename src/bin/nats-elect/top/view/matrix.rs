@@ -1,0 +1,104 @@
+//! The matrix of roles and instances.
+
+use nats_elect::ConnectionStatus;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::words::{columns, fit, padded};
+use super::{name_of, name_width, rule};
+use crate::text::lasted;
+use crate::top::facts::{Facts, Who};
+use crate::top::look::Look;
+use crate::top::state::State;
+
+/// The widest state.
+const CELL: usize = 16;
+
+pub fn table(
+    state: &State,
+    look: Look,
+    width: usize,
+    names: &[&str],
+    selected: Option<&str>,
+) -> Vec<Line<'static>> {
+    let facts = state.facts();
+    let all = facts.columns();
+    let left = name_width(names);
+    let cell = cell_width(&all);
+    let room = width.saturating_sub(left + 2) / (cell + 1);
+    let first = state.column.min(all.len().saturating_sub(room));
+    let shown = &all[first..(first + room).min(all.len())];
+    let more = if shown.len() < all.len() {
+        format!("{} to {} of {}", first + 1, first + shown.len(), all.len())
+    } else {
+        String::new()
+    };
+    let mut heads = vec![Span::raw(" ".repeat(left + 2))];
+    let mut connections = vec![Span::styled(padded("  CONNECTION", left + 2), look.faint())];
+    let put = |to: &mut Vec<Span<'static>>, text: &str, style: Style| {
+        let text = padded(&fit(text, cell, look), cell);
+        to.push(Span::raw(" "));
+        to.push(Span::styled(text, style));
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    for who in shown {
+        put(&mut heads, &title(&all, who), bold);
+        let (text, style) = connection(facts, look, who);
+        put(&mut connections, &text, style);
+    }
+    let mut lines = vec![
+        rule(look, width, "Instances", &more),
+        Line::from(heads),
+        Line::from(connections),
+    ];
+    for name in names {
+        let mut spans = name_of(look, name, left, selected == Some(*name));
+        for who in shown {
+            let (text, style) = look.cell(facts.cell(name, who));
+            put(&mut spans, &text, style);
+        }
+        lines.push(Line::from(spans));
+    }
+    lines
+}
+
+/// How wide it is with all instances.
+pub fn width(state: &State) -> usize {
+    let facts = state.facts();
+    let all = facts.columns();
+    name_width(&state.roles()) + 2 + all.len() * (cell_width(&all) + 1)
+}
+
+fn cell_width(all: &[Who]) -> usize {
+    let longest = all.iter().map(|who| columns(&title(all, who))).max();
+    longest.unwrap_or(0).clamp(CELL, 20)
+}
+
+/// The id, and what tells two of one id apart.
+fn title(all: &[Who], who: &Who) -> String {
+    let id = if who.id.is_empty() {
+        "(no name)"
+    } else {
+        &who.id
+    };
+    let alike = all.iter().filter(|other| other.id == who.id).count();
+    match who.incarnation {
+        Some(incarnation) if alike > 1 => {
+            let incarnation = incarnation.simple().to_string();
+            format!("{id} ({})", &incarnation[..4])
+        }
+        _ => id.to_owned(),
+    }
+}
+
+fn connection(facts: &Facts, look: Look, who: &Who) -> (String, Style) {
+    if let Some(silent) = facts.silent_for(who) {
+        return (format!("silent {}", lasted(silent)), look.bad());
+    }
+    match facts.connection(who) {
+        Some(status @ ConnectionStatus::Connected) => (status.to_string(), look.good()),
+        Some(status @ ConnectionStatus::Suspended) => (status.to_string(), look.doubtful()),
+        Some(status @ ConnectionStatus::Lost) => (status.to_string(), look.bad()),
+        None => (look.sign("–", "-").to_owned(), look.faint()),
+    }
+}

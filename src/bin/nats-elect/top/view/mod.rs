@@ -1,0 +1,156 @@
+//! The screen as lines of text: a state and a size, nothing else, decide what it is.
+
+mod header;
+mod help;
+mod matrix;
+mod roles;
+mod words;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::look::Look;
+use super::state::State;
+use words::{clock, fit, padded};
+
+/// Lines that are always there: two of the header, two of the roles and one about the selected one, three of the matrix, one of the
+/// changes, and the footer.
+const FIXED: usize = 10;
+/// Changes that a screen shows even where there are many roles.
+const LEAST_CHANGES: usize = 4;
+
+/// Draws the screen.
+pub fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
+    let area = frame.area();
+    let lines = screen(state, look, area.width.into(), area.height.into());
+    for (y, line) in (area.y..area.bottom()).zip(lines) {
+        frame.render_widget(line, Rect::new(area.x, y, area.width, 1));
+    }
+}
+
+/// The screen of this size.
+fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'static>> {
+    let mut lines = header::lines(state, look, width);
+    if state.help {
+        lines.extend(help::lines(look));
+    } else {
+        let names = state.roles();
+        let selected = state.selected(&names);
+        let free = height.saturating_sub(FIXED);
+        let rows = names
+            .len()
+            .max(1)
+            .min(free.saturating_sub(LEAST_CHANGES.min(free / 4)) / 2);
+        // As far as it can be, the selected one is in the middle.
+        let first = selected
+            .saturating_sub(rows / 2)
+            .min(names.len().saturating_sub(rows));
+        let shown = &names[first..(first + rows).min(names.len())];
+        let name = names.get(selected).copied();
+        lines.extend(roles::table(state, look, width, shown, name));
+        lines.push(roles::detail(state, look, width, name));
+        lines.extend(matrix::table(state, look, width, shown, name));
+        lines.extend(changes(state, look, width, free.saturating_sub(2 * rows)));
+    }
+    lines.truncate(height.saturating_sub(1));
+    lines.resize(height.saturating_sub(1), Line::default());
+    if height > 0 {
+        lines.push(footer(state, look));
+    }
+    lines
+}
+
+/// Everything at once, for whoever reads it from a file.
+pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
+    let names = state.roles();
+    let mut lines = header::lines(state, look, width);
+    lines.extend(roles::table(state, look, width, &names, None));
+    lines.extend(matrix::table(state, look, width, &names, None));
+    lines
+}
+
+/// How wide a page is on which nothing is cut off.
+pub fn page_width(state: &State) -> usize {
+    matrix::width(state).max(110)
+}
+
+/// A line across the screen with a title, and something to know of what is below.
+fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
+    let dash = look.sign("─", "-");
+    let more = if more.is_empty() {
+        String::new()
+    } else {
+        format!("{more} ")
+    };
+    let used = 5 + title.chars().count() + more.chars().count();
+    Line::from(vec![
+        Span::styled(dash.repeat(2), look.faint()),
+        Span::styled(format!(" {title} "), look.title()),
+        Span::styled(more, look.faint()),
+        Span::styled(dash.repeat(width.saturating_sub(used - 1)), look.faint()),
+    ])
+}
+
+fn changes(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'static>> {
+    let facts = state.facts();
+    let mut lines = vec![rule(look, width, "Changes", "the latest first")];
+    if facts.changes.is_empty() {
+        lines.push(Line::styled("  none since the start", look.faint()));
+    }
+    for (at, text) in facts.changes.iter().rev().take(most) {
+        lines.push(Line::from(vec![
+            Span::styled(format!("  {}  ", clock(*at)), look.faint()),
+            Span::raw(text.clone()),
+        ]));
+    }
+    lines.truncate(most + 1);
+    lines
+}
+
+fn footer(state: &State, look: Look) -> Line<'static> {
+    if state.typing {
+        return Line::from(vec![
+            Span::styled(format!("  filter: {}", state.filter), look.title()),
+            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+            Span::styled("   Enter keeps it, Esc shows everything", look.faint()),
+        ]);
+    }
+    let mut spans = Vec::new();
+    let (up_down, left_right) = (look.sign("↑↓", "jk"), look.sign("←→", "hl"));
+    for (key, what) in [
+        ("q", "quit"),
+        (up_down, "select"),
+        (left_right, "instances"),
+        ("/", "filter"),
+        ("s", "sort"),
+        ("p", "pause"),
+        ("?", "help"),
+    ] {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        spans.push(Span::styled(format!("  {key}"), bold));
+        spans.push(Span::styled(format!(" {what}"), look.faint()));
+    }
+    Line::from(spans)
+}
+
+/// The mark of the selected row, and the role's name.
+fn name_of(look: Look, name: &str, width: usize, selected: bool) -> Vec<Span<'static>> {
+    let mark = if selected {
+        look.sign("▶ ", "> ")
+    } else {
+        "  "
+    };
+    let style = if selected { look.title() } else { Style::new() };
+    vec![
+        Span::styled(mark, look.title()),
+        Span::styled(padded(&fit(name, width, look), width), style),
+    ]
+}
+
+/// How wide the column of role names is.
+fn name_width(names: &[&str]) -> usize {
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    longest.unwrap_or(0).clamp(10, 24)
+}

@@ -1,0 +1,55 @@
+//! Short words for times, and text of a given width.
+
+use std::time::{Duration, SystemTime};
+
+use ratatui::text::Span;
+
+use crate::text::lasted;
+use crate::top::look::Look;
+
+/// A time that a request took: `0.8ms`, `12ms`, `1.2s`.
+pub fn took(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..10_000 => format!("{}.{}ms", micros / 1000, micros / 100 % 10),
+        10_000..1_000_000 => format!("{}ms", micros / 1000),
+        _ => lasted(time),
+    }
+}
+
+/// The time of day, in UTC.
+pub fn clock(at: SystemTime) -> String {
+    let stamp = humantime::format_rfc3339_seconds(at).to_string();
+    stamp.get(11..19).unwrap_or_default().to_owned()
+}
+
+/// How many columns a text takes.
+pub fn columns(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// A text of at most this width; a sign tells that it was longer.
+pub fn fit(text: &str, width: usize, look: Look) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for character in text.chars() {
+        let next = format!("{cut}{character}");
+        if columns(&next) >= width {
+            break;
+        }
+        cut = next;
+    }
+    cut + look.sign("…", "~")
+}
+
+/// A text with blanks up to this width.
+pub fn padded(text: &str, width: usize) -> String {
+    text.to_owned() + &" ".repeat(width.saturating_sub(columns(text)))
+}
+
+/// A text with blanks before it.
+pub fn right(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(columns(text))) + text
+}
