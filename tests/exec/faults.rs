@@ -79,6 +79,15 @@ async fn a_command_that_left_its_group_does_not_outlive_its_lease() {
 }
 
 #[tokio::test]
+async fn exec_that_lost_leadership_in_a_pause_exits_if_it_is_to() {
+    let mut stage = stage(Conduct::Obey, &["--on-loss", "exit"]).await;
+    stage.first.signal(Signal::STOP);
+    stage.passes_on().await;
+    stage.first.signal(Signal::CONT);
+    assert_eq!(stage.first.code().await, 1);
+}
+
+#[tokio::test]
 async fn a_guard_that_was_paused_counts_what_it_was_told_meanwhile() {
     let stage = stage(Conduct::Obey, &[]).await;
     assert!(stage.first.signal_guard(Signal::STOP));
