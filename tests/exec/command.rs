@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{getppid, setpgid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::history::stamp;
@@ -24,12 +25,20 @@ pub enum Conduct {
     Deaf,
     /// Leaves the work to a child in a session of its own, and waits for that.
     Away,
+    /// Is as deaf, and leaves its process group for that of its guard.
+    Deserter,
     /// Fails after a few moments.
     Fail,
 }
 
 impl Conduct {
-    const ALL: [Self; 4] = [Self::Obey, Self::Deaf, Self::Away, Self::Fail];
+    const ALL: [Self; 5] = [
+        Self::Obey,
+        Self::Deaf,
+        Self::Away,
+        Self::Deserter,
+        Self::Fail,
+    ];
 
     pub fn name(self) -> String {
         format!("{self:?}")
@@ -79,8 +88,11 @@ async fn run(conduct: Conduct, history: &mut File) {
         history.write_all(line.as_bytes()).expect("write");
     };
     alive("start");
-    let _deaf =
-        (conduct == Conduct::Deaf).then(|| signal(SignalKind::terminate()).expect("listen"));
+    let _deaf = matches!(conduct, Conduct::Deaf | Conduct::Deserter)
+        .then(|| signal(SignalKind::terminate()).expect("listen"));
+    if conduct == Conduct::Deserter {
+        setpgid(None, getppid()).expect("another group");
+    }
     if conduct == Conduct::Away {
         let [program, arguments @ ..] = &arguments()[..] else {
             unreachable!("a program");

@@ -72,6 +72,33 @@ async fn paused_exec_leaves_no_command_past_its_lease() {
 }
 
 #[tokio::test]
+async fn a_command_that_left_its_group_does_not_outlive_its_lease() {
+    let stage = stage(Conduct::Deserter, &[]).await;
+    stage.first.signal(Signal::STOP);
+    stage.passes_on().await;
+}
+
+#[tokio::test]
+async fn exec_that_lost_leadership_in_a_pause_exits_if_it_is_to() {
+    let mut stage = stage(Conduct::Obey, &["--on-loss", "exit"]).await;
+    stage.first.signal(Signal::STOP);
+    stage.passes_on().await;
+    stage.first.signal(Signal::CONT);
+    assert_eq!(stage.first.code().await, 1);
+}
+
+#[tokio::test]
+async fn a_guard_that_was_paused_counts_what_it_was_told_meanwhile() {
+    let stage = stage(Conduct::Obey, &[]).await;
+    assert!(stage.first.signal_guard(Signal::STOP));
+    tokio::time::sleep(TTL * 2).await;
+    assert!(stage.first.signal_guard(Signal::CONT));
+    tokio::time::sleep(TTL).await;
+    let runs = stage.history.running().expect("a command");
+    assert_eq!(runs.name, stage.run.name);
+}
+
+#[tokio::test]
 async fn exec_that_is_cut_off_leaves_no_command_past_its_lease() {
     let stage = stage(Conduct::Deaf, &[]).await;
     stage.proxy.black_hole();

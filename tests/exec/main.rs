@@ -5,6 +5,7 @@ mod command;
 mod faults;
 mod history;
 mod instance;
+mod relatives;
 mod running;
 mod soak;
 

@@ -115,7 +115,12 @@ impl Fleet {
     }
 
     fn member(&mut self, proxy: &TcpProxy) -> Exec {
-        let conducts = [Conduct::Obey, Conduct::Deaf, Conduct::Away];
+        let conducts = [
+            Conduct::Obey,
+            Conduct::Deaf,
+            Conduct::Away,
+            Conduct::Deserter,
+        ];
         let conduct = conducts[self.started % conducts.len()];
         self.started += 1;
         let again = ["--restart", "always", "--restart-delay", "10ms"];

@@ -150,7 +150,7 @@ impl Exec {
         manager.bucket_auto_create |= self.create_bucket;
         let settings = config.settings()?;
         let conduct = self.conduct(&settings)?;
-        killing::adopt_orphans();
+        let others = killing::adopt_orphans()?.into();
         let mut signals = Signals::new()?;
         let (instance, named) = watch::channel(None);
         let (done, mut is_done) = mpsc::unbounded_channel();
@@ -161,6 +161,7 @@ impl Exec {
             program: Program {
                 command: self.command.into(),
                 environment: vec![("NATS_ELECT_BUCKET", manager.bucket.clone())],
+                others,
             },
             conduct,
             instance: named,

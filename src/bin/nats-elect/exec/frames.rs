@@ -4,24 +4,26 @@
 //! The second says that `exec` knows the command's group, and that it may run. The guard answers with two: the group, and
 //! how the command ended.
 
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::task::Poll;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use tokio::io::Interest;
 
 const SIZE: usize = size_of::<u64>();
 
 /// One end of the socket, on a runtime.
 #[derive(Debug)]
 pub struct Frames {
-    /// For sending at once: a runtime that has not looked at the socket yet would not.
-    sender: UnixStream,
-    socket: tokio::net::UnixStream,
+    socket: UnixStream,
+    /// The same one, for a runtime to tell when there is something to read.
+    watched: tokio::net::UnixStream,
     partial: Vec<u8>,
 }
 
@@ -29,8 +31,8 @@ impl Frames {
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
-            sender: socket.try_clone()?,
-            socket: tokio::net::UnixStream::from_std(socket)?,
+            watched: tokio::net::UnixStream::from_std(socket.try_clone()?)?,
+            socket,
             partial: Vec::with_capacity(SIZE),
         })
     }
@@ -38,25 +40,40 @@ impl Frames {
     /// The next number; nothing at the end, or where the other side is lost. Nothing is lost by dropping the future.
     pub async fn receive(&mut self) -> Option<u64> {
         loop {
+            if let Poll::Ready(received) = self.receive_now() {
+                return received;
+            }
+            // The runtime may still believe in what has just been read.
+            let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _ = self.watched.try_io(Interest::READABLE, nothing);
+            self.watched.readable().await.ok()?;
+        }
+    }
+
+    /// As `receive`, without waiting for anything. A runtime that was paused would notice later.
+    pub fn receive_now(&mut self) -> Poll<Option<u64>> {
+        loop {
             if let Ok(frame) = <[u8; SIZE]>::try_from(self.partial.as_slice()) {
                 self.partial.clear();
-                return Some(u64::from_le_bytes(frame));
+                return Poll::Ready(Some(u64::from_le_bytes(frame)));
             }
-            self.socket.readable().await.ok()?;
             let mut bytes = [0; SIZE];
             let missing = SIZE - self.partial.len();
-            match self.socket.try_read(&mut bytes[..missing]) {
-                Ok(0) => return None,
+            match (&self.socket).read(&mut bytes[..missing]) {
+                Ok(0) => return Poll::Ready(None),
                 Ok(read) => self.partial.extend(&bytes[..read]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return None,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Poll::Pending,
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Poll::Ready(None),
+                },
             }
         }
     }
 
     /// Sends a number without waiting. False if the other side is gone, or has not read for long.
     pub fn send(&self, number: u64) -> bool {
-        (&self.sender)
+        (&self.socket)
             .write(&number.to_le_bytes())
             .is_ok_and(|written| written == SIZE)
     }

@@ -5,19 +5,24 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::task::Poll;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, waitid,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Instant;
 use super::alarm::Alarm;
 use super::frames::{Frames, receive_first};
-use super::killing::{adopt_orphans, end_children, signal_group};
+use super::killing::{adopt_orphans, end_children, reap_orphans, signal_group};
 use super::processes::this_program;
 
 /// No lease lasts longer than an hour: a later end is garbage.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// Orphans that have ended are reaped so long after the first of them.
+const SWEEP: Duration = Duration::from_secs(1);
 /// What tells the end of a command by a signal from its exit codes.
 pub(super) const BY_SIGNAL: u64 = 1 << 32;
 
@@ -44,10 +49,10 @@ async fn watch_over(
     stdin: Option<OwnedFd>,
 ) -> io::Result<()> {
     let _survived = survive()?;
-    adopt_orphans();
+    adopt_orphans()?;
     let mut changes = signal(SignalKind::child())?;
     let mut alarm = Alarm::at(first);
-    if !is_ahead(first) {
+    if first.is_over() || !is_sane(first) {
         return Ok(());
     }
     let me = getpid().as_raw_nonzero().get().to_string();
@@ -55,7 +60,7 @@ async fn watch_over(
         .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
         .spawn()?;
     let group = Pid::from_child(&starter);
-    let _end = EndChildren;
+    let _end = EndCommand(group);
     tokio::select! {
         biased;
         () = alarm.rings() => return Ok(()),
@@ -65,39 +70,63 @@ async fn watch_over(
         return Ok(());
     }
     let mut runs = false;
+    let (mut to_sweep, mut sweep) = (false, Alarm::at(first));
     while ended(group).is_none() {
-        tokio::select! {
+        let told = tokio::select! {
             biased;
-            () = alarm.rings() => break,
-            until = exec.receive() => match until.map(Instant) {
-                Some(until) if is_ahead(until) => {
-                    alarm.set(until);
-                    if !runs {
-                        runs = true;
-                        signal_group(group, Signal::CONT);
-                    }
+            told = exec.receive() => Poll::Ready(told),
+            // If this process was paused, what it was told meanwhile counts.
+            () = alarm.rings() => exec.receive_now(),
+            () = sweep.rings(), if to_sweep => {
+                to_sweep = false;
+                reap_orphans(group);
+                continue;
+            }
+            _ = changes.recv() => {
+                if !to_sweep {
+                    to_sweep = true;
+                    sweep.set(Instant::now().plus(SWEEP));
                 }
-                // Garbage, a lease that is over, or nobody there any more.
-                _ => break,
-            },
-            _ = changes.recv() => {}
+                continue;
+            }
+        };
+        match told.map(|told| told.map(Instant)) {
+            Poll::Ready(Some(until)) if is_sane(until) => {
+                alarm.set(until);
+                if !runs && !until.is_over() {
+                    runs = true;
+                    signal_group(group, Signal::CONT);
+                }
+            }
+            // Nothing new, nobody there any more, or garbage.
+            _ => break,
         }
     }
-    // What it left behind in its group goes with it: its leader is not reaped yet, so the group is still its own.
-    signal_group(group, Signal::KILL);
-    loop {
+    // What it left behind goes with it, and at once, however long its own end may take.
+    kill_command(group);
+    end_children(&[group]);
+    let end = loop {
         if let Some(end) = ended(group) {
-            exec.send(end);
-            return Ok(());
+            break end;
         }
         changes.recv().await;
-    }
+    };
+    end_children(&[group]);
+    exec.send(end);
+    // `exec` may still be about to signal the group: until it lets go the command is not reaped, and its number nobody else's.
+    while exec.receive().await.is_some() {}
+    Ok(())
 }
 
-/// Whether a point in time may be the end of a lease that still lasts.
-fn is_ahead(until: Instant) -> bool {
-    let now = Instant::now();
-    now < until && until <= now.plus(LONGEST)
+/// Kills the command's group, and the command itself, which may have left that.
+fn kill_command(command: Pid) {
+    signal_group(command, Signal::KILL);
+    let _ = kill_process(command, Signal::KILL);
+}
+
+/// Whether a point in time may be the end of a lease, maybe of one that is over.
+fn is_sane(until: Instant) -> bool {
+    until <= Instant::now().plus(LONGEST)
 }
 
 /// Waits until the starter waits, or has ended.
@@ -142,10 +171,12 @@ fn survive() -> io::Result<Vec<tokio::signal::unix::Signal>> {
 }
 
 /// Nothing of the command is left when the guard ends, on whatever way.
-struct EndChildren;
+struct EndCommand(Pid);
 
-impl Drop for EndChildren {
+impl Drop for EndCommand {
     fn drop(&mut self) {
-        end_children();
+        // Nobody else reaps it, so this is still its number.
+        kill_command(self.0);
+        end_children(&[]);
     }
 }

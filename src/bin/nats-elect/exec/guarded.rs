@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const START_TIME: Duration = Duration::from_secs(10);
 pub struct Program {
     pub command: Arc<[OsString]>,
     pub environment: Vec<(&'static str, String)>,
+    /// Children of this process that are none of the command's.
+    pub others: Arc<[Pid]>,
 }
 
 /// How a command ended.
@@ -53,13 +55,17 @@ impl End {
 /// A command that runs, or is about to. When this is dropped nothing of it runs any more.
 #[derive(Debug)]
 pub struct Guarded {
-    guard: Child,
+    _guard: Guard,
     frames: Frames,
     group: Pid,
 }
 
-/// A guard that has not told the command's group yet. When this is dropped, it and the starter are gone.
-struct Starting(Option<Child>);
+/// A guard, and whatever it leaves behind: when this is dropped, all of that is gone.
+#[derive(Debug)]
+struct Guard {
+    process: Child,
+    others: Arc<[Pid]>,
+}
 
 impl Guarded {
     /// Starts a command under a guard. `kill_at` tells, at each call, when the guard has to kill it at the latest.
@@ -71,24 +77,24 @@ impl Guarded {
         // A command in the background that reads the terminal would be stopped.
         let handed = (!stdin.is_terminal()).then(|| stdin.as_fd());
         send_first(&ours, kill_at().0, handed)?;
-        let guard = this_program(&["exec-guard"], &program.command)?
-            .envs(program.environment.iter().cloned())
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-            .spawn()?;
-        let mut starting = Starting(Some(guard));
+        let guard = Guard {
+            process: this_program(&["exec-guard"], &program.command)?
+                .envs(program.environment.iter().cloned())
+                .stdin(Stdio::from(OwnedFd::from(theirs)))
+                .spawn()?,
+            others: Arc::clone(&program.others),
+        };
         let mut frames = Frames::new(ours)?;
         let group = tokio::time::timeout(START_TIME, frames.receive())
             .await
             .ok()
             .flatten()
-            .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?));
-        let (Some(group), Some(guard)) = (group, starting.0.take()) else {
-            return Err(io::Error::other(
-                "the guard did not come so far as to start the command",
-            ));
-        };
+            .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?))
+            .ok_or_else(|| {
+                io::Error::other("the guard did not come so far as to start the command")
+            })?;
         let guarded = Self {
-            guard,
+            _guard: guard,
             frames,
             group,
         };
@@ -125,24 +131,17 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // The guard reaps the command only after it has told of its end; and if the guard is gone, its orphans are ours to
-        // reap. Either way this number is still the command's.
+        // The guard reaps the command only when this process is gone; and if the guard is gone, its orphans are ours to reap.
+        // Either way this number is still the command's.
         self.signal(Signal::KILL);
-        end(&mut self.guard);
     }
 }
 
-impl Drop for Starting {
+impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(guard) = &mut self.0 {
-            end(guard);
-        }
+        // It may be paused, so it is not asked.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        end_children(&self.others);
     }
-}
-
-/// Ends a guard, and whatever it leaves behind. It may be paused, so it is not asked.
-fn end(guard: &mut Child) {
-    let _ = guard.kill();
-    let _ = guard.wait();
-    end_children();
 }

@@ -89,22 +89,34 @@ enum Run {
     Over,
 }
 
+/// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over before this process noticed.
+struct Loss<'a>(Option<&'a mpsc::UnboundedSender<Done>>);
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0 {
+            let _ = done.send(Done::Lost);
+        }
+    }
+}
+
 impl RoleHandler for RunCommand {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
         let Some(program) = self.program_of(&term).await else {
             return Ok(());
         };
         let mut delay = self.conduct.restart_delay;
+        let exits = self.conduct.on_loss == OnLoss::Exit;
+        let mut loss = Loss(exits.then_some(&self.done));
         let end = loop {
             let begun = Instant::now();
-            let end = match self.run(&program, &term).await? {
-                Run::Over => {
-                    if self.conduct.on_loss == OnLoss::Exit {
-                        let _ = self.done.send(Done::Lost);
-                    }
-                    return Ok(());
+            let end = match self.run(&program, &term).await {
+                Ok(Run::Over) => return Ok(()),
+                Ok(Run::Ended(end)) => end,
+                Err(error) => {
+                    loss.0 = None;
+                    return Err(error.into());
                 }
-                Run::Ended(end) => end,
             };
             tracing::info!(?end, "the command ended");
             let again = match self.conduct.restart {
@@ -128,6 +140,7 @@ impl RoleHandler for RunCommand {
             }
             delay = (delay * 2).min(self.conduct.max_restart_delay);
         };
+        loss.0 = None;
         if self.conduct.on_exit == OnExit::Exit {
             let _ = self.done.send(Done::Ended(end));
         }
@@ -174,6 +187,11 @@ impl RunCommand {
         loop {
             tokio::select! {
                 biased;
+                // Before the alarm: a lease that was renewed while this thread was held up is not over.
+                () = changes.next() => {
+                    command.extend(lease_end(term).minus(conduct.guard_margin));
+                    deadline.set(lease_end(term).minus(conduct.margin));
+                }
                 () = deadline.rings() => return Ok(Run::Over),
                 () = patience.rings(), if told => {
                     tracing::warn!("the command did not stop in time: killing it");
@@ -192,10 +210,6 @@ impl RunCommand {
                     // It may have been killed by its guard, for a lease that was over before this process noticed.
                     let over = term.is_cancelled() || lease_end(term).minus(conduct.margin).is_over();
                     return Ok(if over { Run::Over } else { Run::Ended(end) });
-                }
-                () = changes.next() => {
-                    command.extend(lease_end(term).minus(conduct.guard_margin));
-                    deadline.set(lease_end(term).minus(conduct.margin));
                 }
                 () = term.cancelled(), if !told => {
                     told = true;
