@@ -2,6 +2,7 @@
 
 mod check;
 mod connecting;
+mod doctor;
 mod output;
 mod verify;
 

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{check, completions, verify};
+use crate::commands::{check, completions, doctor, verify};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -64,6 +64,7 @@ pub enum Command {
     #[command(hide = true)]
     ExecStarter(exec::ExecStarter),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Verify(verify::Verify),
     Completions(completions::Completions),
     /// Write the manual pages

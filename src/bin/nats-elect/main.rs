@@ -11,6 +11,7 @@ mod commands;
 mod config_file;
 mod connect;
 mod context;
+mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod completions;
+pub mod doctor;
 #[cfg(unix)]
 pub mod exec;
 pub mod verify;
@@ -15,6 +16,7 @@ use crate::output::Output;
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
         Command::Check(check) => check.run(output),
+        Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),
