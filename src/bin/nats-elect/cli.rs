@@ -8,7 +8,9 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{check, completions, doctor, verify};
+use crate::commands::{
+    candidates, check, completions, doctor, history, ls, orders, step_down, verify,
+};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -63,6 +65,13 @@ pub enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     ExecStarter(exec::ExecStarter),
+    Ls(ls::Ls),
+    Candidates(candidates::Candidates),
+    History(history::History),
+    StepDown(step_down::StepDown),
+    Pause(orders::Pause),
+    Resume(orders::Resume),
+    Cordon(orders::Cordon),
     Check(check::Check),
     Doctor(doctor::Doctor),
     Verify(verify::Verify),
@@ -161,6 +170,16 @@ pub struct Shared {
         help_heading = "Connection"
     )]
     pub bucket: Option<String>,
+
+    /// What the subjects of the instances' admin service begin with [default: nats-elect-admin]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PREFIX",
+        env = "NATS_ELECT_ADMIN_PREFIX",
+        help_heading = "Connection"
+    )]
+    pub admin_prefix: Option<String>,
 
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]

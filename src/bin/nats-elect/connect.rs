@@ -6,11 +6,13 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream::context::KeyValueErrorKind;
 use async_nats::jetstream::{self, kv};
-use nats_elect::{AuthConfig, ManagerConfig};
+use nats_elect::admin::AdminClient;
+use nats_elect::{AuthConfig, ManagerConfig, Observer};
 
 use crate::cli::Shared;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
+use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,6 +52,9 @@ impl Shared {
         if let Some(bucket) = &self.bucket {
             config.bucket.clone_from(bucket);
         }
+        if let Some(prefix) = &self.admin_prefix {
+            config.admin.subject_prefix.clone_from(prefix);
+        }
         if let Some(timeout) = self.timeout {
             config.start_timeout = timeout;
         }
@@ -67,6 +72,41 @@ impl Shared {
         let config = self.config()?;
         let client = config.connect("nats-elect").await?;
         Ok((client, config))
+    }
+
+    /// What asks the instances, over a connection of its own.
+    pub async fn admin(&self) -> Result<AdminClient, Failure> {
+        let (client, config) = self.connect().await?;
+        let prefix = &config.admin.subject_prefix;
+        Ok(AdminClient::under(client, &config.bucket, prefix)?)
+    }
+
+    /// An observer of these roles, or of all: how they stand is known when it returns. With trusted keys it tells of leaders who
+    /// signed alone.
+    pub async fn observer(
+        &self,
+        roles: Option<&[String]>,
+        trust: &Trust,
+    ) -> Result<Observer, Failure> {
+        // A connection of its own: it notices a dead one sooner than a plain client does.
+        let mut builder = Observer::builder().config(self.config()?);
+        if let Some(roles) = roles {
+            builder = builder.roles(roles.iter().map(String::as_str));
+        }
+        if let Some(keys) = trust.keys()? {
+            builder = builder.trusted_keys(keys, trust.max_skew);
+        }
+        // It waits for a bucket to appear; whoever types wants to know at once that there is none.
+        let missing = async {
+            match self.bucket().await {
+                Err(failure) if failure.code == Code::NotFound => failure,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            started = builder.start() => Ok(started?),
+            failure = missing => Err(failure),
+        }
     }
 
     /// The election's bucket, for reading.

@@ -3,7 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use nats_elect::{ConfigError, Error};
+use nats_elect::admin::{AdminError, ProblemCode};
+use nats_elect::{ConfigError, Error, HistoryError};
 
 use crate::output::Output;
 
@@ -61,7 +62,7 @@ impl Failure {
 }
 
 impl Code {
-    const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Usage => "usage",
@@ -112,6 +113,36 @@ impl From<Error> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::usage(error.to_string())
+    }
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        let code = match &error {
+            AdminError::Name(_) | AdminError::Config(_) | AdminError::Ambiguous { .. } => {
+                Code::Usage
+            }
+            AdminError::NoSuchInstance(_) | AdminError::NoLeader(_) => Code::NotFound,
+            AdminError::Refused { code, .. } => match code {
+                ProblemCode::UnknownRole => Code::NotFound,
+                ProblemCode::Unfinished => Code::Unreachable,
+                _ => Code::Refused,
+            },
+            AdminError::Timeout { .. } | AdminError::Unavailable(_) => Code::Unreachable,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        let code = match &error {
+            HistoryError::Name(_) => Code::Usage,
+            HistoryError::NotKept { .. } => Code::NotFound,
+            _ => Code::Unreachable,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command `nats-elect`: looks at elections, changes them, and runs commands under them.
 //!
-//! `cli` says what can be typed, `commands` has one file per command. `connect` and `context` say which NATS; `output` and
-//! `exit` how it is told.
+//! `cli` says what can be typed, `commands` has one file per command. `connect` and `context` say which NATS; `output`,
+//! `text` and `exit` how it is told; `trust` whose signatures count.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
@@ -16,6 +16,10 @@ mod doctor;
 mod exec;
 mod exit;
 mod output;
+mod seen;
+mod stepped;
+mod text;
+mod trust;
 
 use std::process::ExitCode;
 

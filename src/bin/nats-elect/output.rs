@@ -8,6 +8,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::Shared;
+use crate::text::{clean, clean_json};
 
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody reads any more.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ impl Output {
     /// One value for programs, on one line: so that a stream of them can be read line by line.
     pub fn json(self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
-        self.line(text)
+        self.line(clean_json(&text))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).
@@ -78,10 +79,11 @@ impl Output {
         // If nobody hears it, the exit code still tells.
         let _ = if self.json {
             let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
-            writeln!(err, "{failure}")
+            writeln!(err, "{}", clean_json(&failure.to_string()))
         } else {
             let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
-            writeln!(err, "error: {what}{advice}")
+            let lines: Vec<_> = what.lines().map(clean).collect();
+            writeln!(err, "error: {}{advice}", lines.join("\n"))
         };
     }
 
@@ -89,10 +91,18 @@ impl Output {
     pub fn warning(self, what: &str) {
         let mut err = io::stderr().lock();
         let _ = if self.json {
-            writeln!(err, "{}", serde_json::json!({ "warning": what }))
+            let warning = serde_json::json!({ "warning": what });
+            writeln!(err, "{}", clean_json(&warning.to_string()))
         } else {
-            writeln!(err, "warning: {what}")
+            writeln!(err, "warning: {}", clean(what))
         };
+    }
+
+    /// A word to people, on stderr, on what the result means. Programs see it in the result.
+    pub fn note(self, what: &str) {
+        if !self.json {
+            let _ = writeln!(io::stderr().lock(), "{}", clean(what));
+        }
     }
 }
 

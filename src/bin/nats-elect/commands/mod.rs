@@ -1,10 +1,15 @@
 //! The commands, each in a file of its own: its options, its help, and what it does.
 
+pub mod candidates;
 pub mod check;
 pub mod completions;
 pub mod doctor;
 #[cfg(unix)]
 pub mod exec;
+pub mod history;
+pub mod ls;
+pub mod orders;
+pub mod step_down;
 pub mod verify;
 
 use crate::cli::{Command, Shared};
@@ -15,8 +20,15 @@ use crate::output::Output;
 /// Does what was asked.
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
+        Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
         Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
+        Command::History(history) => block_on(history.run(shared, output)),
+        Command::Ls(ls) => block_on(ls.run(shared, output)),
+        Command::StepDown(down) => block_on(down.run(shared, output)),
+        Command::Pause(pause) => block_on(pause.run(shared, output)),
+        Command::Resume(resume) => block_on(resume.run(shared, output)),
+        Command::Cordon(cordon) => block_on(cordon.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared, output)),

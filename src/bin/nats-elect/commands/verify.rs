@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use nats_elect::{LeaderProof, ProofError, RoleName, TrustedKeys, VerifiedLeader};
+use nats_elect::{LeaderProof, ProofError, RoleName, VerifiedLeader};
 use serde::Deserialize;
 
-use crate::cli::{Shared, duration};
+use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::text::{stamp, wall_clock};
+use crate::trust::Trust;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,22 +43,8 @@ pub struct Verify {
     #[arg(short, long)]
     role: Option<String>,
 
-    /// A key to trust: the public nkey of a signer, which begins with U; may be repeated
-    #[arg(
-        short,
-        long = "key",
-        value_name = "KEY",
-        required_unless_present = "keys_file"
-    )]
-    keys: Vec<String>,
-
-    /// A file with keys to trust, one a line; empty lines and what follows a # do not count
-    #[arg(long, value_name = "FILE")]
-    keys_file: Option<PathBuf>,
-
-    /// By how much this machine's clock and the signer's may differ, at most 60s
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    max_skew: Duration,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 /// What of a role's record is looked at.
@@ -67,15 +55,15 @@ struct Record {
 
 impl Verify {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let trusted = self.trusted()?;
-        if self.max_skew > nats_elect::MAX_SKEW {
-            return Err(Failure::usage("--max-skew must be at most 60s"));
-        }
+        let trusted = self.trust.keys()?.ok_or_else(|| {
+            Failure::usage("there is no key to trust")
+                .advice("give the signers' public nkeys with --key or --keys-file")
+        })?;
         let text = self.text(shared).await?;
         let proof: LeaderProof = text.trim().parse().map_err(|error| refused(&error))?;
         let now = wall_clock();
         let leader = proof
-            .verify(&trusted, now, self.max_skew)
+            .verify(&trusted, now, self.trust.max_skew)
             .map_err(|error| refused(&error))?;
         if let Some(role) = &self.role
             && leader.role.as_str() != role
@@ -90,25 +78,6 @@ impl Verify {
         }
         tell(&leader, now, output)?;
         Ok(0)
-    }
-
-    fn trusted(&self) -> Result<TrustedKeys, Failure> {
-        let mut keys = self.keys.clone();
-        if let Some(path) = &self.keys_file {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!("{} can't be read: {error}", path.display()))
-            })?;
-            let lines = text.lines().map(|line| {
-                let key = line.split('#').next().unwrap_or("");
-                key.trim().to_owned()
-            });
-            keys.extend(lines.filter(|key| !key.is_empty()));
-        }
-        if keys.is_empty() {
-            return Err(Failure::usage("there is no key to trust")
-                .advice("give the signers' public nkeys with --key or --keys-file"));
-        }
-        TrustedKeys::parse(&keys).map_err(|error| Failure::usage(error.to_string()))
     }
 
     async fn text(&self, shared: &Shared) -> Result<String, Failure> {
@@ -150,20 +119,11 @@ async fn of_record(role: &str, shared: &Shared) -> Result<String, Failure> {
     })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "proofs are judged by wall clocks; no lease rests on it"
-)]
-fn wall_clock() -> SystemTime {
-    SystemTime::now()
-}
-
 fn refused(error: &ProofError) -> Failure {
     Failure::new(Code::Refused, format!("the proof is not valid: {error}"))
 }
 
 fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Result<()> {
-    let stamp = |time| humantime::format_rfc3339_millis(time).to_string();
     let left = leader.expires_at.duration_since(now).unwrap_or_default();
     if output.is_json() {
         return output.json(&serde_json::json!({

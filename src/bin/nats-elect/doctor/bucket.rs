@@ -274,25 +274,22 @@ fn fill(answer: &Value, findings: &mut Findings) -> io::Result<()> {
 fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Result<()> {
     let cluster = &answer["cluster"];
     let replicas = answer["config"]["num_replicas"].as_u64().unwrap_or(1);
-    if clustered && replicas == 2 {
+    if !clustered {
+        return Ok(());
+    }
+    if replicas == 2 {
         findings.warn(
             "quorum",
             "two replicas survive less than one: if either is down, nothing can be written",
             "three replicas",
         )?;
     }
-    if !clustered {
-        return Ok(());
-    }
     let Some(leader) = cluster["leader"].as_str() else {
-        if clustered {
-            findings.fail(
-                "stream leader",
-                "there is none: nothing can be written",
-                "look at the servers: a majority of the replicas must be up",
-            )?;
-        }
-        return Ok(());
+        return findings.fail(
+            "stream leader",
+            "there is none: nothing can be written",
+            "look at the servers: a majority of the replicas must be up",
+        );
     };
     let mut behind = Vec::new();
     for peer in cluster["replicas"].as_array().into_iter().flatten() {

@@ -1,0 +1,258 @@
+//! `candidates`: who stands for election, as they say themselves.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use comfy_table::{Cell, Color};
+use futures::future::join_all;
+use nats_elect::RoleState;
+use nats_elect::admin::{
+    AdminClient, AdminError, Instance, InstanceReport, ProblemCode, RoleReport,
+};
+use serde_json::{Value, json};
+
+use crate::cli::Shared;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::text::{ago, lasted};
+
+const MORE: &str = "\
+Columns:
+  INSTANCE  its id; with the beginning of its incarnation where several processes have that id
+  ROLE      a role that it stands for
+  STATE     leader, follower, candidate (it is claiming), draining (its handler winds down), demoted (it stays out
+            for a while), init (it has not seen the bucket yet), stopped; `paused` if it stands for no new term
+  PRIORITY  who takes the role from whom, and who is named as a successor
+  HEALTH    what its handler says when it is asked: well, unwell, or ? if it did not say so within a second
+  NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
+  UP        since its manager started
+  VERSION   of nats-elect
+Below the table: failures that nothing has made good yet, handlers that outlived a lease, buckets that can't be used, and
+instances that are there but did not answer.
+
+Exit codes:
+  0  somebody is there
+  3  nobody is; or nobody stands for the role
+  4  NATS refused the credentials
+  5  NATS did not answer, or no instance did
+
+Examples:
+  nats-elect candidates
+  nats-elect candidates scheduler
+  nats-elect candidates --json | jq -r 'select(.status.trouble) | .instance_id'";
+
+/// List the instances that stand for election, and how they are
+///
+/// It asks the instances themselves, by NATS's conventions for services, as `nats micro ls` does. Instances whose admin service
+/// is switched off do not answer, nor do those of other libraries: `ls` shows them if they lead.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Candidates {
+    /// Those of this role alone
+    role: Option<String>,
+}
+
+/// An instance, and what it says.
+pub struct Candidate {
+    instance: Instance,
+    report: Result<InstanceReport, AdminError>,
+    /// How many of those who answered have its id.
+    namesakes: usize,
+}
+
+impl Candidates {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let admin = shared.admin().await?;
+        let found = candidates(&admin, self.role.as_deref(), shared).await?;
+        if found.is_empty() {
+            let bucket = shared.config()?.bucket;
+            let what = match &self.role {
+                Some(role) => format!("no instance that answers stands for {role:?} in {bucket:?}"),
+                None => format!("no instance of the bucket {bucket:?} answers"),
+            };
+            return Err(Failure::not_found(what).advice(
+                "name the bucket with --bucket, and --admin-prefix if the instances have another; \
+                 those with `admin.enabled = false` never answer",
+            ));
+        }
+        if output.is_json() {
+            for one in &found {
+                output.json(&one.json())?;
+            }
+        } else {
+            show(&found, output)?;
+        }
+        Ok(0)
+    }
+}
+
+/// All who are there, or who stand for one role.
+pub async fn candidates(
+    admin: &AdminClient,
+    role: Option<&str>,
+    shared: &Shared,
+) -> Result<Vec<Candidate>, Failure> {
+    if let Some(role) = role {
+        nats_elect::RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    let instances = admin.instances(shared.patience()).await?;
+    let mut ids = BTreeMap::new();
+    for instance in &instances {
+        *ids.entry(instance.instance_id.clone()).or_default() += 1;
+    }
+    let asked = instances.into_iter().map(async |instance| {
+        let report = match role {
+            Some(role) => admin.status_of(&instance, role).await,
+            None => admin.status(&instance).await,
+        };
+        let namesakes = ids[&instance.instance_id];
+        Candidate {
+            instance,
+            report,
+            namesakes,
+        }
+    });
+    let mut found = join_all(asked).await;
+    found.retain(|one| {
+        let refusal = one.report.as_ref().err().and_then(AdminError::refusal);
+        refusal != Some(ProblemCode::UnknownRole)
+    });
+    Ok(found)
+}
+
+impl Candidate {
+    /// Its id; where that is not enough, with the beginning of its incarnation.
+    fn name(&self) -> String {
+        if self.namesakes > 1 {
+            self.instance.to_string()
+        } else {
+            self.instance.instance_id.clone()
+        }
+    }
+
+    /// For programs: the status is the instance's own, as `docs/admin.md` describes it.
+    pub fn json(&self) -> Value {
+        json!({
+            "instance_id": self.instance.instance_id,
+            "incarnation": self.instance.incarnation,
+            "version": self.instance.version,
+            "processes_of_this_id": self.namesakes,
+            "status": self.report.as_ref().ok(),
+            "error": self.report.as_ref().err().map(ToString::to_string),
+        })
+    }
+
+    fn rows(&self) -> Vec<Vec<Cell>> {
+        let version = || Cell::new(&self.instance.version);
+        let dashes = |count| std::iter::repeat_with(|| Cell::new("–")).take(count);
+        match &self.report {
+            Ok(report) if report.roles.is_empty() => {
+                let mut row = vec![Cell::new(self.name()), Cell::new("(no roles)")];
+                row.extend(dashes(4));
+                row.extend([Cell::new(lasted(report.uptime)), version()]);
+                vec![row]
+            }
+            Ok(report) => {
+                let roles = report.roles.iter();
+                let row = |(name, role): (&String, &RoleReport)| {
+                    vec![
+                        Cell::new(self.name()),
+                        Cell::new(name),
+                        state(role),
+                        Cell::new(role.priority),
+                        health(role),
+                        Cell::new(role.connection.map_or("?", |it| it.as_str())),
+                        Cell::new(lasted(report.uptime)),
+                        version(),
+                    ]
+                };
+                roles.map(row).collect()
+            }
+            Err(_) => {
+                let mut row = vec![Cell::new(self.name()), Cell::new("–")];
+                row.push(Cell::new("no answer").fg(Color::Red));
+                row.extend(dashes(4));
+                row.push(version());
+                vec![row]
+            }
+        }
+    }
+
+    /// What does not fit into the table.
+    fn remarks(&self) -> Vec<String> {
+        let name = self.name();
+        let report = match &self.report {
+            Ok(report) => report,
+            Err(error) => {
+                return vec![format!(
+                    "{name} is there, but did not say how it is: {error}"
+                )];
+            }
+        };
+        let mut remarks = Vec::new();
+        if let Some(trouble) = &report.trouble {
+            remarks.push(format!("{name}: it can't use its bucket: {trouble}"));
+        }
+        for (role, it) in &report.roles {
+            if let Some(failure) = &it.last_failure {
+                let (detail, when) = (&failure.detail, ago(failure.ago));
+                remarks.push(format!("{name}: {role}: {detail} ({when})"));
+            }
+            if it.overruns > 0 {
+                let times = it.overruns;
+                remarks.push(format!(
+                    "{name}: {role}: its handler outlived its lease, {times} times"
+                ));
+            }
+        }
+        remarks
+    }
+}
+
+/// The table, and what there is to say beside it.
+pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
+    let mut table = output.table([
+        "INSTANCE", "ROLE", "STATE", "PRIORITY", "HEALTH", "NATS", "UP", "VERSION",
+    ]);
+    for row in found.iter().flat_map(Candidate::rows) {
+        table.add_row(row);
+    }
+    output.show(&table)?;
+    let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
+    let doubles: BTreeMap<_, _> = found
+        .iter()
+        .filter(|one| one.namesakes > 1)
+        .map(|one| (&one.instance.instance_id, one.namesakes))
+        .collect();
+    if !remarks.is_empty() || !doubles.is_empty() {
+        output.line("")?;
+    }
+    for (id, times) in doubles {
+        output.line(format!(
+            "{id}: {times} processes have this id; name one by its incarnation"
+        ))?;
+    }
+    for remark in remarks {
+        output.line(remark)?;
+    }
+    Ok(())
+}
+
+fn state(role: &RoleReport) -> Cell {
+    let state = role.state.map_or("?", RoleState::as_str);
+    let paused = if role.paused { ", paused" } else { "" };
+    let cell = Cell::new(format!("{state}{paused}"));
+    match role.state {
+        Some(RoleState::Leader) => cell.fg(Color::Green),
+        _ if role.paused => cell.fg(Color::Yellow),
+        _ => cell,
+    }
+}
+
+fn health(role: &RoleReport) -> Cell {
+    match role.healthy {
+        Some(true) => Cell::new("well"),
+        Some(false) => Cell::new("unwell").fg(Color::Red),
+        None => Cell::new("?").fg(Color::Yellow),
+    }
+}

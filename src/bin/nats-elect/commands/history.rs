@@ -1,0 +1,207 @@
+//! `history`: who led, and why it changed.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
+use serde_json::{Value, json};
+
+use crate::cli::{Shared, duration};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::text::{lasted, short, stamp_of, wall_clock};
+
+/// More than these are not read: of a role no more are kept.
+const MOST: usize = 10_000;
+
+const MORE: &str = "\
+Columns:
+  WHEN      by the clock of the instance that tells it, in UTC
+  ROLE      the role, if all of them are shown
+  INSTANCE  who leads, or led
+  WHAT      leads: how the role had become free, and by whom; ended: why, and after how long
+  GAP       how long nobody led: from the end of the last term to the start of this one, by the clocks of the two
+            instances. ? if that is not known: who crashes says nothing of its end
+  FENCING   the end of the term's fencing token: the later term has the greater one. --json has all of it
+  TERM      the correlation id: what the term is called in logs and traces; if one role is shown
+
+Exit codes:
+  0  it was told, also if nothing has happened yet
+  3  no history is kept
+  4  NATS refused the credentials or a permission
+  5  NATS did not answer in time
+
+Examples:
+  nats-elect history
+  nats-elect history scheduler -n 100
+  nats-elect history scheduler --since 1h
+  nats-elect history --since 2026-03-01T08:00:00Z --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
+
+/// Tell who led, and why it changed
+///
+/// It reads the stream that keeps the leader events of a bucket: instances whose settings say `events = { publish = true, keep =
+/// \"30d\" }` write it. The oldest comes first. It is news, not proof: docs/events.md says what it is worth.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct History {
+    /// Of this role alone
+    role: Option<String>,
+
+    /// The last so many events
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
+    last: usize,
+
+    /// Nothing older than this: a time like 2026-03-01T08:00:00Z, or how long ago, like 90m
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<SystemTime>,
+}
+
+/// An event, and for how long nobody had led before it.
+pub struct Told {
+    event: LeaderEvent,
+    gap: Option<Duration>,
+}
+
+impl History {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let mut told = told(shared, self.role.as_deref()).await?;
+        if let Some(since) = self.since {
+            let since = since.duration_since(SystemTime::UNIX_EPOCH);
+            let since = since.unwrap_or_default().as_millis();
+            told.retain(|one| u128::from(one.event.at_ms) >= since);
+        }
+        told.drain(..told.len().saturating_sub(self.last));
+        if output.is_json() {
+            for one in &told {
+                output.json(&one.json())?;
+            }
+        } else if told.is_empty() {
+            output.note("nothing has changed hands since the history is kept, or in the time that was asked for");
+        } else {
+            show(&told, self.role.is_none(), output)?;
+        }
+        Ok(0)
+    }
+}
+
+/// What is kept, of a role or of all, the oldest first.
+pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Failure> {
+    let (client, config) = shared.connect().await?;
+    let history = Kept::open(client, &config.bucket).await?;
+    let events = match role {
+        Some(role) => history.of_role(role, MOST).await?,
+        None => history.of_all(MOST).await?,
+    };
+    let mut ends = BTreeMap::new();
+    let told = events.into_iter().map(|event| {
+        let gap = match &event.change {
+            LeaderChange::TermStarted { .. } => {
+                let ended = ends.remove(&event.role).flatten();
+                // Of two clocks: the new one may be behind.
+                ended.map(|ended| Duration::from_millis(event.at_ms.saturating_sub(ended)))
+            }
+            LeaderChange::TermEnded { .. } => {
+                ends.insert(event.role.clone(), Some(event.at_ms));
+                None
+            }
+            _ => None,
+        };
+        Told { event, gap }
+    });
+    Ok(told.collect())
+}
+
+impl Told {
+    /// The published event, and the gap.
+    pub fn json(&self) -> Value {
+        let published: Value = serde_json::from_str(&self.event.to_json()).unwrap_or_default();
+        let mut value = json!({ "at": stamp_of(self.event.at_ms) });
+        if let (Value::Object(value), Value::Object(published)) = (&mut value, published) {
+            value.extend(published);
+            let gap = self.gap.map(crate::text::millis);
+            value.insert("gap_ms".into(), json!(gap));
+        }
+        value
+    }
+
+    fn what(&self) -> String {
+        match &self.event.change {
+            LeaderChange::TermStarted { vacancy, previous } => {
+                let by = previous.as_deref().unwrap_or("somebody");
+                let free = match vacancy.as_str() {
+                    "untouched" => "nobody had led".into(),
+                    "released" => format!("freed by {by}"),
+                    "handed_over" => format!("handed over by {by}"),
+                    "deleted" => "the key was deleted".into(),
+                    "expired" => format!("lease of {by} ran out"),
+                    "forced" => format!("taken from {by}"),
+                    other => format!("{other}, after {by}"),
+                };
+                format!("leads: {free}")
+            }
+            LeaderChange::TermEnded {
+                cause,
+                lasted: time,
+                released,
+            } => {
+                let cause = cause.replace('_', " ");
+                let kept = if *released { "" } else { ", not freed" };
+                format!("ended: {cause}, {}{kept}", lasted(*time))
+            }
+            _ => self.event.name().to_owned(),
+        }
+    }
+
+    fn gap(&self) -> String {
+        match (&self.event.change, self.gap) {
+            (LeaderChange::TermStarted { .. }, Some(gap)) => lasted(gap),
+            (LeaderChange::TermStarted { vacancy, .. }, None) if vacancy != "untouched" => {
+                "?".into()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The table: of one role it names the terms, of all roles the roles.
+pub fn show(told: &[Told], of_all: bool, output: Output) -> std::io::Result<()> {
+    let mut table = if of_all {
+        output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE"])
+    } else {
+        output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "TERM"])
+    };
+    for one in told {
+        let event = &one.event;
+        table.add_row([
+            to_the_second(event.at_ms),
+            event.instance_id.clone(),
+            one.what(),
+            one.gap(),
+            short(event.fencing_token),
+            if of_all {
+                event.role.clone()
+            } else {
+                event.correlation_id.to_string()
+            },
+        ]);
+    }
+    output.show(&table)
+}
+
+/// Milliseconds are for programs: two clocks differ by more.
+fn to_the_second(ms: u64) -> String {
+    stamp_of(ms).replacen(&format!(".{:03}Z", ms % 1000), "Z", 1)
+}
+
+/// A time, or how long ago it was.
+fn since(text: &str) -> Result<SystemTime, String> {
+    if let Ok(ago) = duration(text) {
+        return Ok(wall_clock()
+            .checked_sub(ago)
+            .unwrap_or(SystemTime::UNIX_EPOCH));
+    }
+    humantime::parse_rfc3339_weak(text).map_err(|error| {
+        format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or how long ago, like 90m")
+    })
+}

@@ -1,0 +1,123 @@
+//! `ls`: who leads what.
+
+use std::time::Duration;
+
+use clap::Args;
+use nats_elect::Standing;
+
+use crate::cli::{Shared, duration};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::seen::{Seen, confirmed};
+use crate::text::{lasted, short, wall_clock};
+use crate::trust::Trust;
+
+const MORE: &str = "\
+Columns:
+  ROLE      the role, which is its key in the bucket
+  STATE     confirmed    its leader was seen alive: it sent a heartbeat while this command looked
+            unconfirmed  a record stands there, but no heartbeat came yet: its leader may be dead
+            untrusted    a record stands there that no key of --key and --keys-file signed
+            free         nobody leads, and whoever stands for it may claim it
+            expired      the last leader sent no heartbeat for a whole lease: it can be claimed
+            unknown      NATS can't be asked whether it is led
+  LEADER    the leader's instance id; or why there is none
+  FOR       how long it leads, by the clock of the NATS server
+  LEASE     what is left of the lease if no heartbeat comes
+  FENCING   the end of the term's fencing token: the later term has the greater one. --json has all of it
+  REVISION  of the role's key: each heartbeat makes a new one
+
+Exit codes:
+  0  it was listed, also if the bucket is empty
+  3  there is no such bucket; or one of the roles of --role has no leader
+  4  NATS refused the credentials or a permission
+  5  NATS did not answer in time
+
+Examples:
+  nats-elect ls
+  nats-elect ls --role scheduler && echo somebody leads it
+  nats-elect ls --keys-file trusted.txt
+  nats-elect ls --json | jq -r 'select(.confirmed) | [.role, .leader.instance_id] | @tsv'";
+
+/// List the roles, and who leads them
+///
+/// It looks at all roles of the bucket, writes nothing, and needs no running instance. As the record of a leader that died a
+/// second ago looks like that of a living one, it waits a moment for a heartbeat of each leader; what did not come is told.
+///
+/// With --key or --keys-file only leaders are told whose records one of these keys signed.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Ls {
+    /// Look at this role alone, and end with 3 if nobody leads it; may be repeated
+    #[arg(short, long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+
+    /// How long to wait at most for a heartbeat of each leader; heartbeats come each second unless set otherwise
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
+    wait: Duration,
+
+    #[command(flatten)]
+    trust: Trust,
+}
+
+impl Ls {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let roles = (!self.roles.is_empty()).then_some(&*self.roles);
+        let observer = shared.observer(roles, &self.trust).await?;
+        let (bucket, ()) = tokio::join!(shared.bucket(), confirmed(&observer, self.wait));
+        let seen = Seen::all(&observer, &bucket?).await;
+        if output.is_json() {
+            for seen in &seen {
+                output.json(&seen.json())?;
+            }
+        } else if seen.is_empty() {
+            let name = shared.config()?.bucket;
+            output.note(&format!(
+                "the bucket {name:?} is empty: nobody has ever led anything in it"
+            ));
+        } else {
+            table(&seen, output)?;
+        }
+        let is_unled = |seen: &&Seen| seen.observed.standing != Standing::Led;
+        let unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
+        if roles.is_none() || unled.is_empty() {
+            return Ok(0);
+        }
+        Err(Failure::new(
+            Code::NotFound,
+            format!("nobody leads {}", unled.join(", ")),
+        ))
+    }
+}
+
+fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
+    let now = wall_clock();
+    let none = || "–".to_owned();
+    let mut table = output.table([
+        "ROLE", "STATE", "LEADER", "FOR", "LEASE", "FENCING", "REVISION",
+    ]);
+    for one in seen {
+        let led_for = one
+            .since
+            .map(|since| lasted(now.duration_since(since).unwrap_or_default()));
+        let revision = one.observed.revision.map(|revision| revision.to_string());
+        table.add_row([
+            one.role.clone().into(),
+            one.state(),
+            one.who().into(),
+            led_for.unwrap_or_else(none).into(),
+            one.lease().into(),
+            one.observed.fencing_token.map_or_else(none, short).into(),
+            revision.unwrap_or_else(none).into(),
+        ]);
+    }
+    output.show(&table)?;
+    let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
+    let unproven = seen.iter().filter(unproven).count();
+    if unproven > 0 {
+        output.note(&format!(
+            "\n{unproven} unconfirmed: a record stands there, but no heartbeat was seen yet. Look again in a lease, or with a longer --wait"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! A role as an observer sees it: in words, and as JSON.
+
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream::kv;
+use comfy_table::{Cell, Color};
+use futures::{StreamExt, stream};
+use nats_elect::{LeaderInfo, Observed, Observer, Standing};
+use serde_json::{Value, json};
+
+use crate::text::{bar, lasted, millis, stamp};
+
+/// Reads under way at once.
+const READS: usize = 16;
+/// How often heartbeats are looked for.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// A role, and what the bucket says of it beside what an observer knows.
+pub struct Seen {
+    pub role: String,
+    pub observed: Observed,
+    /// When the leader's term began, by the server's clock: then its fence record was written.
+    pub since: Option<SystemTime>,
+}
+
+impl Seen {
+    /// All roles that the observer knows.
+    pub async fn all(observer: &Observer, bucket: &kv::Store) -> Vec<Self> {
+        let roles = stream::iter(observer.roles());
+        let seen = roles.map(async |(role, observed)| {
+            let since = began(bucket, &role, &observed).await;
+            Self {
+                role,
+                observed,
+                since,
+            }
+        });
+        seen.buffered(READS).collect().await
+    }
+
+    /// What programs are told. Times are milliseconds in fields that end in `_ms`, and RFC 3339 else.
+    pub fn json(&self) -> Value {
+        let seen = &self.observed;
+        json!({
+            "role": self.role,
+            "standing": seen.standing,
+            "leader": seen.leader.as_ref().map(leader_json),
+            "confirmed": seen.confirmed,
+            "since": self.since.map(stamp),
+            "ttl_ms": seen.ttl.map(millis),
+            "age_ms": seen.age.map(millis),
+            "remaining_ms": seen.remaining.map(millis),
+            "fencing_token": seen.fencing_token.map(nats_elect::FencingToken::to_sortable),
+            "revision": seen.revision,
+            "readable": !seen.opaque,
+            "distrust": seen.distrust.map(nats_elect::Distrust::as_str),
+            "last_leader": seen.last_leader.as_ref().map(leader_json),
+        })
+    }
+
+    /// Its state, as one word.
+    pub fn state(&self) -> Cell {
+        let word = state(&self.observed);
+        Cell::new(word).fg(match word {
+            "confirmed" => Color::Green,
+            "unconfirmed" => Color::Yellow,
+            _ => Color::Red,
+        })
+    }
+
+    /// Who leads, or why nobody does.
+    pub fn who(&self) -> String {
+        match &self.observed.leader {
+            Some(leader) => name(leader),
+            None => format!("– {}", why_nobody(&self.observed)),
+        }
+    }
+
+    /// How much of the lease is left.
+    pub fn lease(&self) -> String {
+        match (self.observed.remaining, self.observed.ttl) {
+            (Some(left), Some(ttl)) => format!("{} {}", bar(left, ttl, 5), lasted(left)),
+            _ => "–".into(),
+        }
+    }
+}
+
+/// Waits until each leader was seen alive, but no longer than this: whoever began to watch has to wait for a heartbeat of each.
+pub async fn confirmed(observer: &Observer, within: Duration) {
+    let unproven = |observer: &Observer| {
+        let roles = observer.roles();
+        roles
+            .values()
+            .any(|seen| seen.leader.is_some() && !seen.confirmed)
+    };
+    let _ = tokio::time::timeout(within, async {
+        while unproven(observer) {
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+    .await;
+}
+
+/// How a role stands, as one word: a leader that was seen alive is `confirmed`.
+pub const fn state(seen: &Observed) -> &'static str {
+    match seen.standing {
+        Standing::Led if seen.confirmed => "confirmed",
+        Standing::Led => "unconfirmed",
+        Standing::Untrusted => "untrusted",
+        Standing::Expired => "expired",
+        Standing::Unknown => "unknown",
+        _ => "free",
+    }
+}
+
+/// Why nobody is told to lead, in a few words.
+pub fn why_nobody(seen: &Observed) -> String {
+    let why = match seen.standing {
+        Standing::Led => "",
+        Standing::Untrusted => match seen.distrust {
+            Some(distrust) => return format!("not trusted ({})", distrust.as_str()),
+            None => "not trusted",
+        },
+        Standing::Released => "its leader freed it",
+        Standing::HandedOver => "freed for an heir",
+        Standing::Deleted => "its key was deleted",
+        Standing::Expired => "the lease ran out",
+        Standing::Unclaimed => "never led",
+        Standing::Unknown => "can't be seen",
+        _ => "nobody leads",
+    };
+    why.to_owned()
+}
+
+/// What a leader is called.
+pub fn name(leader: &LeaderInfo) -> String {
+    if leader.instance_id.is_empty() {
+        return "(no name)".into();
+    }
+    leader.instance_id.clone()
+}
+
+/// A leader, for programs.
+pub fn leader_json(leader: &LeaderInfo) -> Value {
+    json!({
+        "instance_id": leader.instance_id,
+        "incarnation": leader.incarnation,
+        "priority": leader.priority,
+        "meta": leader.meta,
+        "signer": leader.signer,
+    })
+}
+
+/// When the term began: the fence record is written once, right after the claim.
+async fn began(bucket: &kv::Store, role: &str, seen: &Observed) -> Option<SystemTime> {
+    let token = seen.fencing_token?;
+    let fence = bucket.entry(format!("_fence.{role}")).await.ok()??;
+    (fence.revision == token.sequence).then(|| time_of(&fence))
+}
+
+/// When the server stored an entry, by its clock.
+pub fn time_of(entry: &kv::Entry) -> SystemTime {
+    let ns = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(ns)
+}

@@ -1,0 +1,162 @@
+//! How durations, leases, tokens and foreign text are written for people.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use nats_elect::FencingToken;
+
+/// A duration as people say it: `350ms`, `4.2s`, `42s`, `3m 12s`, `5h 2m`, `12d 3h`.
+pub fn lasted(duration: Duration) -> String {
+    let (seconds, ms) = (duration.as_secs(), duration.subsec_millis());
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..10 => format!("{seconds}.{}s", ms / 100),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m {}s", seconds % 60),
+        3600..86_400 => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// How long ago something was: `12s ago`.
+pub fn ago(duration: Duration) -> String {
+    format!("{} ago", lasted(duration))
+}
+
+/// How much of a lease is left, as a bar of so many characters.
+pub fn bar(left: Duration, ttl: Duration, width: usize) -> String {
+    let parts = u128::try_from(width).unwrap_or(0);
+    let full = (left.as_millis() * parts).div_ceil(ttl.as_millis().max(1));
+    let full = usize::try_from(full).unwrap_or(width).min(width);
+    format!("{}{}", "█".repeat(full), "░".repeat(width - full))
+}
+
+/// The end of a fencing token's 32 hexadecimal digits. Within one bucket of two terms the later one has the greater one, for all
+/// that anybody looks at side by side: it begins anew every four billion writes.
+pub fn short(token: FencingToken) -> String {
+    let whole = token.to_sortable();
+    format!("…{}", &whole[whole.len() - 8..])
+}
+
+/// A time as RFC 3339 has it, to the millisecond.
+pub fn stamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// A time in milliseconds since the Unix epoch, as [`stamp`] writes it.
+pub fn stamp_of(ms: u64) -> String {
+    // Whatever somebody says of their clock: the year 9999 is the last one that can be written.
+    const LAST: u64 = 253_402_300_799_000;
+    stamp(SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST)))
+}
+
+/// Whole milliseconds, for JSON.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The wall clock: for people, and for proofs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "told to people, and what proofs are judged by; no lease rests on it"
+)]
+pub fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Text from anywhere, so that it can be shown on a terminal: what would move the cursor, hide, or turn the text around is
+/// written as its number.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unsafe(c) {
+            let _ = write!(clean, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+/// JSON in which nothing can do anything to a terminal either. Its meaning stays: control characters stand in strings only.
+pub fn clean_json(json: &str) -> String {
+    let mut clean = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if is_unsafe(c) {
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(clean, "\\u{unit:04x}");
+            }
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_said_in_two_units_at_most() {
+        for (ms, expected) in [
+            (0, "0ms"),
+            (350, "350ms"),
+            (4_250, "4.2s"),
+            (42_900, "42s"),
+            (192_000, "3m 12s"),
+            (18_120_000, "5h 2m"),
+            (1_047_600_000, "12d 3h"),
+        ] {
+            assert_eq!(lasted(Duration::from_millis(ms)), expected);
+        }
+    }
+
+    #[test]
+    fn a_bar_is_full_at_first_and_empty_only_at_the_end() {
+        let ttl = Duration::from_secs(10);
+        for (left, expected) in [
+            (10_000, "█████"),
+            (4_100, "███░░"),
+            (1, "█░░░░"),
+            (0, "░░░░░"),
+        ] {
+            assert_eq!(bar(Duration::from_millis(left), ttl, 5), expected);
+        }
+        assert_eq!(bar(ttl * 2, ttl, 5), "█████");
+        assert_eq!(bar(Duration::ZERO, Duration::ZERO, 5), "░░░░░");
+    }
+
+    #[test]
+    fn the_short_token_is_the_end_of_the_long_one() {
+        let token = FencingToken {
+            epoch: 7,
+            sequence: 0x65b_feda_25e0,
+        };
+        assert!(token.to_sortable().ends_with(&short(token)["…".len()..]));
+    }
+
+    #[test]
+    fn what_could_act_on_a_terminal_is_written_as_its_number() {
+        let odd = "a\u{1b}[2J\u{9b}1m\u{202e}\n\u{7f}ä";
+        assert_eq!(clean(odd), r"a\u{1b}[2J\u{9b}1m\u{202e}\u{a}\u{7f}ä");
+        let json = clean_json(&serde_json::json!({ "x": odd }).to_string());
+        assert!(!json.chars().any(is_unsafe), "{json}");
+        let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(read["x"], odd);
+    }
+
+    #[test]
+    fn no_time_is_too_late_to_be_written() {
+        assert_eq!(stamp_of(1_500), "1970-01-01T00:00:01.500Z");
+        assert_eq!(stamp_of(u64::MAX), "9999-12-31T23:59:59.000Z");
+    }
+}
