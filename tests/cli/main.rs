@@ -3,7 +3,10 @@
 mod check;
 mod connecting;
 mod doctor;
+mod fleet;
+mod orders;
 mod output;
+mod step_down;
 mod verify;
 
 use std::io::Write;
