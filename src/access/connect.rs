@@ -41,7 +41,10 @@ impl ManagerConfig {
         let (servers, options) = resolved(self.clone(), None).await?;
         let options = options
             .name(name)
-            .event_callback(move |event| std::future::ready(heard(event)))
+            .event_callback(move |event| {
+                heard(event);
+                std::future::ready(())
+            })
             .connection_timeout(self.start_timeout)
             .max_reconnects(None);
         let unavailable = |reason| Error::Unavailable {

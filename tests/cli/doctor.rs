@@ -348,10 +348,11 @@ async fn each_permission_that_is_missing_is_told_by_its_subject() {
     for (kind, denied) in kinds {
         for case in denied {
             let user = format!("u{}", cases.len());
-            users += &format!(
+            let entry = format!(
                 "{{ user: {user}, password: p, permissions: {{ {kind}: {{ allow: \">\", deny: {:?} }} }} }}\n",
                 [case.0]
             );
+            users.push_str(&entry);
             cases.push((user, kind, case));
         }
     }

@@ -286,13 +286,17 @@ impl Done {
             [] => "any role".to_owned(),
             roles => roles.join(", "),
         };
-        lines.push(match order {
-            Order::Pause => format!("{name} stands for no new term of {what} until it is resumed"),
-            Order::Resume => format!("{name} stands for {what} again").replace("any role", "all its roles"),
-            Order::Cordon if self.stepped.is_empty() => {
-                format!("{name} led nothing of it, and stands for no new term of {what} until it is resumed")
+        let nothing = if order == Order::Cordon && self.stepped.is_empty() {
+            "led nothing of it, and "
+        } else {
+            ""
+        };
+        lines.push(match (order, roles) {
+            (Order::Resume, []) => format!("{name} stands for all its roles again"),
+            (Order::Resume, _) => format!("{name} stands for {what} again"),
+            (Order::Pause | Order::Cordon, _) => {
+                format!("{name} {nothing}stands for no new term of {what} until it is resumed")
             }
-            Order::Cordon => format!("{name} stands for no new term of {what} until it is resumed"),
         });
         if !self.leads.is_empty() {
             lines.push(format!(

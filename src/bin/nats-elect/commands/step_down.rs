@@ -170,14 +170,11 @@ impl StepDown {
             let bucket = shared.bucket().await.ok()?;
             Some((bucket.name.clone(), bucket.get(role.as_str()).await.ok()?))
         });
-        let (bucket, value) = match reading.await {
-            Ok(Some((bucket, value))) => (bucket, value),
-            _ => {
-                return Failure::not_found(format!("no instance that answers leads {role:?}")).advice(
-                    "if somebody does: its admin service is switched off, has another --admin-prefix, or it is of another library. \
-                     This user may not read the bucket; whoever may sees more with `nats-elect ls`",
-                );
-            }
+        let Ok(Some((bucket, value))) = reading.await else {
+            return Failure::not_found(format!("no instance that answers leads {role:?}")).advice(
+                "if somebody does: its admin service is switched off, has another --admin-prefix, or it is of another library. \
+                 This user may not read the bucket; whoever may sees more with `nats-elect ls`",
+            );
         };
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Failure::not_found(format!("nobody leads {role:?}: the role is free"))

@@ -57,17 +57,14 @@ pub async fn check(
             continue;
         };
         led += 1;
-        let lease = match record.ttl_ms {
-            Some(millis) => Some(Duration::from_millis(millis)),
-            None => {
-                findings.warn(
-                    check,
-                    format!("{role:?} is led by {:?}, a candidate of another library: it does not say how long its lease is", record.id),
-                    "docs/mixed-fleets.md says what holds between them, and how to migrate",
-                )?;
-                found.max_age
-            }
-        };
+        if record.ttl_ms.is_none() {
+            findings.warn(
+                check,
+                format!("{role:?} is led by {:?}, a candidate of another library: it does not say how long its lease is", record.id),
+                "docs/mixed-fleets.md says what holds between them, and how to migrate",
+            )?;
+        }
+        let lease = record.ttl_ms.map(Duration::from_millis).or(found.max_age);
         if let (Some(lease), Some(max_age)) = (lease, found.max_age)
             && max_age < lease
         {
