@@ -4,6 +4,7 @@ use nats_elect::AdminConfig;
 use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
+use crate::doctor::users_of;
 use crate::fleet::{Fleet, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
@@ -129,4 +130,46 @@ async fn a_role_that_nobody_else_stands_for_is_freed() {
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     drop(only);
     follows(&other, "metrics", "node-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_ask_for_it_is_told_at_once() {
+    let users = users_of(&[
+        include_str!("../../deploy/nats/admin.conf"),
+        include_str!("../../deploy/nats/candidate.conf"),
+        include_str!("../../deploy/nats/observer.conf"),
+        include_str!("../../deploy/nats/operator.conf"),
+    ]);
+    let server = NatsServer::builder()
+        .config(&users)
+        .start()
+        .expect("a server");
+    let as_user = |user: &str| builder(server.url(), user).user_and_password(user, "change-me");
+    drop(started(as_user("admin")).await);
+    let candidate = started(as_user("candidate").bucket("leaders")).await;
+    leads(&candidate, "scheduler").await;
+    let ask = |user: &str, arguments: &[&str]| {
+        ended(nats_elect(arguments).args([
+            "--server",
+            &server.url(),
+            "--user",
+            user,
+            "--password",
+            "change-me",
+        ]))
+    };
+    for (arguments, verb) in [
+        (&["step-down", "scheduler"][..], "step-down"),
+        (&["cordon", "--instance", "candidate"], "cordon"),
+    ] {
+        let told = ask("observer", arguments);
+        assert_eq!(told.code, Some(4), "{}", told.stderr);
+        let subject = format!("may not publish to \"nats-elect-admin.leaders.{verb}.");
+        assert!(told.stderr.contains(&subject), "{}", told.stderr);
+        assert!(told.stderr.contains("operator.conf"), "{}", told.stderr);
+    }
+    assert!(candidate.role("scheduler").expect("a role").is_leader());
+    let told = ask("operator", &["cordon", "--instance", "candidate"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(!candidate.role("scheduler").expect("a role").is_leader());
 }

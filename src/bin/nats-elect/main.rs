@@ -15,6 +15,7 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod operating;
 mod output;
 mod seen;
 mod stepped;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::step_down::progress;
 use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
+use crate::operating::operating;
 use crate::output::Output;
 use crate::stepped::Stepped;
 
@@ -124,7 +125,17 @@ impl Whom {
                 ),
             );
         }
-        let admin = shared.admin().await?;
+        let acting = async |admin: AdminClient| self.act(order, &admin, shared, output).await;
+        operating(shared, acting).await
+    }
+
+    async fn act(
+        &self,
+        order: Order,
+        admin: &AdminClient,
+        shared: &Shared,
+        output: Output,
+    ) -> Outcome {
         let instances = match &self.instance {
             Some(name) => vec![
                 admin
@@ -143,7 +154,7 @@ impl Whom {
         }
         let given = instances
             .into_iter()
-            .map(|it| self.give(order, &admin, it, shared));
+            .map(|it| self.give(order, admin, it, shared));
         let mut done = join_all(given).await;
         if self.all_instances && done.iter().any(|it| it.failure.is_none()) {
             // Not everyone has every role.

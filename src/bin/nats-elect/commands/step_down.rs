@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
+use crate::operating::operating;
 use crate::output::Output;
 use crate::stepped::{Stepped, leader_json};
 use crate::text::lasted;
@@ -71,7 +72,18 @@ impl StepDown {
         let role = self.role.as_str();
         RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
         let expected = self.expected()?;
-        let admin = shared.admin().await?;
+        let acting = async |admin: AdminClient| self.act(&admin, expected, shared, output).await;
+        operating(shared, acting).await
+    }
+
+    async fn act(
+        &self,
+        admin: &AdminClient,
+        expected: Option<FencingToken>,
+        shared: &Shared,
+        output: Output,
+    ) -> Outcome {
+        let role = self.role.as_str();
         progress(output, &format!("looking for the leader of {role:?}"));
         let leader = match admin.leader(role, shared.patience()).await {
             Ok(leader) => leader,
@@ -79,7 +91,7 @@ impl StepDown {
             Err(error) => return Err(error.into()),
         };
         let from = leader.instance.to_string();
-        let report = self.report(&admin, &leader).await;
+        let report = self.report(admin, &leader).await;
         if self.to.as_ref() == Some(&leader.instance.instance_id) {
             return self.leads_already(&leader, output);
         }
@@ -114,7 +126,7 @@ impl StepDown {
                 runs_out: report.map(|it| it.ttl).filter(|_| !ended.released),
             }
         } else {
-            Stepped::of(&admin, role, ended, report.as_ref(), patience).await
+            Stepped::of(admin, role, ended, report.as_ref(), patience).await
         };
         if output.is_json() {
             let mut told = stepped.json();

@@ -26,11 +26,8 @@ struct Measured(Vec<Duration>);
 
 impl Measured {
     fn at(&self, percent: usize) -> Duration {
-        let last = self.0.len().saturating_sub(1);
-        self.0
-            .get((self.0.len() * percent / 100).min(last))
-            .copied()
-            .unwrap_or_default()
+        let rank = (self.0.len() * percent).div_ceil(100).max(1);
+        self.0.get(rank - 1).copied().unwrap_or_default()
     }
 }
 
@@ -150,7 +147,7 @@ pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
     let kept = if found.memory {
         ""
     } else {
-        " and what it stored is still there"
+        ", and what it stored is still there then"
     };
     match (found.clustered, found.replicas) {
         (false, _) => findings.ok(

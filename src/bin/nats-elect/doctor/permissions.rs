@@ -259,11 +259,7 @@ impl Trial<'_> {
         match self.line.forbidden(&publish, &subscribe).await {
             None => findings.skipped(check, "the server did not answer in time"),
             Some(denied) if denied.is_empty() => {
-                let count = publish.len() + subscribe.len();
-                findings.ok(
-                    check,
-                    format!("nothing of what it takes is denied ({count} subjects)"),
-                )
+                findings.ok(check, "nothing of what it takes is denied")
             }
             Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
         }

@@ -12,7 +12,10 @@ const CLOSE: u64 = 80;
 pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> std::io::Result<()> {
     let server = line.server();
     let cluster = match &server.cluster {
-        Some(cluster) => format!("of cluster {cluster:?}"),
+        Some(cluster) => format!(
+            "of cluster {cluster:?}, which has {} addresses for clients",
+            server.connect_urls.len()
+        ),
         None => "on its own".to_owned(),
     };
     findings.ok(
