@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use nats_elect::{METRICS, RoleConfig, RoleManager, StopOptions};
+use nats_elect::{EventsConfig, METRICS, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::Problem;
@@ -43,6 +43,8 @@ pub async fn run(id: &str, args: &Args) -> Result<ExitCode, Problem> {
         .bucket_auto_create()
         .replicas(args.replicas)
         .start_timeout(Duration::from_secs(10))
+        // For `nats-elect history`.
+        .events(EventsConfig::published().keep(Duration::from_secs(24 * 60 * 60)))
         .instance_id(id);
     if supervised {
         // Other ways to NATS than the one given would lead around the faults of the story.

@@ -7,7 +7,7 @@ use nats_elect::StopOptions;
 use nats_elect::testing::{NatsCluster, NatsServer, eventually};
 use serde_json::{Value, json};
 
-use crate::fleet::{SOON, builder, leads, started};
+use crate::pair::{SOON, builder, leads, started};
 use crate::{Ended, ended, nats_elect, with_stdin};
 
 /// What `doctor` said.

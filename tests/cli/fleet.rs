@@ -1,77 +1,96 @@
-//! Instances for commands to be tried on.
+//! Running instances, and what others write into their bucket.
 
+use std::process::Command;
 use std::time::Duration;
 
+use async_nats::Client;
+use async_nats::jetstream::kv::Store;
 use nats_elect::testing::{NatsServer, eventually};
-use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
+use nats_elect::{
+    AdminConfig, EventsConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
+};
+use serde_json::Value;
 
+use crate::{Ended, ended, nats_elect};
+
+/// For things that happen soon, on a machine with much else to do.
 pub const SOON: Duration = Duration::from_secs(30);
+pub const ROLE: &str = "scheduler";
 
-/// An instance that stands for `scheduler` and `metrics`.
-pub fn builder(urls: impl Into<String>, id: &str) -> RoleManagerBuilder {
+/// An instance with the role, not started yet.
+pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
     let lead = |term: Term| async move {
         term.cancelled().await;
         Ok(())
     };
+    let config = RoleConfig::default()
+        .ttl(Duration::from_secs(3))
+        .priority(7)
+        .meta("region", "eu");
     RoleManager::builder()
-        .servers(urls.into())
+        .servers(server.url())
         .bucket_auto_create()
         .instance_id(id)
-        .role("scheduler", RoleConfig::default(), handler_fn(lead))
-        .role("metrics", RoleConfig::default(), handler_fn(lead))
+        .events(EventsConfig::published().keep(Duration::from_secs(3600)))
+        .role(ROLE, config, handler_fn(lead))
 }
 
-pub async fn started(builder: RoleManagerBuilder) -> RoleManager {
-    builder.start().await.expect("start")
+/// An instance that leads the role.
+pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
+    let manager = instance(server, id).start().await.expect("start");
+    let handle = manager.role(ROLE).expect("the role");
+    eventually(SOON, "a term", async || handle.is_leader().then_some(())).await;
+    manager
 }
 
-/// Waits until that instance leads the role.
-pub async fn leads(manager: &RoleManager, role: &str) {
-    let handle = manager.role(role).expect("a role");
-    eventually(SOON, "leadership", async || {
-        handle.is_leader().then_some(())
-    })
-    .await;
+/// An instance that answers nobody.
+pub async fn silent(server: &NatsServer, id: &str) -> RoleManager {
+    let silent = instance(server, id).admin(AdminConfig::off());
+    silent.start().await.expect("start")
 }
 
-/// Waits until that instance knows whom it follows.
-pub async fn follows(manager: &RoleManager, role: &str, leader: &str) {
-    let handle = manager.role(role).expect("a role");
-    eventually(SOON, "a leader to follow", async || {
-        handle
-            .leader()
-            .filter(|it| it.instance_id == leader)
-            .map(drop)
-    })
-    .await;
+pub async fn client(server: &NatsServer) -> Client {
+    async_nats::connect(server.url()).await.expect("connected")
 }
 
-/// Two instances; `node-1` leads both roles, `node-2` follows.
-pub struct Fleet {
-    pub server: NatsServer,
-    pub first: RoleManager,
-    pub second: RoleManager,
-}
-
-impl Fleet {
-    pub async fn new() -> Self {
-        Self::with(AdminConfig::default()).await
+/// The bucket; made if there is none.
+pub async fn bucket(server: &NatsServer) -> Store {
+    let jetstream = async_nats::jetstream::new(client(server).await);
+    if let Ok(bucket) = jetstream.get_key_value("leaders").await {
+        return bucket;
     }
+    let config = async_nats::jetstream::kv::Config {
+        bucket: "leaders".into(),
+        ..Default::default()
+    };
+    jetstream.create_key_value(config).await.expect("a bucket")
+}
 
-    /// The first one has these settings of the admin service.
-    pub async fn with(admin: AdminConfig) -> Self {
-        let server = NatsServer::start().expect("a server");
-        let first = started(builder(server.url(), "node-1").admin(admin)).await;
-        leads(&first, "scheduler").await;
-        leads(&first, "metrics").await;
-        let second = started(builder(server.url(), "node-2")).await;
-        for role in ["scheduler", "metrics"] {
-            follows(&second, role, "node-1").await;
-        }
-        Self {
-            server,
-            first,
-            second,
-        }
+/// The command, connected to this server.
+pub fn at(server: &NatsServer, arguments: &[&str]) -> Command {
+    let mut command = nats_elect(arguments);
+    command.env("NATS_URL", server.url());
+    command
+}
+
+/// What the command did.
+pub fn told(server: &NatsServer, arguments: &[&str]) -> Ended {
+    ended(&mut at(server, arguments))
+}
+
+/// What it told programs, line by line.
+pub fn lines(ended: &Ended) -> Vec<Value> {
+    let line = |line: &str| serde_json::from_str(line).expect("JSON");
+    ended.stdout.lines().map(line).collect()
+}
+
+/// Nothing that a terminal would act on, and no line too long for one.
+#[track_caller]
+pub fn is_fit_for_a_terminal(ended: &Ended) {
+    for line in ended.stdout.lines().chain(ended.stderr.lines()) {
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+    for line in ended.stdout.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
     }
 }

@@ -1,13 +1,19 @@
 //! The command `nats-elect`, as people and scripts meet it.
 
+mod candidates;
 mod check;
 mod connecting;
 mod doctor;
 mod fleet;
+mod history;
+mod inspect;
+mod ls;
 mod orders;
 mod output;
+mod pair;
 mod step_down;
 mod verify;
+mod watch;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -4,7 +4,7 @@ use nats_elect::admin::AdminClient;
 use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
-use crate::fleet::{Fleet, SOON, builder, leads, started};
+use crate::pair::{Fleet, SOON, builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn order(server: &NatsServer, arguments: &[&str]) -> Ended {

@@ -43,7 +43,18 @@ fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
 #[test]
 fn help_lists_what_there_is_and_the_exit_codes() {
     let told = ended(&mut nats_elect(&["--help"]));
-    for expected in ["exec", "check", "verify", "Exit codes:", "NATS_URL"] {
+    for expected in [
+        "ls",
+        "watch",
+        "inspect",
+        "candidates",
+        "history",
+        "exec",
+        "check",
+        "verify",
+        "Exit codes:",
+        "NATS_URL",
+    ] {
         assert!(told.stdout.contains(expected), "{expected}");
     }
     assert!(!told.stdout.contains("exec-guard"), "{}", told.stdout);

@@ -5,7 +5,7 @@ use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::{Fleet, builder, follows, leads, started};
+use crate::pair::{Fleet, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn step_down(server: &NatsServer, more: &[&str]) -> Ended {

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 #[cfg(unix)]
 use crate::commands::exec;
 use crate::commands::{
-    candidates, check, completions, doctor, history, ls, orders, step_down, verify,
+    candidates, check, completions, doctor, history, inspect, ls, orders, step_down, verify, watch,
 };
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
@@ -66,6 +66,8 @@ pub enum Command {
     #[command(hide = true)]
     ExecStarter(exec::ExecStarter),
     Ls(ls::Ls),
+    Watch(watch::Watch),
+    Inspect(inspect::Inspect),
     Candidates(candidates::Candidates),
     History(history::History),
     StepDown(step_down::StepDown),
@@ -79,6 +81,18 @@ pub enum Command {
     /// Write the manual pages
     #[command(hide = true)]
     Man(completions::Man),
+}
+
+impl Command {
+    /// What is logged unless `-v` is said. Who looks on tells by itself what matters; what the library warns of is for those who
+    /// lead.
+    pub const fn logs(&self) -> &'static str {
+        match self {
+            #[cfg(unix)]
+            Self::Exec(_) => "warn",
+            _ => "error,async_nats=off",
+        }
+    }
 }
 
 /// Options of every command.

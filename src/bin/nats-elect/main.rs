@@ -17,6 +17,7 @@ mod exec;
 mod exit;
 mod operating;
 mod output;
+mod record;
 mod seen;
 mod stepped;
 mod text;
@@ -29,7 +30,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let output = output::Output::new(&cli.shared);
-    output::log_to_stderr(cli.shared.verbose, output.colours());
+    output::log_to_stderr(cli.shared.verbose, cli.command.logs(), output.colours());
     let ended = commands::run(cli.command, &cli.shared, output);
     exit::told(ended, output)
 }

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
@@ -57,12 +57,29 @@ impl Output {
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(header);
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
         if self.colours {
             table.enforce_styling();
         } else {
+            // It has a width all the same, if it is one.
+            if let Some(width) = table.width() {
+                table.set_width(width);
+            }
             table.force_no_tty();
         }
         table
+    }
+
+    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the ends of its lines.
+    pub fn show_fitting(self, mut table: Table, flexible: usize) -> io::Result<()> {
+        for column in table.column_iter_mut() {
+            if column.index != flexible {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        self.show(&table)
     }
 
     /// A table, without the blanks at the ends of its lines.
@@ -118,10 +135,11 @@ fn wanted(terminal: bool) -> bool {
     terminal && set("CLICOLOR").is_none_or(|value| value != "0")
 }
 
-/// Logs of the library, as often as `-v` was said; `NATS_ELECT_LOG` has filters in the form of `RUST_LOG`.
-pub fn log_to_stderr(verbose: u8, colours: bool) {
+/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
+/// `RUST_LOG`.
+pub fn log_to_stderr(verbose: u8, unless_verbose: &str, colours: bool) {
     let level = match verbose {
-        0 => "warn",
+        0 => unless_verbose,
         1 => "nats_elect=info,warn",
         2 => "nats_elect=debug,info",
         _ => "nats_elect=trace,debug",

@@ -27,15 +27,18 @@ impl Seen {
     /// All roles that the observer knows.
     pub async fn all(observer: &Observer, bucket: &kv::Store) -> Vec<Self> {
         let roles = stream::iter(observer.roles());
-        let seen = roles.map(async |(role, observed)| {
-            let since = began(bucket, &role, &observed).await;
-            Self {
-                role,
-                observed,
-                since,
-            }
-        });
+        let seen = roles.map(|(role, observed)| Self::new(role, observed, bucket));
         seen.buffered(READS).collect().await
+    }
+
+    /// A role as the observer sees it.
+    pub async fn new(role: String, observed: Observed, bucket: &kv::Store) -> Self {
+        let since = began(bucket, &role, &observed).await;
+        Self {
+            role,
+            observed,
+            since,
+        }
     }
 
     /// What programs are told. Times are milliseconds in fields that end in `_ms`, and RFC 3339 else.

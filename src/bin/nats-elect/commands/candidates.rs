@@ -20,15 +20,16 @@ const MORE: &str = "\
 Columns:
   INSTANCE  its id; with the beginning of its incarnation where several processes have that id
   ROLE      a role that it stands for
-  STATE     leader, follower, candidate (it is claiming), draining (its handler winds down), demoted (it stays out
-            for a while), init (it has not seen the bucket yet), stopped; `paused` if it stands for no new term
+  STATE     leader, follower, candidate (it is claiming), draining (its handler winds down),
+            demoted (it stays out for a while), init (it has not seen the bucket yet), stopped;
+            `paused` if it stands for no new term
   PRIORITY  who takes the role from whom, and who is named as a successor
-  HEALTH    what its handler says when it is asked: well, unwell, or ? if it did not say so within a second
+  HEALTH    what its handler says: well, unwell, or ? if it said nothing within a second
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
   UP        since its manager started
   VERSION   of nats-elect
-Below the table: failures that nothing has made good yet, handlers that outlived a lease, buckets that can't be used, and
-instances that are there but did not answer.
+Below the table: failures that nothing has made good yet, handlers that outlived a lease, buckets
+that can't be used, and instances that are there but did not answer.
 
 Exit codes:
   0  somebody is there
@@ -193,10 +194,13 @@ impl Candidate {
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name}: it can't use its bucket: {trouble}"));
         }
+        // All roles share a connection, and so most failures.
+        let mut failures = BTreeMap::<_, (Vec<_>, _)>::new();
         for (role, it) in &report.roles {
             if let Some(failure) = &it.last_failure {
-                let (detail, when) = (&failure.detail, ago(failure.ago));
-                remarks.push(format!("{name}: {role}: {detail} ({when})"));
+                let (roles, last) = failures.entry(&failure.detail).or_default();
+                roles.push(&**role);
+                *last = failure.ago;
             }
             if it.overruns > 0 {
                 let times = it.overruns;
@@ -205,6 +209,10 @@ impl Candidate {
                 ));
             }
         }
+        remarks.extend(failures.into_iter().map(|(detail, (roles, last))| {
+            let (roles, when) = (roles.join(", "), ago(last));
+            format!("{name}: {roles}: {detail} ({when})")
+        }));
         remarks
     }
 }
@@ -217,7 +225,7 @@ pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
     for row in found.iter().flat_map(Candidate::rows) {
         table.add_row(row);
     }
-    output.show(&table)?;
+    output.show_fitting(table, 0)?;
     let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
     let doubles: BTreeMap<_, _> = found
         .iter()

@@ -8,12 +8,22 @@ use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
 use crate::cli::{Shared, duration};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::text::{lasted, short, stamp_of, wall_clock};
 
 /// More than these are not read: of a role no more are kept.
 const MOST: usize = 10_000;
+
+/// Causes by which a term ends without its leader's doing: then it can't free the role.
+const INVOLUNTARY: [&str; 6] = [
+    "lease_expired",
+    "connection_lost",
+    "superseded",
+    "deleted",
+    "regressed",
+    "bucket_lost",
+];
 
 const MORE: &str = "\
 Columns:
@@ -21,9 +31,9 @@ Columns:
   ROLE      the role, if all of them are shown
   INSTANCE  who leads, or led
   WHAT      leads: how the role had become free, and by whom; ended: why, and after how long
-  GAP       how long nobody led: from the end of the last term to the start of this one, by the clocks of the two
-            instances. ? if that is not known: who crashes says nothing of its end
-  FENCING   the end of the term's fencing token: the later term has the greater one. --json has all of it
+  GAP       how long nobody led: from the end of the last term to the start of this one, by the
+            clocks of the two instances; ? if that is not known, as after a crash
+  FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   TERM      the correlation id: what the term is called in logs and traces; if one role is shown
 
 Exit codes:
@@ -36,7 +46,8 @@ Examples:
   nats-elect history
   nats-elect history scheduler -n 100
   nats-elect history scheduler --since 1h
-  nats-elect history --since 2026-03-01T08:00:00Z --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
+  nats-elect history --since 2026-03-01T08:00:00Z
+  nats-elect history --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
 
 /// Tell who led, and why it changed
 ///
@@ -88,28 +99,52 @@ impl History {
 /// What is kept, of a role or of all, the oldest first.
 pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Failure> {
     let (client, config) = shared.connect().await?;
-    let history = Kept::open(client, &config.bucket).await?;
+    let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &config.bucket)).await;
+    let history = opened.map_err(|_| {
+        Failure::new(
+            Code::Unreachable,
+            "NATS did not say in time whether a history is kept",
+        )
+        .advice("this user may lack the permissions to read it: docs/events.md lists them")
+    })??;
     let events = match role {
         Some(role) => history.of_role(role, MOST).await?,
         None => history.of_all(MOST).await?,
     };
-    let mut ends = BTreeMap::new();
-    let told = events.into_iter().map(|event| {
-        let gap = match &event.change {
-            LeaderChange::TermStarted { .. } => {
-                let ended = ends.remove(&event.role).flatten();
-                // Of two clocks: the new one may be behind.
-                ended.map(|ended| Duration::from_millis(event.at_ms.saturating_sub(ended)))
-            }
-            LeaderChange::TermEnded { .. } => {
-                ends.insert(event.role.clone(), Some(event.at_ms));
-                None
-            }
-            _ => None,
+    Ok(with_gaps(events))
+}
+
+/// Each event, and for the start of a term how long nobody had led.
+fn with_gaps(events: Vec<LeaderEvent>) -> Vec<Told> {
+    // By role and fencing token, which is the order of terms: events of two instances come in any.
+    let mut terms = BTreeMap::<_, (String, Option<u64>)>::new();
+    for event in &events {
+        let term = (event.role.clone(), event.fencing_token);
+        let term = terms.entry(term).or_default();
+        term.0.clone_from(&event.instance_id);
+        if let LeaderChange::TermEnded { .. } = event.change {
+            term.1 = Some(event.at_ms);
+        }
+    }
+    let gap = |event: &LeaderEvent| {
+        let LeaderChange::TermStarted {
+            previous: Some(previous),
+            ..
+        } = &event.change
+        else {
+            return None;
         };
-        Told { event, gap }
-    });
-    Ok(told.collect())
+        let before = ..(event.role.clone(), event.fencing_token);
+        let ((role, _), (leader, ended)) = terms.range(before).next_back()?;
+        // Between the two somebody may have led who tells nothing.
+        let is_it = *role == event.role && leader == previous;
+        let ended = ended.filter(|_| is_it)?;
+        // Of two clocks: the new one may be behind.
+        Some(Duration::from_millis(event.at_ms.saturating_sub(ended)))
+    };
+    let gaps: Vec<_> = events.iter().map(gap).collect();
+    let told = events.into_iter().zip(gaps);
+    told.map(|(event, gap)| Told { event, gap }).collect()
 }
 
 impl Told {
@@ -145,9 +180,11 @@ impl Told {
                 lasted: time,
                 released,
             } => {
+                // Of what came from outside nothing else is to be expected.
+                let is_plain = *released || INVOLUNTARY.contains(&cause.as_str());
+                let kept = if is_plain { "" } else { ", not freed" };
                 let cause = cause.replace('_', " ");
-                let kept = if *released { "" } else { ", not freed" };
-                format!("ended: {cause}, {}{kept}", lasted(*time))
+                format!("ended: {cause} after {}{kept}", lasted(*time))
             }
             _ => self.event.name().to_owned(),
         }
@@ -186,7 +223,7 @@ pub fn show(told: &[Told], of_all: bool, output: Output) -> std::io::Result<()> 
             },
         ]);
     }
-    output.show(&table)
+    output.show_fitting(table, 2)
 }
 
 /// Milliseconds are for programs: two clocks differ by more.
@@ -204,4 +241,50 @@ fn since(text: &str) -> Result<SystemTime, String> {
     humantime::parse_rfc3339_weak(text).map_err(|error| {
         format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or how long ago, like 90m")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(sequence: u8, who: &str, at: u64, change: &str) -> LeaderEvent {
+        let json = format!(
+            "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"{who}\",\
+             \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
+             \"fencing_token\":\"{sequence:032x}\",\"at_ms\":{at},{change}}}"
+        );
+        LeaderEvent::parse(json.as_bytes()).expect("an event")
+    }
+
+    fn started(sequence: u8, who: &str, at: u64, after: &str) -> LeaderEvent {
+        let change =
+            format!("\"event\":\"term_started\",\"vacancy\":\"expired\",\"previous\":\"{after}\"");
+        event(sequence, who, at, &change)
+    }
+
+    fn ended(sequence: u8, who: &str, at: u64) -> LeaderEvent {
+        let change =
+            "\"event\":\"term_ended\",\"cause\":\"stopped\",\"lasted_ms\":1,\"released\":true";
+        event(sequence, who, at, change)
+    }
+
+    #[test]
+    fn a_gap_is_told_between_the_ends_and_starts_of_terms_that_follow_each_other() {
+        let told = with_gaps(vec![
+            started(1, "a", 100, "nobody"),
+            started(2, "b", 900, "a"),
+            // It was cut off, and tells it later.
+            ended(1, "a", 700),
+            ended(2, "b", 1000),
+            started(3, "c", 990, "b"),
+            // It crashed.
+            started(4, "d", 2000, "c"),
+            ended(4, "d", 2100),
+            // After one who tells nothing.
+            started(6, "f", 3000, "e"),
+        ]);
+        let gaps: Vec<_> = told.iter().filter_map(|one| one.gap).collect();
+        let ms = Duration::from_millis;
+        assert_eq!(gaps, [ms(200), ms(0)]);
+    }
 }

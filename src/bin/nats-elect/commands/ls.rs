@@ -24,7 +24,7 @@ Columns:
   LEADER    the leader's instance id; or why there is none
   FOR       how long it leads, by the clock of the NATS server
   LEASE     what is left of the lease if no heartbeat comes
-  FENCING   the end of the term's fencing token: the later term has the greater one. --json has all of it
+  FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   REVISION  of the role's key: each heartbeat makes a new one
 
 Exit codes:
@@ -85,7 +85,7 @@ impl Ls {
         }
         Err(Failure::new(
             Code::NotFound,
-            format!("nobody leads {}", unled.join(", ")),
+            format!("without a leader: {}", unled.join(", ")),
         ))
     }
 }
@@ -111,7 +111,7 @@ fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
             revision.unwrap_or_else(none).into(),
         ]);
     }
-    output.show(&table)?;
+    output.show_fitting(table, 2)?;
     let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
     let unproven = seen.iter().filter(unproven).count();
     if unproven > 0 {

@@ -1,0 +1,279 @@
+//! `watch`: what changes, as it happens.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt;
+use futures::future::try_join_all;
+use nats_elect::{
+    Change, ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing, WatchStatus,
+};
+use serde_json::json;
+
+use crate::cli::{Shared, duration};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::seen::{leader_json, name, why_nobody};
+use crate::text::{clean, lasted, stamp, wall_clock};
+use crate::trust::Trust;
+
+/// What a shell makes of a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+const MORE: &str = "\
+Each line has the time in UTC, the role, who led and who leads, and why:
+  claimed          a new leader claimed it
+  handed over      the heir claimed it whom the last leader had named
+  freed            its leader freed it; `for an heir` if it named one
+  lease ran out    its leader sent no heartbeat for a whole lease
+  key deleted      somebody deleted the key, or the server let it expire
+  found            it stood so when the connection came back
+  out of sight     its lease has passed while NATS could not be asked: it may still be led
+  not trusted      no key of --key and --keys-file signed what stands there
+  new bucket       the bucket was deleted and made again
+
+While the connection is away nothing is told as changed; that it is away, and that it is back,
+has a line of its own.
+
+Exit codes:
+  0    Ctrl-C, or nobody reads any more; with --until-leader: each of the roles has a leader
+  3    there is no such bucket; or the time of --within has passed
+  4    NATS refused the credentials or a permission
+  5    NATS did not answer in time, or was away when the time of --within had passed
+  130  Ctrl-C, with --until-leader
+
+Examples:
+  nats-elect watch
+  nats-elect watch scheduler metrics
+  nats-elect watch scheduler --until-leader --within 30s && ./deploy
+  nats-elect watch --json | jq -r 'select(.event == \"change\") | [.at, .role, .cause] | @tsv'";
+
+/// Watch leaders change
+///
+/// It tells how the roles stand, and then each change as it comes, one line each, until Ctrl-C. It makes one watch for all
+/// roles, writes nothing, and goes on by itself when the connection was lost.
+///
+/// With --until-leader it ends as soon as each of the named roles has a leader that was seen alive: one that claimed the role or
+/// sent a heartbeat while this command watched.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Watch {
+    /// These roles alone; all of the bucket if none are named
+    roles: Vec<String>,
+
+    /// End as soon as each of the roles has a leader that was seen alive
+    #[arg(long, requires = "roles")]
+    until_leader: bool,
+
+    /// How long to wait for that
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "until_leader")]
+    within: Option<Duration>,
+
+    #[command(flatten)]
+    trust: Trust,
+}
+
+impl Watch {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        // A task: it listens before anything is told.
+        let interrupted = tokio::spawn(tokio::signal::ctrl_c());
+        tokio::select! {
+            ended = self.watch(shared, output) => ended,
+            _ = interrupted => Ok(if self.until_leader { INTERRUPTED } else { 0 }),
+        }
+    }
+
+    async fn watch(&self, shared: &Shared, output: Output) -> Outcome {
+        let mut late = pin!(passed(self.within));
+        let roles = (!self.roles.is_empty()).then_some(&*self.roles);
+        let observer = shared.observer(roles, &self.trust).await?;
+        let mut changes = observer.changes();
+        let mut teller = Teller { output, width: 0 };
+        teller.present(&observer)?;
+        let mut led = pin!(self.led(&observer));
+        let mut unread = pin!(unread());
+        loop {
+            tokio::select! {
+                biased;
+                change = changes.next() => match change {
+                    Some(change) => teller.tell(&change, &observer)?,
+                    None => return Err(Failure::new(Code::Failed, "the observer has ended: start anew")),
+                },
+                ended = &mut led => return ended,
+                () = &mut late => return Err(self.too_late(&observer)),
+                () = &mut unread => return Ok(0),
+            }
+        }
+    }
+
+    /// Until each of the roles has a leader, if that is what is waited for.
+    async fn led(&self, observer: &Observer) -> Outcome {
+        if !self.until_leader {
+            return std::future::pending().await;
+        }
+        let each = self.roles.iter().map(|role| observer.wait_for_leader(role));
+        try_join_all(each).await?;
+        Ok(0)
+    }
+
+    fn too_late(&self, observer: &Observer) -> Failure {
+        let roles = self.roles.join(", ");
+        match observer.connection() {
+            WatchStatus::Stale { since, reason } => Failure::new(
+                Code::Unreachable,
+                format!(
+                    "no leader of {roles} was seen in time; nothing was heard for {}: {reason}",
+                    lasted(since)
+                ),
+            ),
+            _ => Failure::not_found(format!("no leader of {roles} was seen in time")),
+        }
+    }
+}
+
+/// How things are told.
+struct Teller {
+    output: Output,
+    /// Of the longest role so far.
+    width: usize,
+}
+
+impl Teller {
+    fn present(&mut self, observer: &Observer) -> io::Result<()> {
+        let roles = observer.roles();
+        if roles.is_empty() {
+            self.output
+                .note("the bucket is empty: nobody has ever led anything in it; waiting");
+        }
+        let longest = roles.keys().map(String::len).max();
+        self.width = self.width.max(longest.unwrap_or(0));
+        roles
+            .iter()
+            .try_for_each(|(role, seen)| self.stands(role, seen))
+    }
+
+    /// How a role stands.
+    fn stands(&self, role: &str, seen: &Observed) -> io::Result<()> {
+        let now = stamp(wall_clock());
+        if self.output.is_json() {
+            return self.output.json(&json!({
+                "event": "present",
+                "at": now,
+                "role": role,
+                "from": null,
+                "to": seen.leader.as_ref().map(leader_json),
+                "standing": seen.standing,
+                "cause": null,
+                "confirmed": seen.confirmed,
+            }));
+        }
+        let (who, how) = match &seen.leader {
+            Some(leader) if seen.confirmed => (name(leader), "leads".to_owned()),
+            Some(leader) => (name(leader), "leads, but no heartbeat was seen yet".into()),
+            None => ("–".into(), format!("nobody leads: {}", why_nobody(seen))),
+        };
+        let width = self.width;
+        self.output
+            .line(format!("{now}  {role:<width$}  {who}  {how}"))
+    }
+
+    fn tell(&mut self, change: &Change, observer: &Observer) -> io::Result<()> {
+        let now = stamp(wall_clock());
+        let json = self.output.is_json();
+        match change {
+            Change::Role(change) => self.changed(change),
+            Change::Stale { reason } if json => self
+                .output
+                .json(&json!({ "event": "stale", "at": now, "reason": reason })),
+            Change::Stale { reason } => self.output.line(format!(
+                "{now}  out of sight since now: {}; what was told may have changed",
+                clean(reason)
+            )),
+            Change::Current if json => self.output.json(&json!({ "event": "current", "at": now })),
+            Change::Current => self.output.line(format!("{now}  in sight again")),
+            Change::Lagged { missed } => {
+                if json {
+                    self.output
+                        .json(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
+                } else {
+                    self.output
+                        .line(format!("{now}  too slow: {missed} changes were missed"))?;
+                }
+                self.present(observer)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
+        if self.output.is_json() {
+            return self.output.json(&json!({
+                "event": "change",
+                "at": stamp(change.at),
+                "role": change.role,
+                "from": change.from.as_ref().map(leader_json),
+                "to": change.to.as_ref().map(leader_json),
+                "standing": change.standing,
+                "cause": change.cause,
+            }));
+        }
+        self.width = self.width.max(change.role.len());
+        let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);
+        let (from, to) = (of(&change.from), of(&change.to));
+        let why = match change.cause {
+            ChangeCause::Released if change.standing == Standing::HandedOver => "freed for an heir",
+            ChangeCause::Released => "freed",
+            ChangeCause::Found => "found",
+            ChangeCause::Claimed => "claimed",
+            ChangeCause::HandedOver => "handed over",
+            ChangeCause::Deleted => "key deleted",
+            ChangeCause::Expired => "lease ran out",
+            ChangeCause::LostSight => "out of sight",
+            ChangeCause::Untrusted => "not trusted",
+            ChangeCause::BucketReplaced => "new bucket",
+            other => other.as_str(),
+        };
+        let (at, role, width) = (stamp(change.at), &change.role, self.width);
+        self.output
+            .line(format!("{at}  {role:<width$}  {from} → {to}  {why}"))
+    }
+}
+
+async fn passed(within: Option<Duration>) {
+    match within {
+        Some(within) => tokio::time::sleep(within).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Until nobody reads stdout any more: where nothing changes nothing is written, and so nothing would tell.
+#[cfg(unix)]
+fn unread() -> impl Future<Output = ()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    const LOOK: Duration = Duration::from_millis(250);
+
+    let is_read = || {
+        let stdout = io::stdout();
+        let mut of = [PollFd::new(&stdout, PollFlags::empty())];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        poll(&mut of, Some(&at_once)).is_err() || !of[0].revents().intersects(gone)
+    };
+    async move {
+        while is_read() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn unread() -> impl Future<Output = ()> {
+    std::future::pending()
+}

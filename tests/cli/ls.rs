@@ -1,0 +1,145 @@
+//! `ls`: who leads what.
+
+use nats_elect::SigningKey;
+use nats_elect::testing::{NatsServer, eventually};
+use serde_json::{Value, json};
+
+use crate::fleet::{ROLE, SOON, bucket, instance, is_fit_for_a_terminal, leader, lines, told};
+
+const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let token = a.role(ROLE).expect("it").status().fencing_token;
+    let token = token.expect("a term").to_sortable();
+
+    let table = told(&server, &["ls"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    let row = table.stdout.lines().nth(1).expect("a row");
+    for expected in [ROLE, "confirmed", "node-1", "█", &token[24..]] {
+        assert!(row.contains(expected), "{expected}: {row}");
+    }
+    let json = &lines(&told(&server, &["ls", "--json", "--role", ROLE]))[0];
+    assert_eq!(json["leader"]["instance_id"], "node-1");
+    assert_eq!(json["leader"]["meta"]["region"], "eu");
+    assert_eq!(json["fencing_token"], *token);
+    assert_eq!(
+        (&json["confirmed"], &json["ttl_ms"]),
+        (&json!(true), &json!(3000))
+    );
+    assert_eq!(json["standing"], "led");
+    let since = json["since"].as_str().expect("a time");
+    let since = humantime::parse_rfc3339(since).expect("RFC 3339");
+    assert!(
+        since.elapsed().is_ok_and(|led_for| led_for < SOON),
+        "{json}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_3() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    a.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("a stop");
+    let all = told(&server, &["ls"]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    assert!(all.stdout.contains("free"), "{}", all.stdout);
+    assert!(all.stdout.contains("its leader freed it"), "{}", all.stdout);
+    let named = told(&server, &["ls", "--role", ROLE, "--role", "backup"]);
+    assert_eq!(named.code, Some(3), "{}", named.stderr);
+    assert!(named.stdout.contains("never led"), "{}", named.stdout);
+    assert!(
+        named.stderr.contains("without a leader: backup, scheduler"),
+        "{}",
+        named.stderr
+    );
+}
+
+#[tokio::test]
+async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
+    let server = NatsServer::start().expect("start");
+    for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
+        let missing = told(&server, command);
+        assert_eq!(missing.code, Some(3), "{command:?}: {}", missing.stderr);
+        assert!(
+            missing.stderr.contains("bucket \"leaders\" does not exist"),
+            "{}",
+            missing.stderr
+        );
+        assert!(missing.stderr.contains("--bucket"), "{}", missing.stderr);
+    }
+    bucket(&server).await;
+    let empty = told(&server, &["ls"]);
+    assert_eq!((empty.code, &*empty.stdout), (Some(0), ""));
+    assert!(empty.stderr.contains("is empty"), "{}", empty.stderr);
+    let json = told(&server, &["ls", "--json"]);
+    assert_eq!((json.code, &*json.stdout, &*json.stderr), (Some(0), "", ""));
+}
+
+#[tokio::test]
+async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let garbage = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n";
+    let named = json!({ "id": "a\u{1b}[31mb\u{202e}\u{9b}", "ttl_ms": 60_000 });
+    let records = [("garbage", garbage.to_owned()), ("odd", named.to_string())];
+    for (key, value) in records {
+        bucket.put(key, value.into()).await.expect("put");
+    }
+    let table = told(&server, &["ls", "--wait", "0s"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    assert!(table.stdout.contains("(no name)"), "{}", table.stdout);
+    assert!(table.stderr.contains("2 unconfirmed"), "{}", table.stderr);
+    let json = told(&server, &["ls", "--json", "--wait", "0s"]);
+    assert!(
+        !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
+        "{}",
+        json.stdout
+    );
+    let json = lines(&json);
+    assert_eq!(
+        (&json[0]["role"], &json[0]["readable"]),
+        (&json!("garbage"), &json!(false))
+    );
+    assert_eq!(
+        (&json[1]["standing"], &json[1]["confirmed"]),
+        (&json!("led"), &json!(false))
+    );
+    assert_eq!(json[1]["fencing_token"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_keys_only_who_signed_is_told_to_lead() {
+    let server = NatsServer::start().expect("start");
+    let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
+    let key = SigningKey::from_seed(&seed).expect("a key");
+    let public = key.public_key().to_string();
+    let a = instance(&server, "node-1").signing_key(key).start().await;
+    let _a = a.expect("start");
+    let bucket = bucket(&server).await;
+    eventually(SOON, "a proof", async || {
+        let record = bucket.get(ROLE).await.ok()??;
+        String::from_utf8_lossy(&record)
+            .contains("proof")
+            .then_some(())
+    })
+    .await;
+    let good = told(&server, &["ls", "--json", "--role", ROLE, "--key", &public]);
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert_eq!(lines(&good)[0]["leader"]["signer"], *public);
+    let bad = told(&server, &["ls", "--role", ROLE, "--key", OTHER]);
+    assert_eq!(bad.code, Some(3), "{}", bad.stderr);
+    assert!(bad.stdout.contains("untrusted"), "{}", bad.stdout);
+    let inspected = told(&server, &["inspect", ROLE, "--key", &public]);
+    assert!(
+        inspected.stdout.contains("valid, by U"),
+        "{}",
+        inspected.stdout
+    );
+}
