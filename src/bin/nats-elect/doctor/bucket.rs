@@ -37,11 +37,7 @@ pub async fn check(
     let answer = match line.ask(&subject, &filter).await {
         Answer::Json(answer) => answer,
         Answer::Denied(denied) => {
-            findings.fail(
-                "bucket",
-                denied.to_string(),
-                "grant it: docs/security.md has what each kind of user needs",
-            )?;
+            findings.fail("bucket", denied.to_string(), denied.advice())?;
             return Ok(None);
         }
         Answer::Nobody => {

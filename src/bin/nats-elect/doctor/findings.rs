@@ -5,6 +5,7 @@ use std::io;
 use serde::Serialize;
 
 use crate::output::Output;
+use crate::text::clean;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +81,7 @@ impl Findings {
             let shown = self.coloured(verdict);
             let mut head = format!("{shown} {check:<17} ");
             let advice = advice.iter().map(|advice| format!("-> {advice}"));
-            for line in wrapped(&found)
+            for line in wrapped(&clean(&found))
                 .into_iter()
                 .chain(advice.flat_map(|it| wrapped(&it)))
             {

@@ -73,7 +73,7 @@ async fn search(
     });
     tokio::select! {
         biased;
-        denied = forbidden => Err(format!("{denied}; `--as operator` and `--as observer` need it")),
+        denied = forbidden => Err(format!("{denied}; a candidate need not")),
         found = admin.instances(SEARCH) => match found {
             Ok(found) => Ok(found),
             Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),

@@ -222,6 +222,29 @@ impl Denied {
         })
     }
 
+    /// What to grant: where the subject has a part that is another one each time, all that stands in its place.
+    pub fn advice(&self) -> String {
+        let kind = if self.publish { "publish" } else { "subscribe" };
+        let tokens: Vec<_> = self.subject.split('.').collect();
+        // The rest of these subjects is a consumer, a key, or an answer's number.
+        let fixed = match &tokens[..] {
+            ["$JS", "FC", _, ..] | ["$KV", _, "_data", ..] => {
+                Some(3 + usize::from(tokens[0] == "$KV"))
+            }
+            ["$JS", "API", "CONSUMER", "CREATE", _, ..] => Some(5),
+            _ => None,
+        };
+        let pattern = if let Some(fixed) = fixed.filter(|&fixed| fixed < tokens.len()) {
+            format!("{}.>", tokens[..fixed].join("."))
+        } else {
+            let is_id = |token: &str| token.parse::<Uuid>().is_ok();
+            let parts = tokens.iter();
+            let parts = parts.map(|token| if is_id(token) { "*" } else { *token });
+            parts.collect::<Vec<_>>().join(".")
+        };
+        format!("grant {kind} {pattern:?}: docs/security.md, deploy/nats")
+    }
+
     pub fn is_publish_to(&self, wanted: &str) -> bool {
         self.publish && self.subject == wanted
     }
@@ -239,5 +262,50 @@ impl std::fmt::Display for Denied {
             "subscribe to"
         };
         write!(f, "this user may not {verb} {:?}", self.subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_grant_has_wildcards_where_the_subject_differs_each_time() {
+        let id = "e374253a-3acb-6c4c-f3bf-46b5abe52919";
+        for (subject, pattern) in [
+            ("$KV.leaders.scheduler".to_owned(), "$KV.leaders.scheduler"),
+            (
+                "$KV.leaders._data.scheduler._doctor".to_owned(),
+                "$KV.leaders._data.scheduler.>",
+            ),
+            (
+                format!("$JS.FC.KV_leaders.doctor.{id}"),
+                "$JS.FC.KV_leaders.>",
+            ),
+            (
+                "$JS.API.CONSUMER.CREATE.KV_leaders.x.$KV.leaders.y".to_owned(),
+                "$JS.API.CONSUMER.CREATE.KV_leaders.>",
+            ),
+            (
+                format!("nats-elect.leaders.a.{id}"),
+                "nats-elect.leaders.a.*",
+            ),
+            (
+                format!("nats-elect-admin.leaders.pause.{id}.*"),
+                "nats-elect-admin.leaders.pause.*.*",
+            ),
+        ] {
+            let text = format!("nats: Permissions Violation for Publish to {subject:?}");
+            let denied = Denied::parse(&text).expect("a violation");
+            assert!(
+                denied.advice().contains(&format!("publish {pattern:?}")),
+                "{}",
+                denied.advice()
+            );
+        }
+        let text = "nats: Permissions Violation for Subscription to \"a.b\"";
+        let denied = Denied::parse(text).expect("a violation");
+        assert!(denied.is_subscription() && denied.advice().contains("subscribe \"a.b\""));
+        assert_eq!(Denied::parse("nats: maximum payload exceeded"), None);
     }
 }

@@ -283,10 +283,7 @@ impl Trial<'_> {
             );
         }
         for denied in denied {
-            let (found, advice) = (
-                format!("{denied}: {lost}"),
-                "grant it: docs/security.md, deploy/nats",
-            );
+            let (found, advice) = (format!("{denied}: {lost}"), denied.advice());
             if dispensable {
                 findings.warn(check, found, advice)?;
             } else {
@@ -317,11 +314,9 @@ fn failed(
     findings: &mut Findings,
 ) -> io::Result<()> {
     match answer {
-        Answer::Denied(denied) => findings.fail(
-            check,
-            format!("{denied}: {lost}"),
-            "grant it: docs/security.md, deploy/nats",
-        ),
+        Answer::Denied(denied) => {
+            findings.fail(check, format!("{denied}: {lost}"), denied.advice())
+        }
         Answer::Nobody => findings.fail(
             check,
             format!("nobody answers {subject:?}: {lost}"),
