@@ -4,7 +4,8 @@ use nats_elect::SigningKey;
 use nats_elect::testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
-use crate::fleet::{ROLE, SOON, bucket, instance, is_fit_for_a_terminal, leader, lines, told};
+use crate::ended;
+use crate::fleet::{ROLE, SOON, at, bucket, instance, is_fit_for_a_terminal, leader, lines, told};
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
 
@@ -112,6 +113,34 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
         (&json!("led"), &json!(false))
     );
     assert_eq!(json[1]["fencing_token"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
+    let granted = include_str!("../../deploy/nats/observer.conf");
+    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
+    let server = NatsServer::builder().config(&both).start().expect("start");
+    let a = instance(&server, "node-1").user_and_password("all", "all");
+    let _a = a.start().await.expect("start");
+    for command in [
+        &["watch", ROLE, "--until-leader", "--within", "20s"][..],
+        &["ls", "--role", ROLE],
+        &["inspect", ROLE, "--timeout", "1s"],
+        &["candidates", ROLE],
+    ] {
+        let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
+        let looks = ended(at(&server, command).envs(login));
+        assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
+        assert!(
+            looks.stdout.contains("node-1"),
+            "{command:?}: {}",
+            looks.stdout
+        );
+        let wrong = [("NATS_USER", "observer"), ("NATS_PASSWORD", "wr0ng")];
+        let refused = ended(at(&server, command).envs(wrong));
+        assert_eq!(refused.code, Some(4), "{command:?}: {}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,6 +131,8 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     let _a = leader(&server, "node-1").await;
     let claimed = waiting.line();
     assert!(claimed.contains("– → node-1  claimed"), "{claimed}");
+    let last = waiting.line();
+    assert!(last.ends_with("scheduler  node-1  leads\n"), "{last}");
     assert_eq!(waiting.code(), Some(0));
     let mut waiting = Watching::start(&server, &["other", "--until-leader"]);
     waiting.line();

@@ -102,7 +102,10 @@ impl Watch {
                     Some(change) => teller.tell(&change, &observer)?,
                     None => return Err(Failure::new(Code::Failed, "the observer has ended: start anew")),
                 },
-                ended = &mut led => return ended,
+                ended = &mut led => {
+                    teller.present(&observer)?;
+                    return ended;
+                }
                 () = &mut late => return Err(self.too_late(&observer)),
                 () = &mut unread => return Ok(0),
             }
