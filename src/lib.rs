@@ -114,6 +114,7 @@ pub use crate::role::{
 pub use crate::signing::{
     KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
+pub use crate::store::{BucketNote, BucketReview};
 
 /// What only this crate's own benches and simulations need: no part of its interface.
 #[cfg(feature = "testing")]

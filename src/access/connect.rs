@@ -1,6 +1,6 @@
 //! From a configuration to a plain client.
 
-use async_nats::Client;
+use async_nats::{Client, Event};
 
 use super::resolved;
 use crate::actors::{lasting, problem};
@@ -21,10 +21,30 @@ impl ManagerConfig {
     /// # Cancel safety
     /// If the future is dropped, no connection is left.
     pub async fn connect(&self, name: &str) -> Result<Client, Error> {
+        self.connect_hearing(name, |_| {}).await
+    }
+
+    /// As [`connect`](Self::connect), and hands on what happens to the connection: the server tells of a missing permission
+    /// in no other way. `heard` is called on the runtime of the caller and must not block.
+    ///
+    /// # Errors
+    /// As `connect`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no connection is left.
+    pub async fn connect_hearing(
+        &self,
+        name: &str,
+        heard: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Client, Error> {
         self.validate()?;
         let (servers, options) = resolved(self.clone(), None).await?;
         let options = options
             .name(name)
+            .event_callback(move |event| {
+                heard(event);
+                std::future::ready(())
+            })
             .connection_timeout(self.start_timeout)
             .max_reconnects(None);
         let unavailable = |reason| Error::Unavailable {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::StoreError;
-use crate::model::name::BucketName;
+use crate::model::name::{BucketName, NameError};
 
 /// Sequences from here on were taken from a clock in microseconds: this is July 2017, and no bucket counts that far.
 const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
@@ -31,6 +31,43 @@ pub struct BucketInfo {
     pub history: i64,
     /// What it lacks or risks, in words.
     pub notes: Vec<String>,
+}
+
+/// What is to be said of a bucket's settings: what a manager warns of when it starts, for programs that look at buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BucketReview {
+    /// Why no election can be held in it, if so: a manager does not start there.
+    pub unfit: Option<String>,
+    /// What it lacks or risks.
+    pub notes: Vec<BucketNote>,
+}
+
+/// What one of a bucket's settings risks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BucketNote {
+    /// The setting of the bucket's stream, by its name in the server's JSON: `num_replicas`, `max_age`.
+    pub setting: &'static str,
+    /// The risk, in words.
+    pub risk: String,
+}
+
+impl BucketReview {
+    /// Reviews what the server answered to `$JS.API.STREAM.INFO.KV_<bucket>`; nothing if that can't be read.
+    ///
+    /// An old server leaves out settings that it does not know: they are taken as not set.
+    ///
+    /// # Errors
+    /// [`NameError`], if no bucket can be called so.
+    pub fn of_answer(bucket: &str, answer: &[u8]) -> Result<Option<Self>, NameError> {
+        let bucket = BucketName::new(bucket)?;
+        let stream = serde_json::from_slice::<StreamInfo>(answer).ok();
+        Ok(stream.map(|stream| Self {
+            unfit: stream.config.problem(&bucket),
+            notes: stream.config.notes(),
+        }))
+    }
 }
 
 /// As the server answers; only what is looked at here, so that later servers may say more.
@@ -73,6 +110,7 @@ struct StreamConfig {
     sealed: bool,
     first_seq: u64,
     allow_atomic: bool,
+    persist_mode: String,
     mirror: Option<Value>,
     sources: Option<Vec<Value>>,
     subject_transform: Option<Value>,
@@ -96,6 +134,7 @@ impl Default for StreamConfig {
             sealed: false,
             first_seq: 0,
             allow_atomic: false,
+            persist_mode: String::new(),
             mirror: None,
             sources: None,
             subject_transform: None,
@@ -140,7 +179,7 @@ impl StreamInfo {
             unique_sequences: config.unique_sequences(),
             replicas: config.num_replicas,
             history: config.max_msgs_per_subject,
-            notes: config.notes(),
+            notes: config.notes().into_iter().map(|note| note.risk).collect(),
         })
     }
 }
@@ -181,19 +220,21 @@ impl StreamConfig {
         None
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<BucketNote> {
         let full = match self.discard.as_str() {
             "new" => "refuses heartbeats",
             _ => "drops old keys, leaders' among them,",
         };
         [
             (
+                "first_seq",
                 !self.unique_sequences(),
                 "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
                  there by accident (`first_seq` in Unix microseconds prevents that)"
                     .to_owned(),
             ),
             (
+                "max_age",
                 self.max_age > 0,
                 format!(
                     "keys expire after {}: the server's clock takes part, and fence records expire too",
@@ -201,32 +242,43 @@ impl StreamConfig {
                 ),
             ),
             (
+                "max_msgs_per_subject",
                 self.max_msgs_per_subject != 1,
                 "it keeps more than the last value of a key: every heartbeat adds one".to_owned(),
             ),
             (
+                "max_bytes",
                 self.max_bytes > 0 || self.max_msgs > 0,
                 format!("its size is limited: when it is full it {full} (`max_bytes`, `max_msgs`)"),
             ),
             (
+                "max_msg_size",
                 (1..SMALLEST_MESSAGE).contains(&self.max_msg_size),
                 format!("records larger than {} bytes are refused", self.max_msg_size),
             ),
             (
+                "num_replicas",
                 self.num_replicas < 2,
                 "one replica: while its server is down no role can be renewed or claimed".to_owned(),
             ),
             (
+                "storage",
                 self.storage == "memory",
                 "kept in memory: a restart of all its servers forgets who led and how far fencing had come".to_owned(),
             ),
             (
+                "sources",
                 self.sources.as_ref().is_some_and(|sources| !sources.is_empty()),
                 "other streams write into it (`sources`), past every expected sequence".to_owned(),
             ),
+            (
+                "persist_mode",
+                self.persist_mode == "async",
+                "writes are confirmed before they are stored (`persist_mode`): a crash of its server forgets some of them".to_owned(),
+            ),
         ]
         .into_iter()
-        .filter_map(|(applies, note)| applies.then_some(note))
+        .filter_map(|(setting, applies, risk)| applies.then_some(BucketNote { setting, risk }))
         .collect()
     }
 }
@@ -282,15 +334,32 @@ mod tests {
         let info = assess(json!({
             "max_age": 2_000_000_000_u64, "max_msgs_per_subject": 5, "max_bytes": 1024, "discard": "new",
             "max_msg_size": 100, "num_replicas": 1, "storage": "memory", "sources": [{ "name": "s" }],
+            "persist_mode": "async",
         }))
         .unwrap();
         assert_eq!(info.max_age, Some(Duration::from_secs(2)));
         assert!(!info.atomic && !info.unique_sequences);
-        assert_eq!(info.notes.len(), 8, "{:#?}", info.notes);
+        assert_eq!(info.notes.len(), 9, "{:#?}", info.notes);
         let all = info.notes.join("\n");
         for words in ["expire after 2s", "refuses heartbeats", "than 100 bytes"] {
             assert!(all.contains(words), "{all}");
         }
+    }
+
+    #[test]
+    fn whoever_reviews_an_answer_is_told_which_setting_risks_what() {
+        let review =
+            |bucket: &str, answer: &str| BucketReview::of_answer(bucket, answer.as_bytes());
+        let answer = r#"{"type":"x","created":"2026-11-05T10:20:30Z","config":{"subjects":["$KV.b.>"],"max_age":2000000000,
+            "max_msgs_per_subject":1,"num_replicas":3,"first_seq":1793874030000000}}"#;
+        let told = review("b", answer).unwrap().expect("a review");
+        assert_eq!(told.unfit, None);
+        let settings: Vec<_> = told.notes.iter().map(|note| note.setting).collect();
+        assert_eq!(settings, ["max_age"]);
+        let other = review("c", answer).unwrap().expect("a review");
+        assert!(other.unfit.is_some(), "it listens to other keys");
+        assert_eq!(review("b", "{}").unwrap(), None);
+        assert!(review("no.bucket", answer).is_err());
     }
 
     #[test]

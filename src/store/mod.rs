@@ -38,7 +38,7 @@ pub use events::events_stream;
 pub use feed::Feed;
 pub use feed::Told;
 pub use fenced::{DataWrite, MOST_WRITES};
-pub use info::BucketInfo;
+pub use info::{BucketInfo, BucketNote, BucketReview};
 pub use letters::Letter;
 pub use request::is_closed;
 pub use service::{Asked, Call};

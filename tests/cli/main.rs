@@ -3,11 +3,15 @@
 mod candidates;
 mod check;
 mod connecting;
+mod doctor;
 mod fleet;
 mod history;
 mod inspect;
 mod ls;
+mod orders;
 mod output;
+mod pair;
+mod step_down;
 #[cfg(unix)]
 mod top;
 mod verify;

@@ -8,7 +8,10 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
-use crate::commands::{candidates, check, completions, history, inspect, ls, top, verify, watch};
+use crate::commands::{
+    candidates, check, completions, doctor, history, inspect, ls, orders, step_down, top, verify,
+    watch,
+};
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -69,7 +72,12 @@ pub enum Command {
     Candidates(candidates::Candidates),
     History(history::History),
     Top(top::Top),
+    StepDown(step_down::StepDown),
+    Pause(orders::Pause),
+    Resume(orders::Resume),
+    Cordon(orders::Cordon),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Verify(verify::Verify),
     Completions(completions::Completions),
     /// Write the manual pages

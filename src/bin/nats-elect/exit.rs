@@ -62,7 +62,7 @@ impl Failure {
 }
 
 impl Code {
-    const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Usage => "usage",

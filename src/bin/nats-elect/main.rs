@@ -11,12 +11,15 @@ mod commands;
 mod config_file;
 mod connect;
 mod context;
+mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod operating;
 mod output;
 mod record;
 mod seen;
+mod stepped;
 mod text;
 mod top;
 mod trust;

@@ -3,11 +3,14 @@
 pub mod candidates;
 pub mod check;
 pub mod completions;
+pub mod doctor;
 #[cfg(unix)]
 pub mod exec;
 pub mod history;
 pub mod inspect;
 pub mod ls;
+pub mod orders;
+pub mod step_down;
 pub mod top;
 pub mod verify;
 pub mod watch;
@@ -22,10 +25,15 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
         Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
+        Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),
         Command::Top(top) => block_on(top.run(shared, output)),
+        Command::StepDown(down) => block_on(down.run(shared, output)),
+        Command::Pause(pause) => block_on(pause.run(shared, output)),
+        Command::Resume(resume) => block_on(resume.run(shared, output)),
+        Command::Cordon(cordon) => block_on(cordon.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]

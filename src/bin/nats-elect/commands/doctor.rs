@@ -1,0 +1,219 @@
+//! `doctor`: whether elections can be held, and what they would survive.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use nats_elect::{Error, ManagerConfig, RoleConfig, RoleName};
+
+use crate::cli::{Shared, duration};
+use crate::config_file::{ConfigFile, Source};
+use crate::doctor::findings::Findings;
+use crate::doctor::line::Line;
+use crate::doctor::pace::Times;
+use crate::doctor::permissions::Trial;
+use crate::doctor::{Part, Roles, bucket, fleet, pace, records, server};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+
+/// A name that nobody gives a role.
+const MADE_UP: &str = "nats-elect-doctor";
+
+const EXAMPLES: &str = "\
+Examples:
+  nats-elect doctor                              as the default role of 15s would find it
+  nats-elect doctor --config elect.toml          by the times and the connection of a configuration
+  nats-elect doctor --role scheduler --creds node.creds
+  nats-elect doctor --as operator --creds oncall.creds
+  nats-elect doctor --json | jq '.checks[] | select(.verdict == \"fail\")'";
+
+/// Check whether elections can be held, and what they would survive
+///
+/// It looks at the connection, the server and its version, JetStream and its limits, the bucket and its settings, the records that
+/// stand in it and the instances that run. It tries what the user may do, measures how long NATS takes, and compares that
+/// with the times of a configuration. Each line says ok, warn, FAIL or skipped, what was found and, where something is to be
+/// changed, what and why. What can't be seen from here, as the clocks of other machines, plays no part in elections.
+///
+/// Nothing is changed, and it may be run while roles are led. To find out whether keys may be written it asks for writes on a
+/// condition that no bucket can fulfil, so that the server refuses them all: for the permission, or for the condition. A watch that it
+/// makes is forgotten by the server after a second. The server's log shows what was denied.
+///
+/// The exit code is 0 if no check failed, and 1 otherwise; with --strict, warnings count as failures.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Doctor {
+    /// The application's configuration: its roles and times, and how it connects
+    #[arg(long, value_name = "FILE", conflicts_with = "ttl")]
+    config: Option<PathBuf>,
+
+    /// Compare with the times of a role of this ttl [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+
+    /// Try the permissions for this role; may be repeated [default: those of --config, else a made-up one]
+    #[arg(short, long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+
+    /// Whose permissions to try
+    #[arg(
+        long = "as",
+        value_name = "PART",
+        value_enum,
+        default_value = "candidate"
+    )]
+    part: Part,
+
+    /// Count warnings as failures
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Doctor {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let file = match &self.config {
+            Some(path) => Some(Source::open(path)?.parse()?),
+            None => None,
+        };
+        let times = self.times(file.as_ref())?;
+        let roles = self.roles(file.as_ref())?;
+        let config = match file.and_then(|file| file.manager) {
+            Some(said) => {
+                let mut config = shared.over(said)?;
+                config.start_timeout = shared.patience();
+                config
+            }
+            None => shared.config()?,
+        };
+        let prefix = config.admin.subject_prefix.clone();
+        let answers =
+            (self.part == Part::Operator).then(|| format!("{prefix}.{}._answer", config.bucket));
+        let mut findings = Findings::new(output);
+        match Line::connect(&config, answers, shared.patience()).await {
+            Ok(line) => {
+                let examined = Examined {
+                    line: &line,
+                    config: &config,
+                    prefix: &prefix,
+                    part: self.part,
+                    roles: &roles,
+                    times: &times,
+                };
+                examined.examine(&mut findings).await?;
+            }
+            Err(error @ (Error::Config(_) | Error::Name(_))) => return Err(error.into()),
+            Err(error) => {
+                let failure = Failure::from(error);
+                let advice = failure.advice.unwrap_or_else(|| {
+                    "docs/security.md says how to authenticate and to encrypt".into()
+                });
+                findings.fail("connection", failure.what, advice)?;
+            }
+        }
+        let failed = findings.sum_up(self.strict)?;
+        Ok(if failed { Code::Failed as u8 } else { 0 })
+    }
+
+    fn times(&self, file: Option<&ConfigFile>) -> Result<Vec<Times>, Failure> {
+        let mut times = Vec::new();
+        for (name, config) in file.iter().flat_map(|file| &file.roles) {
+            let settings = config
+                .settings()
+                .map_err(|error| Failure::usage(format!("roles.{name}: {error}")))?;
+            times.push(Times {
+                role: format!("role {name:?}"),
+                settings,
+            });
+        }
+        if times.is_empty() {
+            let mut config = RoleConfig::default();
+            config.ttl = self.ttl.unwrap_or(config.ttl);
+            let role = match self.ttl {
+                Some(_) => "a role of that ttl".to_owned(),
+                None => "a role by default".to_owned(),
+            };
+            times.push(Times {
+                role,
+                settings: config.settings()?,
+            });
+        }
+        Ok(times)
+    }
+
+    fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {
+        let mut names = self.roles.clone();
+        if names.is_empty() {
+            names.extend(file.iter().flat_map(|file| file.roles.keys().cloned()));
+        }
+        for name in &names {
+            RoleName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        let made_up = names.is_empty();
+        if made_up {
+            names.push(MADE_UP.to_owned());
+        }
+        Ok(Roles { names, made_up })
+    }
+}
+
+/// What is looked at, and by which measure.
+struct Examined<'a> {
+    line: &'a Line,
+    config: &'a ManagerConfig,
+    prefix: &'a str,
+    part: Part,
+    roles: &'a Roles,
+    times: &'a [Times],
+}
+
+impl Examined<'_> {
+    async fn examine(&self, findings: &mut Findings) -> std::io::Result<()> {
+        let (line, name) = (self.line, self.config.bucket.as_str());
+        server::check(line, self.config, findings)?;
+        if self.part != Part::Operator {
+            server::user(line, findings).await?;
+        }
+        let trial = Trial {
+            line,
+            bucket: name,
+            admin: self.config.admin.enabled.then_some(self.prefix),
+            part: self.part,
+            roles: self.roles,
+        };
+        if self.part == Part::Operator {
+            findings.skipped("bucket", "an operator needs none")?;
+        } else {
+            self.bucket(&trial, findings).await?;
+        }
+        trial.messages(findings).await?;
+        fleet::check(line, name, self.prefix, findings).await
+    }
+
+    async fn bucket(&self, trial: &Trial<'_>, findings: &mut Findings) -> std::io::Result<()> {
+        let (line, name) = (self.line, self.config.bucket.as_str());
+        let found = bucket::check(line, name, findings).await?;
+        server::limits(line, findings).await?;
+        let Some(found) = found else {
+            return Ok(());
+        };
+        let readable = trial.reading(findings).await?;
+        let candidate = self.part == Part::Candidate;
+        let mut written = None;
+        if candidate && trial.writing(findings).await? {
+            written = self.roles.names.first().map(String::as_str);
+        }
+        if readable || written.is_some() {
+            pace::round_trips(line, name, written, self.times, findings).await?;
+        }
+        if candidate {
+            for times in self.times {
+                bucket::max_age_against(&times.role, times.settings.ttl, &found, findings)?;
+                pace::tolerance(times, &found, findings)?;
+            }
+        }
+        pace::survives(&found, findings)?;
+        if readable {
+            records::check(line, name, &found, findings).await?;
+        }
+        Ok(())
+    }
+}

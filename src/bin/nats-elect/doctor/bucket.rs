@@ -1,0 +1,337 @@
+//! The bucket: whether it is there, what its settings risk, and how its servers are.
+//!
+//! What a setting risks is said by the library, which warns of the same when a manager starts; here is what to change.
+
+use std::io;
+use std::time::Duration;
+
+use nats_elect::BucketReview;
+use serde_json::{Value, json};
+
+use super::findings::Findings;
+use super::human;
+use super::line::{Answer, Line};
+
+/// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
+const CLOSE: u64 = 80;
+const FULL: u64 = 95;
+
+/// What the rest of the checks needs to know of it.
+pub struct Found {
+    pub replicas: usize,
+    pub max_age: Option<Duration>,
+    pub memory: bool,
+    pub clustered: bool,
+    /// Its keys that are no other than roles' may be.
+    pub keys: Vec<String>,
+}
+
+/// Looks at it; nothing if no election can be held there.
+pub async fn check(
+    line: &Line,
+    bucket: &str,
+    findings: &mut Findings,
+) -> io::Result<Option<Found>> {
+    let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
+    let filter = json!({ "subjects_filter": format!("$KV.{bucket}.*") });
+    let answer = match line.ask(&subject, &filter).await {
+        Answer::Json(answer) => answer,
+        Answer::Denied(denied) => {
+            findings.fail("bucket", denied.to_string(), denied.advice())?;
+            return Ok(None);
+        }
+        Answer::Nobody => {
+            findings.fail(
+                "JetStream",
+                "nobody answers for it: it is off on this server, or for this account, or the cluster has no leader just now",
+                "set `jetstream {}` in the server's configuration, and `jetstream: enabled` for the account",
+            )?;
+            return Ok(None);
+        }
+        Answer::Silence => {
+            findings.fail(
+                "JetStream",
+                format!("no answer to {subject:?} in time"),
+                "look at the servers' logs: a cluster without a majority does not answer",
+            )?;
+            return Ok(None);
+        }
+    };
+    if let Some(error) = answer["error"].as_object() {
+        let code = error.get("err_code").and_then(Value::as_u64);
+        let what = error
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or("no reason");
+        match code {
+            Some(10059) => {
+                findings.ok("JetStream", "it is on")?;
+                findings.fail(
+                    "bucket",
+                    format!("{bucket:?} does not exist"),
+                    "name another with --bucket; or make it: `bucket_auto_create`, or `nats-elect exec --create-bucket`",
+                )?;
+            }
+            Some(10039 | 10076) => findings.fail(
+                "JetStream",
+                what,
+                "enable it on the server and for this account",
+            )?,
+            _ => findings.fail(
+                "bucket",
+                format!("the server says: {what}"),
+                "look at the servers' logs",
+            )?,
+        }
+        return Ok(None);
+    }
+    findings.ok("JetStream", "it is on")?;
+    let review = BucketReview::of_answer(bucket, answer.to_string().as_bytes());
+    let Ok(Some(review)) = review else {
+        findings.fail(
+            "bucket",
+            "the server's answer is not understood",
+            "is there a newer nats-elect?",
+        )?;
+        return Ok(None);
+    };
+    if let Some(why) = &review.unfit {
+        findings.fail(
+            "bucket",
+            format!("{bucket:?} is unfit: {why}"),
+            "mend its settings, or use another bucket",
+        )?;
+        return Ok(None);
+    }
+    settings(bucket, &answer, &review, findings)?;
+    fill(&answer, findings)?;
+    let clustered = line.server().cluster.is_some();
+    servers(&answer, clustered, findings)?;
+    let config = &answer["config"];
+    let keys = answer["state"]["subjects"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    let prefix = format!("$KV.{bucket}.");
+    Ok(Some(Found {
+        replicas: usize::try_from(config["num_replicas"].as_u64().unwrap_or(1)).unwrap_or(1),
+        max_age: nanos(&config["max_age"]),
+        memory: config["storage"] == "memory",
+        clustered,
+        keys: keys
+            .filter_map(|(key, _)| key.strip_prefix(&prefix))
+            .map(str::to_owned)
+            .collect(),
+    }))
+}
+
+/// One line for each setting that something depends on.
+fn settings(
+    bucket: &str,
+    answer: &Value,
+    review: &BucketReview,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let config = &answer["config"];
+    let stream = format!("KV_{bucket}");
+    let placed = match config["placement"].as_object() {
+        Some(placement) => format!("; placed at {}", Value::Object(placement.clone())),
+        None => String::new(),
+    };
+    findings.ok(
+        "bucket",
+        format!("{bucket:?} exists, and elections can be held in it{placed}"),
+    )?;
+    let edit = |option: &str| format!("`nats stream edit {stream} {option}`");
+    for (check, setting, good, advice) in [
+        (
+            "replicas",
+            "num_replicas",
+            format!("{}", config["num_replicas"]),
+            format!("on a cluster: {}", edit("--replicas 3")),
+        ),
+        (
+            "storage",
+            "storage",
+            "on disk; the server syncs it every 2 minutes unless `sync_interval` says otherwise, so a power loss of all replicas at once can forget the last writes".into(),
+            "make the bucket anew with file storage, when no role is led".into(),
+        ),
+        (
+            "persist mode",
+            "persist_mode",
+            "writes are stored before they are confirmed".into(),
+            "make the bucket anew without it".into(),
+        ),
+        (
+            "history",
+            "max_msgs_per_subject",
+            "the last value of each key".into(),
+            edit("--max-msgs-per-subject 1"),
+        ),
+        (
+            "max age",
+            "max_age",
+            "keys do not expire".into(),
+            format!("unless candidates of other libraries need it (docs/mixed-fleets.md): {}", edit("--max-age 0s")),
+        ),
+        (
+            "size limits",
+            "max_bytes",
+            "none".into(),
+            edit("--max-bytes=-1 --max-msgs=-1"),
+        ),
+        (
+            "value size",
+            "max_msg_size",
+            "large enough for every record".into(),
+            edit("--max-msg-size=-1"),
+        ),
+        (
+            "first sequence",
+            "first_seq",
+            "taken from a clock: no number of a deleted bucket comes again".into(),
+            "it can only be set when a bucket is made: let nats-elect make it (`bucket_auto_create`), when no role is led".into(),
+        ),
+        (
+            "other writers",
+            "sources",
+            "no other stream writes into it".into(),
+            "take `sources` out of the stream".into(),
+        ),
+    ] {
+        match review.notes.iter().find(|note| note.setting == setting) {
+            None => findings.ok(check, good)?,
+            Some(note) => findings.warn(check, &note.risk, advice)?,
+        }
+    }
+    let on = |name: &str| config[name].as_bool().unwrap_or(false);
+    if on("allow_atomic") {
+        findings.ok("batches", "several values can be written as one")?;
+    } else {
+        findings.warn(
+            "batches",
+            "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`), and claims are not written with their fence in one",
+            format!("nats-server 2.12 and {}", edit("--allow-batch")),
+        )?;
+    }
+    if nanos(&config["subject_delete_marker_ttl"]).is_some() {
+        findings.warn(
+            "markers",
+            "the server leaves a marker where a key expired: candidates of some other libraries do not claim over one",
+            "take `subject_delete_marker_ttl` out, if there are such candidates (docs/mixed-fleets.md)",
+        )?;
+    }
+    let way = |name: &str| if on(name) { "on" } else { "off" };
+    findings.ok(
+        "other settings",
+        format!(
+            "discard {}, direct reads {} (elections ask the stream leader), rollups {}, per-message ttl {}",
+            config["discard"].as_str().unwrap_or("old"),
+            way("allow_direct"),
+            way("allow_rollup_hdrs"),
+            way("allow_msg_ttl"),
+        ),
+    )
+}
+
+/// How full it is, if it can be.
+fn fill(answer: &Value, findings: &mut Findings) -> io::Result<()> {
+    let (state, config) = (&answer["state"], &answer["config"]);
+    for (what, used, limit) in [
+        ("bytes", "bytes", "max_bytes"),
+        ("messages", "messages", "max_msgs"),
+    ] {
+        let (Some(used), Some(limit)) = (state[used].as_u64(), config[limit].as_u64()) else {
+            continue;
+        };
+        if limit == 0 {
+            continue;
+        }
+        let percent = used.saturating_mul(100) / limit;
+        let found = format!("{used} of {limit} {what}, {percent} %");
+        let advice = format!(
+            "raise `{limit_name}`, or delete keys that nobody needs: `nats kv ls`",
+            limit_name = if what == "bytes" {
+                "max_bytes"
+            } else {
+                "max_msgs"
+            }
+        );
+        match percent {
+            FULL.. => findings.fail("fill", format!("{found}: heartbeats are refused, or leaders' keys dropped, as soon as it is full"), advice)?,
+            CLOSE.. => findings.warn("fill", found, advice)?,
+            _ => findings.ok("fill", found)?,
+        }
+    }
+    Ok(())
+}
+
+/// The servers that keep it.
+fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Result<()> {
+    let cluster = &answer["cluster"];
+    let replicas = answer["config"]["num_replicas"].as_u64().unwrap_or(1);
+    if !clustered {
+        return Ok(());
+    }
+    if replicas == 2 {
+        findings.warn(
+            "quorum",
+            "two replicas survive less than one: if either is down, nothing can be written",
+            "three replicas",
+        )?;
+    }
+    let Some(leader) = cluster["leader"].as_str() else {
+        return findings.fail(
+            "stream leader",
+            "there is none: nothing can be written",
+            "look at the servers: a majority of the replicas must be up",
+        );
+    };
+    let mut behind = Vec::new();
+    for peer in cluster["replicas"].as_array().into_iter().flatten() {
+        let name = peer["name"].as_str().unwrap_or("?");
+        if peer["offline"] == true {
+            behind.push(format!("{name} is offline"));
+        } else if peer["current"] != true {
+            let lag = peer["lag"].as_u64().unwrap_or(0);
+            behind.push(format!("{name} is not current ({lag} writes behind)"));
+        }
+    }
+    let peers = cluster["replicas"].as_array().map_or(0, Vec::len);
+    if behind.is_empty() {
+        findings.ok(
+            "stream leader",
+            format!("{leader:?}; {peers} more keep it and are current"),
+        )
+    } else {
+        findings.warn(
+            "stream leader",
+            format!("{leader:?}; {}", behind.join(", ")),
+            "look at these servers: until they are back, fewer failures are survived",
+        )
+    }
+}
+
+fn nanos(value: &Value) -> Option<Duration> {
+    value
+        .as_u64()
+        .filter(|&it| it > 0)
+        .map(Duration::from_nanos)
+}
+
+/// Whether keys live as long as leases, which a manager asks for when it starts.
+pub fn max_age_against(
+    role: &str,
+    ttl: Duration,
+    found: &Found,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let Some(max_age) = found.max_age.filter(|age| *age < ttl) else {
+        return Ok(());
+    };
+    findings.fail(
+        "max age and ttl",
+        format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start like that", human(max_age), human(ttl)),
+        "choose a shorter ttl, or a longer max age",
+    )
+}

@@ -1,0 +1,83 @@
+//! The instances that run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use nats_elect::admin::{AdminClient, AdminError};
+
+use super::findings::Findings;
+use super::line::Line;
+
+/// How long is waited for instances to answer.
+const SEARCH: Duration = Duration::from_secs(2);
+
+pub async fn check(
+    line: &Line,
+    bucket: &str,
+    prefix: &str,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let check = "instances";
+    let instances = match search(line, bucket, prefix).await {
+        Ok(found) => found,
+        Err(why) => return findings.skipped(check, why),
+    };
+    if instances.is_empty() {
+        return findings.ok(check, "none runs, or none has its admin service on");
+    }
+    let mut by_id = BTreeMap::<_, Vec<_>>::new();
+    let mut versions = BTreeSet::new();
+    for instance in &instances {
+        by_id
+            .entry(&instance.instance_id)
+            .or_default()
+            .push(instance.incarnation.to_string());
+        versions.insert(instance.version.as_str());
+    }
+    for (id, incarnations) in by_id.iter().filter(|(_, all)| all.len() > 1) {
+        findings.warn(
+            check,
+            format!("{} processes are called {id:?} ({})", incarnations.len(), incarnations.join(", ")),
+            "give each its own instance id: no role can be handed to either, and logs and metrics mix them up",
+        )?;
+    }
+    if versions.len() > 1 {
+        let versions: Vec<_> = versions.into_iter().collect();
+        findings.warn(
+            check,
+            format!("they run different versions: {}", versions.join(", ")),
+            "fine while they are upgraded; then run one",
+        )?;
+    } else if let Some(version) = versions.first() {
+        findings.ok(
+            check,
+            format!("{} found, version {version}", instances.len()),
+        )?;
+    }
+    Ok(())
+}
+
+async fn search(
+    line: &Line,
+    bucket: &str,
+    prefix: &str,
+) -> Result<Vec<nats_elect::admin::Instance>, String> {
+    let asked = AdminClient::under(line.client.clone(), bucket, prefix);
+    let admin = asked.map_err(|error| error.to_string())?;
+    let subject = format!("{prefix}.{bucket}.instances");
+    let answers = format!("{prefix}.{bucket}._answer.");
+    let forbidden = line.hears(|denied| {
+        denied.is_publish_to(&subject)
+            || denied.is_subscription() && denied.subject.starts_with(&answers)
+    });
+    tokio::select! {
+        biased;
+        denied = forbidden => Err(format!("{denied}; a candidate need not")),
+        found = admin.instances(SEARCH) => match found {
+            Ok(found) => Ok(found),
+            Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}

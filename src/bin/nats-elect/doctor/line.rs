@@ -1,0 +1,311 @@
+//! A connection that hears what it may not do.
+//!
+//! The server tells of a missing permission on the side, as an event of the connection; the request itself just gets no answer.
+
+use std::time::Duration;
+
+use async_nats::client::RequestErrorKind;
+use async_nats::{Client, Event, HeaderMap, Request, ServerInfo};
+use futures::StreamExt;
+use nats_elect::{Error, ManagerConfig};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// How long an event may take from the connection to whoever listens, within this process.
+const EVENT_DELAY: Duration = Duration::from_millis(50);
+
+/// Something that the server forbade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    publish: bool,
+    pub subject: String,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Answer {
+    Json(Value),
+    /// Nobody is subscribed there.
+    Nobody,
+    Denied(Denied),
+    /// No answer in time.
+    Silence,
+}
+
+pub struct Line {
+    pub client: Client,
+    denied: watch::Receiver<Vec<Denied>>,
+    patience: Duration,
+    bucket: String,
+    /// What the subjects begin with under which answers can be waited for; none: inboxes.
+    answers: Option<String>,
+}
+
+impl Line {
+    pub async fn connect(
+        config: &ManagerConfig,
+        answers: Option<String>,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let (tell, denied) = watch::channel(Vec::new());
+        let heard = move |event| {
+            if let Event::ServerError(error) = event
+                && let Some(denial) = Denied::parse(&error.to_string())
+            {
+                tell.send_modify(|all: &mut Vec<_>| all.push(denial));
+            }
+        };
+        Ok(Self {
+            client: config.connect_hearing("nats-elect doctor", heard).await?,
+            denied,
+            patience,
+            bucket: config.bucket.clone(),
+            answers,
+        })
+    }
+
+    pub fn server(&self) -> ServerInfo {
+        self.client.server_info()
+    }
+
+    /// Asks, with a body of JSON.
+    pub async fn ask(&self, subject: &str, body: &Value) -> Answer {
+        self.send(
+            subject,
+            Request::new().payload(body.to_string().into_bytes().into()),
+        )
+        .await
+    }
+
+    /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences come so far, neither the
+    /// key's nor the bucket's.
+    pub async fn ask_for_refusal(&self, subject: &str) -> Answer {
+        let impossible = i64::MAX.to_string();
+        let mut headers = HeaderMap::new();
+        for name in [
+            "Nats-Expected-Last-Subject-Sequence",
+            "Nats-Expected-Last-Sequence",
+        ] {
+            headers.insert(name, impossible.as_str());
+        }
+        headers.insert("Nats-Expected-Stream", format!("KV_{}", self.bucket));
+        self.send(subject, Request::new().headers(headers)).await
+    }
+
+    async fn send(&self, subject: &str, request: Request) -> Answer {
+        let request = request.timeout(Some(self.patience));
+        let asked = self.client.send_request(subject.to_owned(), request);
+        let inbox = self.inbox();
+        let forbids = |denied: &Denied| {
+            if denied.publish {
+                denied.subject == subject
+            } else {
+                denied.subject.starts_with(&inbox)
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            denied = self.hears(forbids) => return Answer::Denied(denied),
+            answer = asked => answer,
+        };
+        match answer {
+            Ok(message) => match serde_json::from_slice(&message.payload) {
+                Ok(value) => Answer::Json(value),
+                Err(_) => Answer::Silence,
+            },
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                // A denial may be on its way past the answer.
+                match timeout(EVENT_DELAY, self.hears(forbids)).await {
+                    Ok(denied) => Answer::Denied(denied),
+                    Err(_) => Answer::Nobody,
+                }
+            }
+            Err(_) => Answer::Silence,
+        }
+    }
+
+    /// Publishes empty messages and subscribes for a moment; returns which subjects that was forbidden for, or nothing if it is not
+    /// known because the server did not answer.
+    pub async fn forbidden(&self, publish: &[String], subscribe: &[String]) -> Option<Vec<Denied>> {
+        let mut subscriptions = Vec::new();
+        for subject in publish {
+            let sent = self.client.publish(subject.clone(), "".into());
+            timeout(self.patience, sent).await.ok()?.ok()?;
+        }
+        for subject in subscribe {
+            let made = self.client.subscribe(subject.clone());
+            subscriptions.push(timeout(self.patience, made).await.ok()?.ok()?);
+        }
+        // The server answers in the order in which it was asked: when it has answered this, it has said all of the above.
+        self.hears_out().await?;
+        let wanted = |denied: &Denied| {
+            let tried = if denied.publish { publish } else { subscribe };
+            tried.contains(&denied.subject)
+        };
+        let all = || {
+            let heard = self.denied.borrow();
+            let mut found: Vec<Denied> = Vec::new();
+            for denied in heard.iter().filter(|denied| wanted(denied)) {
+                if !found.contains(denied) {
+                    found.push(denied.clone());
+                }
+            }
+            found
+        };
+        let everything = |heard: &Vec<Denied>| {
+            publish.iter().chain(subscribe).all(|subject| {
+                heard
+                    .iter()
+                    .any(|denied| wanted(denied) && denied.subject == *subject)
+            })
+        };
+        let _ = timeout(EVENT_DELAY, self.denied.clone().wait_for(everything)).await;
+        Some(all())
+    }
+
+    /// Waits until the server has come to a request that nobody hears: by then it has said all that it had to say.
+    async fn hears_out(&self) -> Option<()> {
+        let nobody = Uuid::from_u128(rand::random());
+        let last = format!("nats-elect.{}._doctor.{nobody}", self.bucket);
+        let inbox = match &self.answers {
+            Some(prefix) => format!("{prefix}.{nobody}"),
+            None => self.client.new_inbox(),
+        };
+        let is_end = |denied: &Denied| denied.subject == last || denied.subject == inbox;
+        let asking = async {
+            let mut answers = self.client.subscribe(inbox.clone()).await.ok()?;
+            let asked = self
+                .client
+                .publish_with_reply(last.clone(), inbox.clone(), "".into());
+            asked.await.ok()?;
+            tokio::select! {
+                _ = self.hears(is_end) => {}
+                answer = answers.next() => drop(answer?),
+            }
+            Some(())
+        };
+        timeout(self.patience, asking).await.ok()?
+    }
+
+    /// Waits until the server forbids something of the kind.
+    pub async fn hears(&self, forbids: impl Fn(&Denied) -> bool) -> Denied {
+        let mut denied = self.denied.clone();
+        let found = |all: &Vec<Denied>| all.iter().find(|it| forbids(it)).cloned();
+        let heard = match denied.wait_for(|all| found(all).is_some()).await {
+            Ok(all) => found(&all),
+            Err(_) => None,
+        };
+        match heard {
+            Some(denied) => denied,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What the subjects of answers begin with.
+    fn inbox(&self) -> String {
+        let inbox = self.client.new_inbox();
+        let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);
+        format!("{}.", prefix.unwrap_or("_INBOX"))
+    }
+}
+
+impl Denied {
+    fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.split_once("ermissions Violation for ")?;
+        let (what, rest) = rest.split_once('"')?;
+        let (subject, _) = rest.split_once('"')?;
+        Some(Self {
+            publish: !what.starts_with("Subscription"),
+            subject: subject.to_owned(),
+        })
+    }
+
+    /// What to grant: where the subject has a part that is another one each time, all that stands in its place.
+    pub fn advice(&self) -> String {
+        let kind = if self.publish { "publish" } else { "subscribe" };
+        let tokens: Vec<_> = self.subject.split('.').collect();
+        // The rest of these subjects is a consumer, a key, or an answer's number.
+        let fixed = match &tokens[..] {
+            ["$JS", "FC", _, ..] | ["$KV", _, "_data", ..] => {
+                Some(3 + usize::from(tokens[0] == "$KV"))
+            }
+            ["$JS", "API", "CONSUMER", "CREATE", _, ..] => Some(5),
+            _ => None,
+        };
+        let pattern = if let Some(fixed) = fixed.filter(|&fixed| fixed < tokens.len()) {
+            format!("{}.>", tokens[..fixed].join("."))
+        } else {
+            let is_id = |token: &str| token.parse::<Uuid>().is_ok();
+            let parts = tokens.iter();
+            let parts = parts.map(|token| if is_id(token) { "*" } else { *token });
+            parts.collect::<Vec<_>>().join(".")
+        };
+        format!("grant {kind} {pattern:?}: docs/security.md, deploy/nats")
+    }
+
+    pub fn is_publish_to(&self, wanted: &str) -> bool {
+        self.publish && self.subject == wanted
+    }
+
+    pub fn is_subscription(&self) -> bool {
+        !self.publish
+    }
+}
+
+impl std::fmt::Display for Denied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verb = if self.publish {
+            "publish to"
+        } else {
+            "subscribe to"
+        };
+        write!(f, "this user may not {verb} {:?}", self.subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_grant_has_wildcards_where_the_subject_differs_each_time() {
+        let id = "e374253a-3acb-6c4c-f3bf-46b5abe52919";
+        for (subject, pattern) in [
+            ("$KV.leaders.scheduler".to_owned(), "$KV.leaders.scheduler"),
+            (
+                "$KV.leaders._data.scheduler._doctor".to_owned(),
+                "$KV.leaders._data.scheduler.>",
+            ),
+            (
+                format!("$JS.FC.KV_leaders.doctor.{id}"),
+                "$JS.FC.KV_leaders.>",
+            ),
+            (
+                "$JS.API.CONSUMER.CREATE.KV_leaders.x.$KV.leaders.y".to_owned(),
+                "$JS.API.CONSUMER.CREATE.KV_leaders.>",
+            ),
+            (
+                format!("nats-elect.leaders.a.{id}"),
+                "nats-elect.leaders.a.*",
+            ),
+            (
+                format!("nats-elect-admin.leaders.pause.{id}.*"),
+                "nats-elect-admin.leaders.pause.*.*",
+            ),
+        ] {
+            let text = format!("nats: Permissions Violation for Publish to {subject:?}");
+            let denied = Denied::parse(&text).expect("a violation");
+            assert!(
+                denied.advice().contains(&format!("publish {pattern:?}")),
+                "{}",
+                denied.advice()
+            );
+        }
+        let text = "nats: Permissions Violation for Subscription to \"a.b\"";
+        let denied = Denied::parse(text).expect("a violation");
+        assert!(denied.is_subscription() && denied.advice().contains("subscribe \"a.b\""));
+        assert_eq!(Denied::parse("nats: maximum payload exceeded"), None);
+    }
+}

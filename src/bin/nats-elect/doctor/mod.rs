@@ -1,0 +1,46 @@
+//! What `doctor` looks at: one file for each part of what an election stands on.
+//!
+//! `line` is a connection that hears what it may not do, `findings` what was found. Nothing here can change a bucket: the only
+//! messages to its keys carry two conditions that no stream can fulfil.
+
+pub mod bucket;
+pub mod findings;
+pub mod fleet;
+pub mod line;
+pub mod pace;
+pub mod permissions;
+pub mod records;
+pub mod server;
+
+use clap::ValueEnum;
+
+/// Whose permissions are tried: a file of `deploy/nats` each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Stands for election
+    Candidate,
+    /// Reads the bucket, and asks instances how they are
+    Observer,
+    /// Asks instances, and has them step down, pause, resume and cordon
+    Operator,
+}
+
+/// The roles that are checked.
+pub struct Roles {
+    pub names: Vec<String>,
+    /// Nobody named one: what is denied for this name proves nothing about others.
+    pub made_up: bool,
+}
+
+/// A duration for people, without digits that say nothing.
+pub fn human(time: std::time::Duration) -> String {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let unit = match nanos {
+        0..1_000_000 => 1_000,
+        1_000_000..100_000_000 => 10_000,
+        100_000_000..60_000_000_000 => 1_000_000,
+        _ => 1_000_000_000,
+    };
+    let time = std::time::Duration::from_nanos(nanos / unit * unit);
+    humantime::format_duration(time).to_string()
+}

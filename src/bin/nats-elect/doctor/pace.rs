@@ -1,0 +1,171 @@
+//! How long NATS takes to answer, against what roles are configured to; and which failures their times survive.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use nats_elect::RoleSettings;
+use serde_json::json;
+
+use super::bucket::Found;
+use super::findings::Findings;
+use super::human;
+use super::line::{Answer, Line};
+
+const ROUND_TRIPS: usize = 100;
+/// How long a three-node cluster takes at most to go on when it loses the node that leads the stream.
+const NODE_LOST: Duration = Duration::from_secs(6);
+
+/// A role, as lines call it, and its settings.
+pub struct Times {
+    pub role: String,
+    pub settings: RoleSettings,
+}
+
+/// Sorted answers.
+struct Measured(Vec<Duration>);
+
+impl Measured {
+    fn at(&self, percent: usize) -> Duration {
+        let rank = (self.0.len() * percent).div_ceil(100).max(1);
+        self.0.get(rank - 1).copied().unwrap_or_default()
+    }
+}
+
+/// Measures, one after the other, and compares: refused writes to a role's key where that may be written, else reads.
+pub async fn round_trips(
+    line: &Line,
+    bucket: &str,
+    written: Option<&str>,
+    times: &[Times],
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let check = "round trips";
+    let Some(measured) = measure(line, bucket, written).await else {
+        return findings.skipped(check, "not every request was answered");
+    };
+    let what = if written.is_some() {
+        "writes that the stream leader refused"
+    } else {
+        "reads of the stream leader"
+    };
+    let (median, p99, max) = (measured.at(50), measured.at(99), measured.at(100));
+    let told = format!(
+        "median {}, 99 % {}, max {} of {ROUND_TRIPS} {what}",
+        human(median),
+        human(p99),
+        human(max)
+    );
+    let Some(tightest) = times.iter().min_by_key(|it| it.settings.request_timeout) else {
+        return findings.ok(check, told);
+    };
+    let limit = tightest.settings.request_timeout;
+    let factor = limit.as_secs_f64() / max.as_secs_f64().max(1e-6);
+    let told = format!(
+        "{told}; {} gives a request {} ({factor:.0} times the max)",
+        tightest.role,
+        human(limit)
+    );
+    if median * 2 >= limit {
+        findings.fail(
+            check,
+            told,
+            "heartbeats will fail: choose a longer ttl (or heartbeat and request timeout), or run closer to NATS",
+        )
+    } else if max * 2 >= limit {
+        findings.warn(
+            check,
+            told,
+            "single heartbeats will fail: choose a longer ttl, or see what slows NATS down",
+        )
+    } else {
+        findings.ok(check, told)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is measured is for people; no lease rests on it"
+)]
+async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Measured> {
+    let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
+    let nothing = json!({ "last_by_subj": format!("$KV.{bucket}._doctor") });
+    let mut measured = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        let sent = Instant::now();
+        let answer = match written {
+            Some(role) => line.ask_for_refusal(&format!("$KV.{bucket}.{role}")).await,
+            None => line.ask(&read, &nothing).await,
+        };
+        let Answer::Json(_) = answer else {
+            return None;
+        };
+        measured.push(sent.elapsed());
+    }
+    measured.sort_unstable();
+    Some(Measured(measured))
+}
+
+/// What the times of a role survive, in words.
+pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::Result<()> {
+    let Times { role, settings } = times;
+    let check = "ttl";
+    let winds_down = settings
+        .ttl
+        .saturating_sub(settings.drift_margin() + settings.stop_budget);
+    let winds_down = settings.grace.map_or(winds_down, |it| it.min(winds_down));
+    // The last heartbeat may be an interval old when NATS falls silent.
+    let slack = winds_down.saturating_sub(settings.heartbeat);
+    let told = format!(
+        "{role}: ttl {}, a leader goes on for {} without NATS; after a crash another leads within {}",
+        human(settings.ttl),
+        human(slack),
+        human(settings.worst_case_failover()),
+    );
+    let mut warnings = settings.warnings(found.replicas);
+    if warnings.is_empty() && found.replicas > 2 && slack < NODE_LOST {
+        warnings.push(format!(
+            "a leader goes on for {} without NATS, but the loss of the node that leads the stream takes 4 to 6 seconds",
+            human(slack)
+        ));
+    }
+    if warnings.is_empty() {
+        return findings.ok(check, told);
+    }
+    for warning in warnings {
+        findings.warn(
+            check,
+            format!("{role}: {warning}"),
+            "choose a ttl of 10s or more, or accept that roles change hands",
+        )?;
+    }
+    Ok(())
+}
+
+/// What the bucket survives, in words.
+pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
+    let check = "survives";
+    let kept = if found.memory {
+        ""
+    } else {
+        ", and what it stored is still there then"
+    };
+    match (found.clustered, found.replicas) {
+        (false, _) => findings.ok(
+            check,
+            format!("a restart of the server, if it is shorter than the leases{kept}; while it is down, leaders end with their lease and nobody claims"),
+        ),
+        (true, 1) => findings.warn(
+            check,
+            "the loss of other nodes than the one that keeps the bucket; if that one is down, leaders end with their lease and nobody claims",
+            "keep the bucket on three nodes",
+        ),
+        (true, replicas) => {
+            let losses = (replicas - 1) / 2;
+            let nodes = if losses == 1 { "node" } else { "nodes" };
+            findings.ok(
+                check,
+                format!("the loss of {losses} {nodes} of {replicas}: 4 to 6 seconds without writes if it is the stream leader, none otherwise"),
+            )
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What stands under the roles' keys.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use data_encoding::BASE64;
+use nats_elect::RoleName;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::bucket::Found;
+use super::findings::Findings;
+use super::human;
+use super::line::{Answer, Line};
+
+/// More are not read one by one.
+const MOST: usize = 500;
+
+/// What of a record is looked at.
+#[derive(Deserialize)]
+struct Record {
+    id: String,
+    ttl_ms: Option<u64>,
+}
+
+/// Looks at every role's record; the server's clock, which stamped them, says how old they are.
+pub async fn check(
+    line: &Line,
+    bucket: &str,
+    found: &Found,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let check = "records";
+    let roles: Vec<_> = found
+        .keys
+        .iter()
+        .filter(|key| RoleName::new(key.as_str()).is_ok())
+        .collect();
+    let (mut led, mut free) = (0, 0);
+    for role in roles.iter().take(MOST) {
+        let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
+        let key = json!({ "last_by_subj": format!("$KV.{bucket}.{role}") });
+        let Answer::Json(answer) = line.ask(&read, &key).await else {
+            return findings.skipped(check, "they could not be read");
+        };
+        let message = &answer["message"];
+        if message.is_null() || is_marker(message) {
+            free += 1;
+            continue;
+        }
+        let Some(record) = record_of(message) else {
+            findings.warn(
+                check,
+                format!("what stands under {role:?} can't be read: it is respected as a leader's, for as long as it is renewed"),
+                format!("find out who writes it; `nats kv del {bucket} {role}` frees the role"),
+            )?;
+            continue;
+        };
+        led += 1;
+        if record.ttl_ms.is_none() {
+            findings.warn(
+                check,
+                format!("{role:?} is led by {:?}, a candidate of another library: it does not say how long its lease is", record.id),
+                "docs/mixed-fleets.md says what holds between them, and how to migrate",
+            )?;
+        }
+        let lease = record.ttl_ms.map(Duration::from_millis).or(found.max_age);
+        if let (Some(lease), Some(max_age)) = (lease, found.max_age)
+            && max_age < lease
+        {
+            findings.fail(
+                check,
+                format!(
+                    "{role:?} is led for {} at a time, but keys expire after {}",
+                    human(lease),
+                    human(max_age)
+                ),
+                "choose a shorter ttl, or a longer max age",
+            )?;
+        }
+        let age = age(line, bucket, message).await;
+        if let (Some(age), Some(lease)) = (age, lease)
+            && age > lease + lease / 10 + Duration::from_secs(1)
+        {
+            findings.warn(
+                check,
+                format!("{role:?}: {:?} was last heard of {} ago, and its lease was {}: it is gone, and nobody claims the role", record.id, human(age), human(lease)),
+                format!("start a candidate, or resume one; if there is to be none any more: `nats kv del {bucket} {role}`"),
+            )?;
+        }
+    }
+    let more = match roles.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(", {more} more were not looked at"),
+    };
+    findings.ok(
+        check,
+        format!("{led} of roles that are led, {free} of roles that were freed{more}"),
+    )
+}
+
+/// Time since it was stored; both times are the stream leader's.
+async fn age(line: &Line, bucket: &str, message: &Value) -> Option<Duration> {
+    let info = format!("$JS.API.STREAM.INFO.KV_{bucket}");
+    let Answer::Json(answer) = line.ask(&info, &Value::Null).await else {
+        return None;
+    };
+    let time =
+        |value: &Value| -> Option<SystemTime> { humantime::parse_rfc3339(value.as_str()?).ok() };
+    let (now, stored) = (time(&answer["ts"])?, time(&message["time"])?);
+    now.duration_since(stored).ok()
+}
+
+/// Whether it says that the key is deleted: by its leader, by hand, or by expiry.
+fn is_marker(message: &Value) -> bool {
+    let headers = decoded(&message["hdrs"]).unwrap_or_default();
+    let headers = String::from_utf8_lossy(&headers);
+    headers.contains("KV-Operation:") || headers.contains("Nats-Marker-Reason:")
+}
+
+fn record_of(message: &Value) -> Option<Record> {
+    serde_json::from_slice(&decoded(&message["data"])?).ok()
+}
+
+fn decoded(text: &Value) -> Option<Vec<u8>> {
+    BASE64.decode(text.as_str()?.as_bytes()).ok()
+}

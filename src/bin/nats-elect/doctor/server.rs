@@ -1,0 +1,161 @@
+//! The connection, the server behind it, and what it gives the account.
+
+use nats_elect::ManagerConfig;
+use serde_json::{Value, json};
+
+use super::findings::Findings;
+use super::line::{Answer, Line};
+
+/// A limit of the account is close from here on, in percent.
+const CLOSE: u64 = 80;
+
+pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> std::io::Result<()> {
+    let server = line.server();
+    let cluster = match &server.cluster {
+        Some(cluster) => format!(
+            "of cluster {cluster:?}, which has {} addresses for clients",
+            server.connect_urls.len()
+        ),
+        None => "on its own".to_owned(),
+    };
+    findings.ok(
+        "connection",
+        format!(
+            "nats-server {} {:?}, {cluster}",
+            server.version, server.server_name
+        ),
+    )?;
+    version(line, findings)?;
+    let encrypted = server.tls_required || config.tls.required || config.tls.first;
+    let local = server.client_ip.starts_with("127.") || server.client_ip == "::1";
+    match (encrypted, local) {
+        (true, _) => findings.ok("encryption", "TLS"),
+        (false, true) => findings.ok("encryption", "none, within this machine"),
+        (false, false) => findings.warn(
+            "encryption",
+            "not encrypted: whoever can listen on the way sees passwords and lease tokens",
+            "set `tls` in the server's configuration (docs/security.md)",
+        ),
+    }
+}
+
+fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+    let server = line.server();
+    let is_at_least = |minor| line.client.is_server_compatible(2, minor, 0);
+    let check = "server version";
+    if is_at_least(12) {
+        findings.ok(
+            check,
+            format!(
+                "{}: leases, fenced writes and batches, all of it",
+                server.version
+            ),
+        )
+    } else if is_at_least(11) {
+        findings.warn(
+            check,
+            format!("{}: no batches, so no conditional fenced writes (`create`, `update`, batches of `Term::store()`)", server.version),
+            "upgrade to nats-server 2.12, and make the bucket anew or edit it to allow atomic batches",
+        )
+    } else if is_at_least(10) {
+        findings.warn(
+            check,
+            format!("{}: no conditions on another key, so no fenced writes at all, and weaker fence records", server.version),
+            "upgrade to nats-server 2.12; the elections themselves work",
+        )
+    } else {
+        findings.fail(
+            check,
+            format!(
+                "{} is older than what elections were tested with",
+                server.version
+            ),
+            "upgrade to nats-server 2.12, at least to 2.10",
+        )
+    }
+}
+
+/// Who this is, if it is told.
+pub async fn user(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+    let check = "user";
+    match line.ask("$SYS.REQ.USER.INFO", &Value::Null).await {
+        Answer::Json(answer) => {
+            let data = &answer["data"];
+            let (user, account) = (text(&data["user"]), text(&data["account"]));
+            if line.server().auth_required {
+                findings.ok(check, format!("{user:?} of account {account:?}"))
+            } else {
+                findings.warn(
+                    check,
+                    format!("account {account:?}; the server asks nobody who they are"),
+                    "whoever reaches it can take and delete every role: docs/security.md has users with few permissions",
+                )
+            }
+        }
+        Answer::Denied(denied) if denied.is_subscription() => findings.fail(
+            check,
+            format!("{denied}, where answers come in: nothing can be asked"),
+            "grant it to this user, or choose what it may subscribe to with --inbox-prefix",
+        ),
+        _ => findings.skipped(check, "the server does not tell this user who it is"),
+    }
+}
+
+/// Whether `JetStream` is on for this account, and how much of it is left.
+pub async fn limits(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+    let check = "account limits";
+    match line.ask("$JS.API.INFO", &json!(null)).await {
+        Answer::Json(answer) if answer["error"].is_null() => {
+            let close = close_limits(&answer);
+            if close.is_empty() {
+                return findings.ok(check, used(&answer));
+            }
+            findings.warn(
+                check,
+                format!("close to: {}", close.join(", ")),
+                "raise the account's limits, or delete what is not needed: a full account refuses heartbeats and watches",
+            )
+        }
+        Answer::Denied(denied) => {
+            findings.skipped(check, format!("{denied}; nothing else needs it"))
+        }
+        _ => findings.skipped(check, "JetStream does not tell"),
+    }
+}
+
+/// The account's limits of the kind that every tier of it has.
+fn close_limits(answer: &Value) -> Vec<String> {
+    let mut close = Vec::new();
+    let mut look = |at: &Value, place: &str| {
+        for (name, used, limit) in [
+            ("storage", "storage", "max_storage"),
+            ("memory", "memory", "max_memory"),
+            ("streams", "streams", "max_streams"),
+            ("consumers", "consumers", "max_consumers"),
+        ] {
+            let (used, limit) = (&at[used], &at["limits"][limit]);
+            let (Some(used), Some(limit)) = (used.as_u64(), limit.as_u64()) else {
+                continue;
+            };
+            if limit > 0 && used.saturating_mul(100) / limit >= CLOSE {
+                close.push(format!("{name}{place} {used} of {limit}"));
+            }
+        }
+    };
+    look(answer, "");
+    for (tier, at) in answer["tiers"].as_object().into_iter().flatten() {
+        look(at, &format!(" of tier {tier}"));
+    }
+    close
+}
+
+fn used(answer: &Value) -> String {
+    format!(
+        "none is close: {} streams, {} consumers, {} bytes on disk",
+        answer["streams"], answer["consumers"], answer["storage"]
+    )
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}

@@ -1,0 +1,120 @@
+//! What became of a term that was ended on purpose, in words and as JSON.
+
+use std::time::Duration;
+
+use nats_elect::admin::{AdminClient, LeaderFound, RoleReport};
+use nats_elect::{FencingToken, Handoff, SteppedDown};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+/// Between two looks for a leader, where nobody is there to wait for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A term that has ended, and who leads instead.
+pub struct Stepped {
+    pub role: String,
+    pub ended: SteppedDown,
+    /// Who leads now, as that instance says.
+    pub leader: Option<LeaderFound>,
+    /// The lease that was not freed is over after that long at most.
+    pub runs_out: Option<Duration>,
+}
+
+impl Stepped {
+    /// Waits for the next leader, for so long beside what is left of a lease that was not freed.
+    pub async fn of(
+        admin: &AdminClient,
+        role: &str,
+        ended: SteppedDown,
+        before: Option<&RoleReport>,
+        patience: Duration,
+    ) -> Self {
+        let lease = before.map(|it| it.ttl).filter(|_| !ended.released);
+        let term = before.and_then(|it| it.fencing_token);
+        let within = patience + lease.unwrap_or_default();
+        let leader = timeout(within, next_leader(admin, role, term)).await.ok();
+        Self {
+            role: role.to_owned(),
+            ended,
+            leader,
+            runs_out: lease,
+        }
+    }
+
+    /// Whether somebody leads, or can.
+    pub const fn is_done(&self) -> bool {
+        self.ended.released || self.leader.is_some()
+    }
+
+    /// In words; `from` led before.
+    pub fn words(&self, from: &str) -> String {
+        let Self {
+            role,
+            ended,
+            leader,
+            runs_out,
+        } = self;
+        let now = leader.as_ref().map(|it| it.instance.to_string());
+        match (ended.handoff, now) {
+            (Some(Handoff::Accepted), Some(now)) => {
+                format!("{role}: {from} handed it over, {now} leads now")
+            }
+            (Some(Handoff::Accepted), None) => {
+                format!(
+                    "{role}: {from} handed it over, and its heir claimed it; who leads now does not say so itself"
+                )
+            }
+            (Some(Handoff::TakenByAnother), now) => format!(
+                "{role}: {from} freed it for its heir, but another was first: {}",
+                now.map_or("it does not say so itself".into(), |now| format!(
+                    "{now} leads now"
+                ))
+            ),
+            (Some(Handoff::TimedOut), now) => format!(
+                "{role}: {from} freed it for its heir, who did not claim it in time; {}",
+                now.map_or("nobody was seen to lead".into(), |now| format!(
+                    "{now} leads now"
+                ))
+            ),
+            (_, Some(now)) if ended.released => {
+                format!("{role}: {from} freed it, {now} leads now")
+            }
+            (_, None) if ended.released => {
+                format!("{role}: {from} freed it; nobody who answers has claimed it yet")
+            }
+            (_, Some(now)) => {
+                format!("{role}: {from} leads no longer but could not free it; {now} leads now")
+            }
+            (_, None) => format!(
+                "{role}: {from} leads no longer, but could not free it: nobody can claim it before its lease has run out, {} at most",
+                runs_out.map_or("a ttl".into(), crate::text::lasted)
+            ),
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "released": self.ended.released,
+            "handoff": self.ended.handoff,
+            "leader": self.leader.as_ref().map(leader_json),
+        })
+    }
+}
+
+pub fn leader_json(leader: &LeaderFound) -> Value {
+    json!({
+        "instance_id": leader.instance.instance_id,
+        "incarnation": leader.instance.incarnation,
+        "fencing_token": leader.fencing_token.to_sortable(),
+    })
+}
+
+/// Asks who leads until it is somebody in a later term than that one.
+async fn next_leader(admin: &AdminClient, role: &str, after: Option<FencingToken>) -> LeaderFound {
+    loop {
+        match admin.leader(role, Duration::from_secs(2)).await {
+            Ok(leader) if Some(leader.fencing_token) > after => return leader,
+            _ => sleep(LOOK).await,
+        }
+    }
+}

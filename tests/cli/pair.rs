@@ -1,0 +1,77 @@
+//! Instances of two roles, and two of them where one leads both.
+
+use std::time::Duration;
+
+use nats_elect::testing::{NatsServer, eventually};
+use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
+
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// An instance that stands for `scheduler` and `metrics`.
+pub fn builder(urls: impl Into<String>, id: &str) -> RoleManagerBuilder {
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    RoleManager::builder()
+        .servers(urls.into())
+        .bucket_auto_create()
+        .instance_id(id)
+        .role("scheduler", RoleConfig::default(), handler_fn(lead))
+        .role("metrics", RoleConfig::default(), handler_fn(lead))
+}
+
+pub async fn started(builder: RoleManagerBuilder) -> RoleManager {
+    builder.start().await.expect("start")
+}
+
+/// Waits until that instance leads the role.
+pub async fn leads(manager: &RoleManager, role: &str) {
+    let handle = manager.role(role).expect("a role");
+    eventually(SOON, "leadership", async || {
+        handle.is_leader().then_some(())
+    })
+    .await;
+}
+
+/// Waits until that instance knows whom it follows.
+pub async fn follows(manager: &RoleManager, role: &str, leader: &str) {
+    let handle = manager.role(role).expect("a role");
+    eventually(SOON, "a leader to follow", async || {
+        handle
+            .leader()
+            .filter(|it| it.instance_id == leader)
+            .map(drop)
+    })
+    .await;
+}
+
+/// Two instances; `node-1` leads both roles, `node-2` follows.
+pub struct Fleet {
+    pub server: NatsServer,
+    pub first: RoleManager,
+    pub second: RoleManager,
+}
+
+impl Fleet {
+    pub async fn new() -> Self {
+        Self::with(AdminConfig::default()).await
+    }
+
+    /// The first one has these settings of the admin service.
+    pub async fn with(admin: AdminConfig) -> Self {
+        let server = NatsServer::start().expect("a server");
+        let first = started(builder(server.url(), "node-1").admin(admin)).await;
+        leads(&first, "scheduler").await;
+        leads(&first, "metrics").await;
+        let second = started(builder(server.url(), "node-2")).await;
+        for role in ["scheduler", "metrics"] {
+            follows(&second, role, "node-1").await;
+        }
+        Self {
+            server,
+            first,
+            second,
+        }
+    }
+}
