@@ -133,6 +133,7 @@ impl AdminState {
     fn tell_denied(&mut self) {
         let subjects: Vec<_> = self.refused.iter().map(String::as_str).collect();
         tracing::warn!(
+            instance_id = %self.desk.instance.id,
             "this NATS user may not {}: what is asked there is not answered; grant it, or switch `admin` off",
             subjects.join(", ")
         );
