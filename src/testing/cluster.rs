@@ -197,16 +197,25 @@ impl NatsCluster {
         self.poll("readiness of the cluster", || self.is_ready().then_some(()))
     }
 
-    /// Whether every node that runs is healthy and the `JetStream` meta leader sees all of them, at this moment.
+    /// Whether every node that runs is healthy, the `JetStream` meta leader sees all of them, and all of them know it, at this moment: a
+    /// node that knows of no meta leader answers nothing.
     pub fn is_ready(&self) -> bool {
         let running: Vec<_> = self.nodes.iter().filter(|node| node.answers()).collect();
         let healthy = running
             .iter()
             .all(|node| monitor::is_healthy(node.monitor_port()) && monitor::accepts(node.port()));
+        let meta = |node: &&NatsServer| monitor::json(node.monitor_port(), "/jsz").ok();
+        let Some(pages) = running.iter().map(meta).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let leads = |(page, node): (&Value, &&NatsServer)| {
+            sees_peers(page, node.name(), running.len() - 1).then(|| node.name().to_owned())
+        };
+        let leader = pages.iter().zip(&running).find_map(leads);
         healthy
-            && running.iter().any(|node| {
-                monitor::json(node.monitor_port(), "/jsz")
-                    .is_ok_and(|page| sees_peers(&page, node.name(), running.len() - 1))
+            && leader.is_some_and(|leader| {
+                let knows = |page: &Value| page["meta_cluster"]["leader"] == leader;
+                pages.iter().all(knows)
             })
     }
 
