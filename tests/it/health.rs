@@ -191,3 +191,23 @@ async fn who_asks_slowly_or_never_holds_up_nobody() {
     becomes(&health, "/livez", 200).await;
     drop(silent);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_reads_its_answers_holds_up_nobody() {
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let long = "x".repeat(1 << 20);
+    let builder = HealthServer::builder().metrics(move || long.clone());
+    let started = builder.start("127.0.0.1:0", a.manager().probe());
+    let health = started.await.expect("a free port");
+    // More than the buffers on the way hold.
+    let asks = "GET /metrics HTTP/1.1\r\nHost: it\r\n\r\n".repeat(100);
+    let mut deaf = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(health.address()).await.expect("connect");
+        stream.write_all(asks.as_bytes()).await.expect("sent");
+        deaf.push(stream);
+    }
+    becomes(&health, "/livez", 200).await;
+    drop(deaf);
+}
