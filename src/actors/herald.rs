@@ -114,7 +114,11 @@ impl HeraldState {
                 self.go_on(myself);
             }
             // What is handed to a client that is not connected it sends whenever it is.
-            Link::Down | Link::Unusable(_) => self.bucket = None,
+            Link::Down | Link::Unusable(_) => {
+                self.bucket = None;
+                // It may be another server next.
+                self.stream_made = false;
+            }
         }
     }
 

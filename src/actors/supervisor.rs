@@ -16,7 +16,7 @@ use super::herald::HeraldSetup;
 use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
 use super::staff::{Staff, StaffSetup};
 use super::{Link, Routes};
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::election::Candidate;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
@@ -28,7 +28,7 @@ use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long a stop waits for the last news to be published.
+/// How long a stop waits for the last news to be published, at most.
 const LAST_NEWS: Duration = Duration::from_secs(1);
 /// Beats of one generation; the next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
@@ -71,9 +71,12 @@ struct Role {
     waiting: Vec<oneshot::Sender<()>>,
 }
 
+#[derive(Default)]
 struct Stopping {
     /// Every role is left.
     finishing: bool,
+    /// Whoever waits for the end gives up then.
+    until: Option<Moment>,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -163,10 +166,8 @@ impl Actor for SupervisorActor {
                     tokio::time::sleep(timeout).await;
                     let _ = late.send(());
                 });
-                let stopping = state.stopping.get_or_insert_with(|| Stopping {
-                    finishing: false,
-                    waiting: Vec::new(),
-                });
+                let stopping = state.stopping.get_or_insert_default();
+                stopping.until = Some(clock::now() + timeout);
                 stopping.waiting.push(reply);
                 state.leave_all(|scope| ElectionMsg::Stop {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
@@ -174,10 +175,7 @@ impl Actor for SupervisorActor {
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::Abandon => {
-                state.stopping.get_or_insert_with(|| Stopping {
-                    finishing: false,
-                    waiting: Vec::new(),
-                });
+                state.stopping.get_or_insert_default();
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
@@ -350,15 +348,18 @@ impl SupervisorState {
         }
     }
 
-    /// The last news are worth a moment.
+    /// The last news are worth a moment, but no stop that is too late for them: what was to be freed has been.
     fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
         let Some(told) = self.staff.all_published() else {
             let _ = myself.send_message(SupervisorMsg::End);
             return;
         };
+        let until = self.stopping.as_ref().and_then(|stopping| stopping.until);
+        let left = until.map(|until| until.since(clock::now()) / 2);
+        let wait = LAST_NEWS.min(left.unwrap_or(LAST_NEWS));
         let myself = myself.clone();
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(LAST_NEWS, told).await;
+            let _ = tokio::time::timeout(wait, told).await;
             let _ = myself.send_message(SupervisorMsg::End);
         });
     }
