@@ -223,3 +223,27 @@ async fn a_stop_ends_in_the_time_that_it_has_although_its_news_cant_be_kept() {
     let b = start("b", server.url(), EventsConfig::default()).await;
     b.wait_until_leader().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_somebody_made_is_used_and_read_as_it_is() {
+    let server = NatsServer::start().expect("start");
+    let context = jetstream::new(client(&server).await);
+    let theirs = stream::Config {
+        name: format!("nats-elect-events-{BUCKET}"),
+        subjects: vec!["theirs".into(), format!("nats-elect-events.{BUCKET}.>")],
+        max_messages: 3,
+        ..stream::Config::default()
+    };
+    context.create_stream(theirs).await.expect("made");
+    for _ in 0..2 {
+        let a = start("a", server.url(), kept()).await;
+        a.wait_until_leader().await;
+        a.stop().await;
+    }
+    let last = [
+        "a stopped true",
+        "a released after nobody",
+        "a stopped true",
+    ];
+    assert_eq!(told(&history(&server, 3).await), last);
+}
