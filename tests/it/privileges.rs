@@ -335,3 +335,23 @@ async fn answers_to_another_account_stand_in_no_key() {
     a.role(ROLE).validate().await.expect("nothing was written");
     assert_eq!(journal.tenures(ROLE).len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_confirms_a_write_to_whatever_subject_its_writer_names() {
+    let server = server();
+    make_bucket(&server).await;
+    let victim = User::connect(&server.url(), "observer", PASSWORD).await;
+    let inbox = victim.client.new_inbox();
+    let mut answers = victim.client.subscribe(inbox.clone()).await.expect("inbox");
+    victim.client.flush().await.expect("flush");
+    let writer = User::connect(&server.url(), "candidate", PASSWORD).await;
+    let written = writer
+        .client
+        .publish_with_reply("$KV.leaders.metrics", inbox, "{}".into());
+    written.await.expect("published");
+    let answer = tokio::time::timeout(SOON, answers.next()).await;
+    let answer = answer.expect("an answer").expect("an answer").payload;
+    let ack: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
+    assert_eq!(ack["stream"], "KV_leaders");
+    assert_eq!(writer.denied(), [""; 0], "it may not publish to inboxes");
+}
