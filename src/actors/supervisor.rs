@@ -150,7 +150,7 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
             SupervisorMsg::LookAtBucket => state.staff.look_at_bucket(),
             SupervisorMsg::Ping(reply) => {
-                let _ = reply.send(());
+                let _ = reply.send(state.overrun());
             }
             SupervisorMsg::AdminDenied(denied) => state.staff.tell_admin(AdminMsg::Denied(denied)),
             #[cfg(feature = "testing")]
@@ -284,6 +284,13 @@ impl SupervisorState {
         self.routes.set(scope.role.clone(), actor.clone());
         scope.repeat_order();
         Ok(actor)
+    }
+
+    /// A role whose handler runs on although its lease is over; the role may be on its way out.
+    fn overrun(&self) -> Option<RoleName> {
+        let mut scopes = self.roles.values().map(|role| &role.scope);
+        let overrun = scopes.find(|scope| scope.status.borrow().overrun)?;
+        Some(overrun.role.clone())
     }
 
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {
