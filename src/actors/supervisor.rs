@@ -431,12 +431,12 @@ impl SupervisorState {
             .0
             .saturating_mul(1 << role.crashes.min(10))
             .min(RESTART.1);
-        let allowance = role.scope.settings.abort_allowance();
-        let (myself, name) = (myself.clone(), name.clone());
+        let (scope, myself, name) = (Arc::clone(&role.scope), myself.clone(), name.clone());
         tokio::spawn(async move {
             if let Some(running) = running {
-                end_handler(&running, allowance).await;
+                end_handler(&scope, &running).await;
             }
+            scope.give_back();
             tokio::time::sleep(wait).await;
             let _ = myself.send_message(SupervisorMsg::RestartRole { role: name });
         });
@@ -505,12 +505,18 @@ impl Role {
 }
 
 /// The lease is revoked already: the handler has only the time that it takes to be aborted.
-async fn end_handler(running: &RunningTerm, allowance: Duration) {
-    if tokio::time::timeout(allowance, running.ended())
-        .await
-        .is_err()
-    {
-        running.abort();
-        running.ended().await;
+async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
+    let allowance = scope.settings.abort_allowance();
+    let ends = || tokio::time::timeout(allowance, running.ended());
+    if ends().await.is_ok() {
+        return;
     }
+    running.abort();
+    if ends().await.is_ok() {
+        return;
+    }
+    scope.status.send_modify(|status| status.overrun = true);
+    let fencing_token = running.fencing_token();
+    announce(scope, Event::HandlerOverrun { fencing_token });
+    running.ended().await;
 }
