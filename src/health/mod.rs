@@ -11,6 +11,9 @@
 //! percent-encoded. Leadership is not readiness: an instance that follows is as ready as the leader. A
 //! service that should reach the leader alone asks `/leaderz/{role}`; that a request which it routes arrives after the leader has
 //! changed can't be helped, so what is critical is guarded by the fencing token.
+//!
+//! There is no authentication and no TLS, and 64 connections are served at a time, each for 10 s at most: whoever reaches the
+//! port learns who leads, and can keep the orchestrator from being answered. Let only those reach it who are meant to.
 
 mod answer;
 
