@@ -50,8 +50,8 @@ impl History {
     /// Finds the history of a bucket.
     ///
     /// # Errors
-    /// [`HistoryError::NotKept`] if no instance has ever been told to keep it, [`HistoryError::Name`],
-    /// [`HistoryError::Unavailable`].
+    /// [`HistoryError::NotKept`] if no instance has ever been told to keep it, or if somebody made the stream with subjects other than
+    /// `<prefix>.<bucket>.*`; [`HistoryError::Name`], [`HistoryError::Unavailable`].
     pub async fn open(client: Client, bucket: &str) -> Result<Self, HistoryError> {
         let bucket = BucketName::new(bucket)?;
         let name = events_stream(&bucket);
@@ -64,7 +64,12 @@ impl History {
             }
         })?;
         let subjects = &stream.cached_info().config.subjects;
-        let of_roles = |subject: &String| Some(subject.strip_suffix('*')?.to_owned());
+        let own = format!(".{bucket}.");
+        // As instances make it, or wider in its last part.
+        let of_roles = |subject: &String| {
+            let prefix = subject.strip_suffix(['*', '>'])?;
+            prefix.ends_with(&own).then(|| prefix.to_owned())
+        };
         let Some(prefix) = subjects.iter().find_map(of_roles) else {
             let stream = stream.cached_info().config.name.clone();
             return Err(HistoryError::NotKept { stream });

@@ -11,7 +11,7 @@ use super::Link;
 use super::messages::HeraldMsg;
 use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, events_stream};
 
 /// How long one attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -114,7 +114,11 @@ impl HeraldState {
                 self.go_on(myself);
             }
             // What is handed to a client that is not connected it sends whenever it is.
-            Link::Down | Link::Unusable(_) => self.bucket = None,
+            Link::Down | Link::Unusable(_) => {
+                self.bucket = None;
+                // It may be another server next.
+                self.stream_made = false;
+            }
         }
     }
 
@@ -221,7 +225,14 @@ async fn publish(
         Some((subject, payload, id)) => {
             // Somebody else may have made what this user may not.
             let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
-            kept.map_err(|error| made.err().unwrap_or(error))
+            let stream = kept.map_err(|error| made.err().unwrap_or(error))?;
+            if !stream_made && stream != events_stream(bucket.name()) {
+                tracing::warn!(
+                    stream,
+                    "another stream keeps the leader changes: the history does not find them there"
+                );
+            }
+            Ok(())
         }
     }
 }

@@ -53,8 +53,8 @@ pub(crate) enum SupervisorMsg {
     RestartRole {
         role: RoleName,
     },
-    /// Answer.
-    Ping(oneshot::Sender<()>),
+    /// Answer, with a role whose handler outlives its lease, if there is one.
+    Ping(oneshot::Sender<Option<RoleName>>),
     /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
     /// every handler has ended. `late` is told when that takes longer than `timeout`, by this thread's timers: a handler
     /// that blocks can hold up those of its own runtime.

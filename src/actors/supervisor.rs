@@ -16,7 +16,7 @@ use super::herald::HeraldSetup;
 use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
 use super::staff::{Staff, StaffSetup};
 use super::{Link, Routes};
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::election::Candidate;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
@@ -28,7 +28,7 @@ use crate::store::{BucketInfo, IfMissing};
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long a stop waits for the last news to be published.
+/// How long a stop waits for the last news to be published, at most.
 const LAST_NEWS: Duration = Duration::from_secs(1);
 /// Beats of one generation; the next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
@@ -71,9 +71,12 @@ struct Role {
     waiting: Vec<oneshot::Sender<()>>,
 }
 
+#[derive(Default)]
 struct Stopping {
     /// Every role is left.
     finishing: bool,
+    /// Whoever waits for the end gives up then.
+    until: Option<Moment>,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -147,7 +150,7 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
             SupervisorMsg::LookAtBucket => state.staff.look_at_bucket(),
             SupervisorMsg::Ping(reply) => {
-                let _ = reply.send(());
+                let _ = reply.send(state.overrun());
             }
             SupervisorMsg::AdminDenied(denied) => state.staff.tell_admin(AdminMsg::Denied(denied)),
             #[cfg(feature = "testing")]
@@ -163,10 +166,8 @@ impl Actor for SupervisorActor {
                     tokio::time::sleep(timeout).await;
                     let _ = late.send(());
                 });
-                let stopping = state.stopping.get_or_insert_with(|| Stopping {
-                    finishing: false,
-                    waiting: Vec::new(),
-                });
+                let stopping = state.stopping.get_or_insert_default();
+                stopping.until = Some(clock::now() + timeout);
                 stopping.waiting.push(reply);
                 state.leave_all(|scope| ElectionMsg::Stop {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
@@ -174,10 +175,7 @@ impl Actor for SupervisorActor {
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::Abandon => {
-                state.stopping.get_or_insert_with(|| Stopping {
-                    finishing: false,
-                    waiting: Vec::new(),
-                });
+                state.stopping.get_or_insert_default();
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
@@ -288,6 +286,13 @@ impl SupervisorState {
         Ok(actor)
     }
 
+    /// A role whose handler runs on although its lease is over; the role may be on its way out.
+    fn overrun(&self) -> Option<RoleName> {
+        let mut scopes = self.roles.values().map(|role| &role.scope);
+        let overrun = scopes.find(|scope| scope.status.borrow().overrun)?;
+        Some(overrun.role.clone())
+    }
+
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {
         // No such role: dropping the reply says so.
         let Some(role) = self.roles.get_mut(role) else {
@@ -350,15 +355,18 @@ impl SupervisorState {
         }
     }
 
-    /// The last news are worth a moment.
+    /// The last news are worth a moment, but no stop that is too late for them: what was to be freed has been.
     fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
         let Some(told) = self.staff.all_published() else {
             let _ = myself.send_message(SupervisorMsg::End);
             return;
         };
+        let until = self.stopping.as_ref().and_then(|stopping| stopping.until);
+        let left = until.map(|until| until.since(clock::now()) / 2);
+        let wait = LAST_NEWS.min(left.unwrap_or(LAST_NEWS));
         let myself = myself.clone();
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(LAST_NEWS, told).await;
+            let _ = tokio::time::timeout(wait, told).await;
             let _ = myself.send_message(SupervisorMsg::End);
         });
     }
@@ -423,12 +431,12 @@ impl SupervisorState {
             .0
             .saturating_mul(1 << role.crashes.min(10))
             .min(RESTART.1);
-        let allowance = role.scope.settings.abort_allowance();
-        let (myself, name) = (myself.clone(), name.clone());
+        let (scope, myself, name) = (Arc::clone(&role.scope), myself.clone(), name.clone());
         tokio::spawn(async move {
             if let Some(running) = running {
-                end_handler(&running, allowance).await;
+                end_handler(&scope, &running).await;
             }
+            scope.give_back();
             tokio::time::sleep(wait).await;
             let _ = myself.send_message(SupervisorMsg::RestartRole { role: name });
         });
@@ -497,12 +505,18 @@ impl Role {
 }
 
 /// The lease is revoked already: the handler has only the time that it takes to be aborted.
-async fn end_handler(running: &RunningTerm, allowance: Duration) {
-    if tokio::time::timeout(allowance, running.ended())
-        .await
-        .is_err()
-    {
-        running.abort();
-        running.ended().await;
+async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
+    let allowance = scope.settings.abort_allowance();
+    let ends = || tokio::time::timeout(allowance, running.ended());
+    if ends().await.is_ok() {
+        return;
     }
+    running.abort();
+    if ends().await.is_ok() {
+        return;
+    }
+    scope.status.send_modify(|status| status.overrun = true);
+    let fencing_token = running.fencing_token();
+    announce(scope, Event::HandlerOverrun { fencing_token });
+    running.ended().await;
 }

@@ -7,9 +7,13 @@
 //! | `/leaderz/{role}` | this instance leads the role now | it does not; 404 if it does not stand for it |
 //! | `/metrics` | what the closure given to [`metrics`](HealthServerBuilder::metrics) returned | |
 //!
-//! Bodies are JSON, but for `/metrics`. Leadership is not readiness: an instance that follows is as ready as the leader. A
+//! Bodies are JSON, but for `/metrics`. Each connection is closed after one answer. Role names stand in the path as they are, not
+//! percent-encoded. Leadership is not readiness: an instance that follows is as ready as the leader. A
 //! service that should reach the leader alone asks `/leaderz/{role}`; that a request which it routes arrives after the leader has
 //! changed can't be helped, so what is critical is guarded by the fencing token.
+//!
+//! There is no authentication and no TLS, and 64 connections are served at a time, each for 10 s at most: whoever reaches the
+//! port learns who leads, and can keep the orchestrator from being answered. Let only those reach it who are meant to.
 
 mod answer;
 
@@ -34,6 +38,8 @@ use crate::manager::Probe;
 const MOST_CONNECTIONS: usize = 64;
 /// A client that takes longer to ask is cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A connection is for one request, and is cut off after this time: who does not read its answer must not keep others out.
+const LONGEST: Duration = Duration::from_secs(10);
 /// Before another connection is accepted after that failed, for want of file descriptors, say.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -138,10 +144,11 @@ async fn converse(stream: TcpStream, asked: Arc<Asked>) {
         let asked = Arc::clone(&asked);
         async move { Ok::<_, Infallible>(asked.answer(&request).await) }
     });
-    // A client that breaks off, or is too slow, is its own problem.
-    let _ = http1::Builder::new()
+    let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // A client that breaks off, or is too slow, is its own problem.
+    let _ = tokio::time::timeout(LONGEST, conversation).await;
 }

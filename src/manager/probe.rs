@@ -67,7 +67,8 @@ impl Probe {
         Self { roster, supervisor }
     }
 
-    /// Whether the instance meets its own deadlines: its actors answer within a second, and no handler outlives its lease.
+    /// Whether the instance meets its own deadlines: its actors answer within a second, and no handler outlives its lease, nor
+    /// does that of a role that is being removed.
     ///
     /// That NATS is out of reach is no reason to start anew, and is not asked.
     ///
@@ -82,16 +83,13 @@ impl Probe {
             .send_message(SupervisorMsg::Ping(reply))
             .map_err(|_| NotLive::Stopped)?;
         match tokio::time::timeout(PATIENCE, answer).await {
-            Err(_) => return Err(NotLive::Stuck),
-            Ok(Err(_)) => return Err(NotLive::Stopped),
-            Ok(Ok(())) => {}
+            Err(_) => Err(NotLive::Stuck),
+            Ok(Err(_)) => Err(NotLive::Stopped),
+            Ok(Ok(None)) => Ok(()),
+            Ok(Ok(Some(role))) => Err(NotLive::Overrun {
+                role: role.as_str().to_owned(),
+            }),
         }
-        let roles = self.roster.all();
-        let overrun = roles.iter().find(|scope| scope.status().overrun);
-        overrun.map_or(Ok(()), |scope| {
-            let role = scope.role.as_str().to_owned();
-            Err(NotLive::Overrun { role })
-        })
     }
 
     /// Whether the instance can take part in its elections. It need not lead: leadership is not readiness.

@@ -160,11 +160,11 @@ impl RunningTerm {
         self.term.remaining()
     }
 
-    /// Resolves when everything of the term has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
+    /// Resolves when everything of the term has ended.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::bucket::{Bucket, NAME_IN_USE};
 use super::error::StoreError;
+use super::write::Ack;
 use crate::model::config::Storage;
 use crate::model::name::BucketName;
 
@@ -28,18 +29,19 @@ impl Bucket {
         published.map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
-    /// Publishes to a stream and waits for its word. One that is sent twice under one id is kept once.
+    /// Publishes to a stream and waits for its word. One that is sent twice under one id is kept once. Returns the stream.
     pub async fn keep_event(
         &self,
         subject: String,
         payload: String,
         id: &str,
         timeout: Duration,
-    ) -> Result<(), StoreError> {
+    ) -> Result<String, StoreError> {
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
         let request = Request::new().headers(headers).payload(payload.into());
-        self.publish(subject, request, timeout).await.map(drop)
+        let ack: Ack = self.ask(subject, request, timeout).await?;
+        Ok(ack.stream)
     }
 
     /// Makes the stream that keeps events, unless one of its name exists.

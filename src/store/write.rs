@@ -12,7 +12,7 @@ use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::{FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, Record};
+use crate::model::record::{FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, Record, printable};
 
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Names the subject whose last sequence is expected, where it is not the message's own.
@@ -27,8 +27,10 @@ pub enum FenceOn {
     FenceKeyAt(u64),
 }
 
+/// The server's word that a message is stored.
 #[derive(Deserialize)]
-struct Ack {
+pub(super) struct Ack {
+    pub stream: String,
     seq: u64,
 }
 
@@ -124,7 +126,18 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        Ok(self.ask::<Ack>(subject, request, timeout).await?.seq)
+        let ack: Ack = self.ask(subject, request, timeout).await?;
+        self.require_own_stream(&ack.stream)?;
+        Ok(ack.seq)
+    }
+
+    /// The server confirms a write to whatever subject its writer names, ours among them: one to another stream is none of ours.
+    pub(super) fn require_own_stream(&self, stream: &str) -> Result<(), StoreError> {
+        if stream == self.stream() {
+            return Ok(());
+        }
+        let why = format_args!("it is of stream {:?}", printable(stream));
+        Err(StoreError::unreadable("confirmation", why))
     }
 }
 

@@ -265,3 +265,30 @@ async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
     assert_eq!(ended.expect("cordoned").len(), names.len());
     assert!(!a.role(&names[0]).is_leader());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asked_is_answered_by_an_instance_that_stops_meanwhile() {
+    let server = NatsServer::start().expect("start");
+    let operator = Operator::of(&server).await;
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .working(ROLE, leased_for(ms(5000)), |term| async move {
+            term.cancelled().await;
+            tokio::time::sleep(ms(300)).await;
+            Ok(())
+        })
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let found = operator.instance("a").await;
+    let cordoning = async { operator.admin.cordon(&found, None).await };
+    let role = a.role(ROLE);
+    let stopping = async {
+        let ending = async || (!role.is_leader()).then_some(());
+        eventually(SOON, "the end of the term", ending).await;
+        a.stop().await;
+    };
+    let (cordoned, ()) = tokio::join!(cordoning, stopping);
+    let ended = cordoned.expect("an answer");
+    assert!(ended[ROLE].released, "{ended:?}");
+}

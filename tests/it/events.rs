@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::jetstream::{self, stream};
 use futures::StreamExt;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown};
+use nats_elect::{
+    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions,
+};
 
 use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;
@@ -176,4 +179,71 @@ async fn subjects_can_begin_otherwise_and_what_is_no_event_is_not_read() {
         told(&history(&server, 2).await),
         ["a untouched after nobody", "a stopped true"]
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_listens_hears_the_end_of_an_instance_that_stops() {
+    let server = NatsServer::start().expect("start");
+    let listener = client(&server).await;
+    let heard = listener.subscribe("nats-elect-events.>").await;
+    let mut heard = heard.expect("subscribed");
+    listener.flush().await.expect("flush");
+    for n in 0..20 {
+        let a = start("a", server.url(), EventsConfig::published()).await;
+        a.wait_until_leader().await;
+        a.stop().await;
+        for _ in 0..2 {
+            let told = tokio::time::timeout(SOON, heard.next()).await;
+            told.unwrap_or_else(|_| panic!("round {n}: nothing more is heard"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_in_the_time_that_it_has_although_its_news_cant_be_kept() {
+    let server = NatsServer::start().expect("start");
+    let context = jetstream::new(client(&server).await);
+    // Somebody else's stream has these subjects, and is full.
+    let full = stream::Config {
+        name: "full".into(),
+        subjects: vec!["nats-elect-events.>".into()],
+        max_bytes: 1,
+        discard: stream::DiscardPolicy::New,
+        ..stream::Config::default()
+    };
+    context.create_stream(full).await.expect("made");
+    let a = start("a", server.url(), kept()).await;
+    a.wait_until_leader().await;
+    let options = StopOptions {
+        timeout: ms(700),
+        ..StopOptions::default()
+    };
+    // Its handler has ended and its role is free.
+    a.stop_with(options).await.expect("nothing is amiss");
+    let b = start("b", server.url(), EventsConfig::default()).await;
+    b.wait_until_leader().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_somebody_made_is_used_and_read_as_it_is() {
+    let server = NatsServer::start().expect("start");
+    let context = jetstream::new(client(&server).await);
+    let theirs = stream::Config {
+        name: format!("nats-elect-events-{BUCKET}"),
+        subjects: vec!["theirs".into(), format!("nats-elect-events.{BUCKET}.>")],
+        max_messages: 3,
+        ..stream::Config::default()
+    };
+    context.create_stream(theirs).await.expect("made");
+    for _ in 0..2 {
+        let a = start("a", server.url(), kept()).await;
+        a.wait_until_leader().await;
+        a.stop().await;
+    }
+    let last = [
+        "a stopped true",
+        "a released after nobody",
+        "a stopped true",
+    ];
+    assert_eq!(told(&history(&server, 3).await), last);
 }

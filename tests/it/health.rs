@@ -1,8 +1,11 @@
 //! Health over HTTP.
 
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
 use nats_elect::health::HealthServer;
 use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{RoleConfig, StepDown};
+use nats_elect::{Event, RoleConfig, StepDown};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -117,34 +120,55 @@ async fn without_nats_an_instance_lives_but_is_not_ready() {
     becomes(&health, "/readyz", 200).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_handler_that_outlives_its_lease_is_a_reason_to_start_anew() {
-    let server = NatsServer::start().expect("start");
+/// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.
+async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
     let journal = Journal::default();
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = std::sync::Arc::new(std::sync::Mutex::new(held));
+    let held = Arc::new(Mutex::new(held));
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ms(500)), move |_term| {
             let held = held.clone();
             async move {
-                // Blocks its thread: nothing in this process can end it.
                 let _ = held.lock().expect("alone").recv();
                 Ok(())
             }
         })
         .start()
         .await;
-    let health = serve(&a).await;
     a.wait_until_leader().await;
-    assert_eq!(code(&health, "/livez").await, 200);
-    let stepping = a.role(ROLE);
-    let stepping = tokio::spawn(async move { stepping.step_down(StepDown::any()).await });
-    let ill = becomes(&health, "/livez", 503).await.json();
+    (a, release)
+}
+
+/// Is ill for as long as the handler runs.
+async fn is_ill_until(health: &HealthServer, release: Sender<()>) {
+    let ill = becomes(health, "/livez", 503).await.json();
     let reason = ill["reason"].as_str().expect("a reason");
     assert!(reason.contains(ROLE), "{reason}");
     release.send(()).expect("it waits");
-    becomes(&health, "/livez", 200).await;
-    let _ = stepping.await.expect("no panic");
+    becomes(health, "/livez", 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_outlives_its_lease_is_a_reason_to_start_anew() {
+    let server = NatsServer::start().expect("start");
+    let (a, release) = leading_deafly(&server).await;
+    let health = serve(&a).await;
+    assert_eq!(code(&health, "/livez").await, 200);
+    // Also if the role is not this instance's any more.
+    let removing = a.manager().remove_role(ROLE);
+    let (removed, ()) = tokio::join!(removing, is_ill_until(&health, release));
+    removed.expect("it was there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn so_it_is_where_its_election_crashed() {
+    let server = NatsServer::start().expect("start");
+    let (a, release) = leading_deafly(&server).await;
+    let health = serve(&a).await;
+    a.role(ROLE).crash_election();
+    is_ill_until(&health, release).await;
+    let overrun = |event: &Event| matches!(event, Event::HandlerOverrun { .. });
+    a.log().wait_for("a word of it", overrun).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,4 +214,24 @@ async fn who_asks_slowly_or_never_holds_up_nobody() {
     }
     becomes(&health, "/livez", 200).await;
     drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_reads_its_answers_holds_up_nobody() {
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let long = "x".repeat(1 << 20);
+    let builder = HealthServer::builder().metrics(move || long.clone());
+    let started = builder.start("127.0.0.1:0", a.manager().probe());
+    let health = started.await.expect("a free port");
+    // More than the buffers on the way hold.
+    let asks = "GET /metrics HTTP/1.1\r\nHost: it\r\n\r\n".repeat(100);
+    let mut deaf = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(health.address()).await.expect("connect");
+        stream.write_all(asks.as_bytes()).await.expect("sent");
+        deaf.push(stream);
+    }
+    becomes(&health, "/livez", 200).await;
+    drop(deaf);
 }

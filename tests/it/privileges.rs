@@ -262,3 +262,96 @@ async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
     }
     drop((a, b));
 }
+
+/// Has the server's answer to a question about the bucket's settings sent to these subjects.
+async fn divert_answers(user: &User, subjects: &[&str]) {
+    for subject in subjects {
+        let question = format!("$JS.API.STREAM.INFO.KV_{BUCKET}");
+        let asked = user
+            .client
+            .publish_with_reply(question, subject.to_string(), "".into());
+        asked.await.expect("published");
+    }
+    user.client.flush().await.expect("flush");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_ask_jetstream_can_have_its_answer_stand_in_a_key_and_ends_a_term_by_it() {
+    let server = server();
+    make_bucket(&server).await;
+    let journal = Journal::default();
+    let a = candidate("a", &server, &journal).await;
+    let first = journal.started(ROLE, 0).await;
+    let user = User::connect(&server.url(), "observer", PASSWORD).await;
+    let api = [
+        "$JS.API.STREAM.PURGE.KV_leaders",
+        "$JS.API.STREAM.DELETE.KV_leaders",
+    ];
+    divert_answers(&user, &api).await;
+    a.role(ROLE)
+        .validate()
+        .await
+        .expect("answers are no requests");
+    divert_answers(&user, &["$KV.leaders.scheduler"]).await;
+    journal.ended(ROLE, 0).await;
+    assert_eq!(user.denied(), [""; 0], "the server does not mind");
+    // After the lease of what stands there, whatever it is.
+    let next = journal.started(ROLE, 1).await;
+    assert!(next.fencing_token > first.fencing_token);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_to_another_account_stand_in_no_key() {
+    let config = format!(
+        r#"accounts {{
+          CONTROL {{ jetstream: enabled, users: [ {{ user: candidate, password: p }} ]
+            exports: [ {{ service: "$JS.API.STREAM.INFO.KV_{BUCKET}" }} ] }}
+          WATCH {{ users: [ {{ user: observer, password: p }} ]
+            imports: [ {{ service: {{ account: CONTROL, subject: "$JS.API.STREAM.INFO.KV_{BUCKET}" }} }} ] }}
+        }}
+        "#
+    );
+    let server = NatsServer::builder()
+        .config(&config)
+        .start()
+        .expect("start");
+    let journal = Journal::default();
+    let a = guest("a", server.url(), &journal)
+        .with(|it| it.user_and_password("candidate", "p").bucket_auto_create())
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let user = User::connect(&server.url(), "observer", "p").await;
+    let question = format!("$JS.API.STREAM.INFO.KV_{BUCKET}");
+    let answer = user.client.request(question, "".into()).await;
+    let answer = answer.expect("an answer").payload;
+    assert!(String::from_utf8_lossy(&answer).contains("stream_info_response"));
+    divert_answers(
+        &user,
+        &["$KV.leaders.scheduler", "$KV.leaders._fence.scheduler"],
+    )
+    .await;
+    a.role(ROLE).validate().await.expect("nothing was written");
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_confirms_a_write_to_whatever_subject_its_writer_names() {
+    let server = server();
+    make_bucket(&server).await;
+    let victim = User::connect(&server.url(), "observer", PASSWORD).await;
+    let inbox = victim.client.new_inbox();
+    let mut answers = victim.client.subscribe(inbox.clone()).await.expect("inbox");
+    victim.client.flush().await.expect("flush");
+    let writer = User::connect(&server.url(), "candidate", PASSWORD).await;
+    let written = writer
+        .client
+        .publish_with_reply("$KV.leaders.metrics", inbox, "{}".into());
+    written.await.expect("published");
+    let answer = tokio::time::timeout(SOON, answers.next()).await;
+    let answer = answer.expect("an answer").expect("an answer").payload;
+    let ack: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
+    assert_eq!(ack["stream"], "KV_leaders");
+    assert_eq!(writer.denied(), [""; 0], "it may not publish to inboxes");
+}

@@ -290,3 +290,21 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
         over = released.await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_another_stream_stores_is_no_write_of_ours() {
+    let lab = Lab::new().await;
+    let name = role("scheduler");
+    let claimed = lab.claim(&name, 0, 1).await.unwrap();
+    let context = jetstream::new(lab.client.clone());
+    context.delete_stream("KV_leaders").await.unwrap();
+    let other = jetstream::stream::Config {
+        name: "other".into(),
+        subjects: vec!["$KV.leaders.*".into()],
+        first_sequence: Some(claimed + 1),
+        ..jetstream::stream::Config::default()
+    };
+    context.create_stream(other).await.unwrap();
+    let error = lab.claim(&name, 0, 2).await.expect_err("not ours");
+    assert!(error.to_string().contains("other"), "{error}");
+}
