@@ -292,6 +292,9 @@ fn shown(mut manager: ManagerConfig) -> ManagerConfig {
     manager
 }
 
+/// In words; what is a bound stays one.
 fn human(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
+    let whole = duration.as_nanos().div_ceil(1_000_000);
+    let whole = Duration::from_millis(u64::try_from(whole).unwrap_or(u64::MAX));
+    humantime::format_duration(whole).to_string()
 }
