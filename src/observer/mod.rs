@@ -175,8 +175,9 @@ impl Observer {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.monitor.stop(None);
+        // First: that the monitor has ended is no news then.
         self.shared.ended.cancel();
+        self.monitor.stop(None);
     }
 }
 

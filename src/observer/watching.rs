@@ -164,7 +164,10 @@ impl Watching {
                 _ = ticks.tick() => self.tick(),
             }
         }
-        // Only a crash of the monitor, or the end of the observer, comes to this.
+        if self.shared.ended.is_cancelled() {
+            return;
+        }
+        // Only a crash of the monitor comes to this.
         let reason = "the connection's monitor has ended: start a new observer".to_owned();
         self.shared.update(|sights| sights.watch_ended(reason));
         self.shared.ended.cancel();
