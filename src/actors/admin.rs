@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinHandle;
 
 pub(super) use self::desk::Desk;
 use super::Link;
 use super::floodgate::Floodgate;
+use super::latest::Latest;
 use super::messages::AdminMsg;
 use crate::clock;
 use crate::store::{self, Denied, StoreError};
@@ -34,8 +34,7 @@ pub(super) struct AdminSetup {
 pub(super) struct AdminState {
     desk: Arc<Desk>,
     bucket: Option<store::Bucket>,
-    number: u64,
-    task: Option<JoinHandle<()>>,
+    task: Latest,
     /// What the server refused, and nobody was told yet.
     refused: BTreeSet<String>,
     /// What was told already.
@@ -55,8 +54,7 @@ impl Actor for AdminActor {
         let mut state = AdminState {
             desk: setup.desk,
             bucket: None,
-            number: 0,
-            task: None,
+            task: Latest::default(),
             refused: BTreeSet::new(),
             told: BTreeSet::new(),
         };
@@ -76,10 +74,10 @@ impl Actor for AdminActor {
             AdminMsg::TellDenied => state.tell_denied(),
             #[cfg(feature = "testing")]
             AdminMsg::Crash => panic!("crashed on request"),
-            AdminMsg::Ended { number } if number == state.number => {
+            AdminMsg::Ended { number } if state.task.is(number) => {
                 myself.send_after(RETRY, move || AdminMsg::Retry { number });
             }
-            AdminMsg::Retry { number } if number == state.number => state.start(&myself),
+            AdminMsg::Retry { number } if state.task.is(number) => state.start(&myself),
             AdminMsg::Ended { .. } | AdminMsg::Retry { .. } => {}
         }
         Ok(())
@@ -100,21 +98,13 @@ impl AdminState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.stop();
-        let (number, desk, myself) = (self.number, Arc::clone(&self.desk), myself.clone());
-        self.task = Some(tokio::spawn(async move {
+        let (desk, myself) = (Arc::clone(&self.desk), myself.clone());
+        self.task.begin(async move |number| {
             if let Err(error) = serve(&bucket, &desk).await {
                 tracing::debug!(%error, "the admin service does not hear anything");
             }
             let _ = myself.send_message(AdminMsg::Ended { number });
-        }));
-    }
-
-    fn stop(&mut self) {
-        self.number += 1;
-        if let Some(task) = self.task.take() {
-            task.abort();
-        }
+        });
     }
 
     /// Elections do without all of this: it is told, once, and that is all.
@@ -138,12 +128,6 @@ impl AdminState {
             subjects.join(", ")
         );
         self.told.append(&mut self.refused);
-    }
-}
-
-impl Drop for AdminState {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 

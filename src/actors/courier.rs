@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinHandle;
 
 use super::floodgate::Floodgate;
+use super::latest::Latest;
 use super::messages::{CourierMsg, ElectionMsg};
 use super::{Link, Routes};
 use crate::clock;
@@ -30,8 +30,7 @@ pub(super) struct CourierState {
     instance: Arc<Instance>,
     routes: Routes,
     bucket: Option<store::Bucket>,
-    number: u64,
-    task: Option<JoinHandle<()>>,
+    task: Latest,
 }
 
 impl Actor for CourierActor {
@@ -48,8 +47,7 @@ impl Actor for CourierActor {
             instance: setup.instance,
             routes: setup.routes,
             bucket: None,
-            number: 0,
-            task: None,
+            task: Latest::default(),
         };
         state.link_changed(&myself, setup.link);
         Ok(state)
@@ -63,10 +61,10 @@ impl Actor for CourierActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             CourierMsg::LinkChanged(link) => state.link_changed(&myself, link),
-            CourierMsg::Ended { number } if number == state.number => {
+            CourierMsg::Ended { number } if state.task.is(number) => {
                 myself.send_after(RETRY, move || CourierMsg::Retry { number });
             }
-            CourierMsg::Retry { number } if number == state.number => state.start(&myself),
+            CourierMsg::Retry { number } if state.task.is(number) => state.start(&myself),
             CourierMsg::Ended { .. } | CourierMsg::Retry { .. } => {}
         }
         Ok(())
@@ -86,28 +84,14 @@ impl CourierState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.stop();
-        let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
+        let (routes, myself) = (self.routes.clone(), myself.clone());
         let instance = Arc::clone(&self.instance);
-        self.task = Some(tokio::spawn(async move {
+        self.task.begin(async move |number| {
             if let Err(error) = deliver(&bucket, &instance, &routes).await {
                 tracing::debug!(%error, "no questions of other instances come in");
             }
             let _ = myself.send_message(CourierMsg::Ended { number });
-        }));
-    }
-
-    fn stop(&mut self) {
-        self.number += 1;
-        if let Some(task) = self.task.take() {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for CourierState {
-    fn drop(&mut self) {
-        self.stop();
+        });
     }
 }
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 use async_nats::Subject;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use self::spans::Spans;
 use super::Link;
 use super::announce::{announce, announce_in};
+use super::latest::Latest;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::reign::Reign;
 use super::vouching::Vouching;
@@ -59,8 +59,7 @@ pub(super) struct ElectionState {
     /// The question of another instance that came last: it is answered at once, or not at all.
     letter: Option<(LetterId, Subject)>,
     letters: u64,
-    timer: Option<JoinHandle<()>>,
-    timer_number: u64,
+    timer: Latest,
     timer_due: Moment,
     vouching: Vouching,
     spans: Spans,
@@ -120,8 +119,7 @@ impl Actor for ElectionActor {
             next_request: 0,
             letter: None,
             letters: 0,
-            timer: None,
-            timer_number: 0,
+            timer: Latest::default(),
             timer_due: clock::now(),
         })
     }
@@ -146,7 +144,7 @@ impl ElectionState {
 
     fn translate(&mut self, message: ElectionMsg) -> Option<Input> {
         Some(match message {
-            ElectionMsg::TimerFired(number) if number == self.timer_number => {
+            ElectionMsg::TimerFired(number) if self.timer.is(number) => {
                 let lag = clock::now().since(self.timer_due);
                 self.scope.labels.timer_lag(lag);
                 Input::Tick
@@ -470,12 +468,7 @@ impl ElectionState {
 
     /// Arms one timer for the next due thing. An older timer's message may be queued already: its number tells.
     fn arm_timer(&mut self, myself: &ActorRef<ElectionMsg>) {
-        if let Some(timer) = self.timer.take() {
-            timer.abort();
-        }
-        self.timer_number += 1;
         let lapse = self.vouching.lapses_at(self.told.as_ref());
-        let number = self.timer_number;
         let now = clock::now();
         // Even if nothing is due: what is told in seconds goes on.
         let latest = now + Duration::from_secs(1);
@@ -484,22 +477,16 @@ impl ElectionState {
         self.timer_due = due.map_or(latest, |due| due.clamp(now, latest));
         let wait = self.timer_due.since(now);
         if wait.is_zero() {
+            self.timer.stop();
+            let number = self.timer.number();
             let _ = myself.send_message(ElectionMsg::TimerFired(number));
             return;
         }
         let myself = myself.clone();
-        self.timer = Some(tokio::spawn(async move {
+        self.timer.begin(async move |number| {
             tokio::time::sleep(wait).await;
             let _ = myself.send_message(ElectionMsg::TimerFired(number));
-        }));
-    }
-}
-
-impl Drop for ElectionState {
-    fn drop(&mut self) {
-        if let Some(timer) = self.timer.take() {
-            timer.abort();
-        }
+        });
     }
 }
 

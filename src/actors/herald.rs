@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::Link;
+use super::latest::Latest;
 use super::messages::HeraldMsg;
 use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
@@ -35,9 +35,7 @@ pub(super) struct HeraldState {
     bucket: Option<store::Bucket>,
     news: VecDeque<LeaderEvent>,
     /// The attempt under way, or the pause before the next.
-    task: Option<JoinHandle<()>>,
-    /// Tells an attempt from one before it.
-    number: u64,
+    task: Latest,
     complained: bool,
     /// The attempt under way tells something.
     telling: bool,
@@ -61,8 +59,7 @@ impl Actor for HeraldActor {
             setup,
             bucket: None,
             news: VecDeque::new(),
-            task: None,
-            number: 0,
+            task: Latest::default(),
             complained: false,
             telling: false,
             stream_made: false,
@@ -88,14 +85,14 @@ impl Actor for HeraldActor {
                     );
                 }
                 state.news.push_back(event);
-                if state.task.is_none() {
+                if !state.task.is_under_way() {
                     state.go_on(&myself);
                 }
             }
-            HeraldMsg::Told { number, outcome } if number == state.number => {
+            HeraldMsg::Told { number, outcome } if state.task.is(number) => {
                 state.told(&myself, outcome);
             }
-            HeraldMsg::Retry { number } if number == state.number => state.go_on(&myself),
+            HeraldMsg::Retry { number } if state.task.is(number) => state.go_on(&myself),
             HeraldMsg::Told { .. } | HeraldMsg::Retry { .. } => {}
             HeraldMsg::Finish(done) => {
                 state.finishing = Some(done);
@@ -124,7 +121,7 @@ impl HeraldState {
 
     /// Tells what is first in the line. The stream is made also if there is nothing to tell yet.
     fn go_on(&mut self, myself: &ActorRef<HeraldMsg>) {
-        self.put_off();
+        self.task.stop();
         let event = self.news.front().cloned();
         let Some(bucket) = self.bucket.clone() else {
             return;
@@ -134,11 +131,11 @@ impl HeraldState {
         }
         self.telling = event.is_some();
         let (setup, stream_made) = (self.setup.clone(), self.stream_made);
-        let (number, myself) = (self.number, myself.clone());
-        self.task = Some(tokio::spawn(async move {
+        let myself = myself.clone();
+        self.task.begin(async move |number| {
             let outcome = publish(&bucket, &setup, event.as_ref(), stream_made).await;
             let _ = myself.send_message(HeraldMsg::Told { number, outcome });
-        }));
+        });
     }
 
     fn told(&mut self, myself: &ActorRef<HeraldMsg>, outcome: Result<(), StoreError>) {
@@ -153,16 +150,15 @@ impl HeraldState {
                 self.end_if_done();
             }
             Err(error) => {
-                self.put_off();
                 self.stream_made = false;
                 if !std::mem::replace(&mut self.complained, true) {
                     tracing::warn!(%error, "a leader change could not be published: trying again");
                 }
-                let (number, myself) = (self.number, myself.clone());
-                self.task = Some(tokio::spawn(async move {
+                let myself = myself.clone();
+                self.task.begin(async move |number| {
                     tokio::time::sleep(RETRY).await;
                     let _ = myself.send_message(HeraldMsg::Retry { number });
-                }));
+                });
             }
         }
     }
@@ -179,19 +175,6 @@ impl HeraldState {
         {
             let _ = done.send(());
         }
-    }
-
-    fn put_off(&mut self) {
-        self.number += 1;
-        if let Some(task) = self.task.take() {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for HeraldState {
-    fn drop(&mut self) {
-        self.put_off();
     }
 }
 

@@ -19,6 +19,7 @@ mod courier;
 mod election;
 mod floodgate;
 mod herald;
+mod latest;
 mod messages;
 mod monitor;
 mod pace;

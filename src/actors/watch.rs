@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinHandle;
 
+use super::latest::Latest;
 use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
 use super::pace::Pace;
 use super::{Link, Routes};
@@ -30,9 +30,8 @@ pub(super) struct WatchState {
     labels: InstanceLabels,
     routes: Routes,
     bucket: Option<store::Bucket>,
-    number: u64,
     pace: Pace,
-    task: Option<JoinHandle<()>>,
+    task: Latest,
 }
 
 impl Actor for WatchActor {
@@ -50,9 +49,8 @@ impl Actor for WatchActor {
             labels: setup.labels,
             routes: setup.routes,
             bucket: None,
-            number: 0,
             pace: Pace::new(clock::now()),
-            task: None,
+            task: Latest::default(),
         };
         state.link_changed(&myself, setup.link);
         Ok(state)
@@ -66,10 +64,10 @@ impl Actor for WatchActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             WatchMsg::LinkChanged(link) => state.link_changed(&myself, link),
-            WatchMsg::Ended { number, error } if number == state.number => {
+            WatchMsg::Ended { number, error } if state.task.is(number) => {
                 state.ended(&myself, error);
             }
-            WatchMsg::Retry { number } if number == state.number => state.start(&myself),
+            WatchMsg::Retry { number } if state.task.is(number) => state.start(&myself),
             WatchMsg::Ended { .. } | WatchMsg::Retry { .. } => {}
         }
         Ok(())
@@ -79,10 +77,10 @@ impl Actor for WatchActor {
 impl WatchState {
     /// After each reconnect the watch is begun anew: it then shows what was missed, also in a recreated bucket.
     fn link_changed(&mut self, myself: &ActorRef<WatchMsg>, link: Link) {
-        if self.task.is_some() {
+        if self.task.is_under_way() {
             self.pace.connection_lost(clock::now());
         }
-        self.stop();
+        self.task.stop();
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
             match self.pace.reconnected() {
@@ -100,7 +98,7 @@ impl WatchState {
     }
 
     fn retry_after(&self, myself: &ActorRef<WatchMsg>, wait: Duration) {
-        let number = self.number;
+        let number = self.task.number();
         myself.send_after(wait, move || WatchMsg::Retry { number });
     }
 
@@ -108,26 +106,18 @@ impl WatchState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.stop();
         self.pace.begun(clock::now());
-        let (number, routes, myself) = (self.number, self.routes.clone(), myself.clone());
-        self.task = Some(tokio::spawn(async move {
+        let (routes, myself) = (self.routes.clone(), myself.clone());
+        self.task.begin(async move |number| {
             let error = forward(&bucket, &routes).await.err();
             let _ = myself.send_message(WatchMsg::Ended { number, error });
-        }));
-    }
-
-    fn stop(&mut self) {
-        self.number += 1;
-        if let Some(task) = self.task.take() {
-            task.abort();
-        }
+        });
     }
 
     fn ended(&mut self, myself: &ActorRef<WatchMsg>, error: Option<StoreError>) {
         // A watch ends with its bucket, and nothing else need tell that another one took its name.
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-        self.task = None;
+        self.task.ended();
         if matches!(error, Some(StoreError::Unavailable(_))) {
             self.pace.connection_lost(clock::now());
         }
@@ -139,12 +129,6 @@ impl WatchState {
         );
         self.labels.watch_restarted();
         self.retry_after(myself, wait);
-    }
-}
-
-impl Drop for WatchState {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
