@@ -199,23 +199,16 @@ impl Bucket {
             // expectation never holds there by accident.
             first_sequence: Some(clock::unix_micros()),
             max_messages_per_subject: 1,
-            max_messages: -1,
-            max_bytes: -1,
-            max_consumers: -1,
-            max_message_size: -1,
             discard: DiscardPolicy::New,
             num_replicas: replicas,
-            storage: match storage {
-                Storage::File => StorageType::File,
-                Storage::Memory => StorageType::Memory,
-            },
+            storage: storage.into(),
             // Nothing here carries a message id.
             duplicate_window: Duration::from_secs(1),
             deny_delete: true,
             allow_rollup: true,
             allow_direct: false,
             allow_atomic_publish: true,
-            ..Config::default()
+            ..without_limits()
         };
         let action = format!("STREAM.CREATE.{}", self.stream());
         match self.ask_api::<Value>(&action, &config, timeout).await {
@@ -306,5 +299,25 @@ impl Bucket {
         self.shared
             .cross_check
             .store(verdict as u8, Ordering::Relaxed);
+    }
+}
+
+/// What a new stream is that takes as much as there is.
+pub(super) fn without_limits() -> Config {
+    Config {
+        max_messages: -1,
+        max_bytes: -1,
+        max_consumers: -1,
+        max_message_size: -1,
+        ..Config::default()
+    }
+}
+
+impl From<Storage> for StorageType {
+    fn from(storage: Storage) -> Self {
+        match storage {
+            Storage::File => Self::File,
+            Storage::Memory => Self::Memory,
+        }
     }
 }

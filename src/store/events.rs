@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::stream::{Config, StorageType};
+use async_nats::jetstream::stream::Config;
 use async_nats::{HeaderMap, Request};
 use serde_json::Value;
 
-use super::bucket::{Bucket, NAME_IN_USE};
+use super::bucket::{Bucket, NAME_IN_USE, without_limits};
 use super::error::StoreError;
 use super::write::Ack;
 use crate::model::config::Storage;
@@ -60,17 +60,10 @@ impl Bucket {
             subjects: vec![format!("{subject_prefix}.{}.*", self.name())],
             max_age: keep,
             max_messages_per_subject: MOST_OF_A_ROLE,
-            max_messages: -1,
-            max_bytes: -1,
-            max_consumers: -1,
-            max_message_size: -1,
             num_replicas: replicas,
-            storage: match storage {
-                Storage::File => StorageType::File,
-                Storage::Memory => StorageType::Memory,
-            },
+            storage: storage.into(),
             duplicate_window: keep.min(Duration::from_secs(120)),
-            ..Config::default()
+            ..without_limits()
         };
         let action = format!("STREAM.CREATE.{name}");
         match self.ask_api::<Value>(&action, &config, timeout).await {
