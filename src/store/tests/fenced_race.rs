@@ -10,7 +10,7 @@ use futures::StreamExt;
 use super::*;
 use crate::model::name::DataKey;
 use crate::store::{DataWrite, FenceOn};
-use crate::testing::NatsCluster;
+use crate::testing::{NatsCluster, eventually};
 
 /// So many terms follow each other, as fast as they can.
 const TERMS: u64 = 100;
@@ -30,7 +30,11 @@ async fn bucket(url: &str, replicas: usize) -> Bucket {
         ..Config::default()
     };
     let context = jetstream::new(client.clone());
-    context.get_or_create_stream(config).await.unwrap();
+    // A cluster that has just begun may answer late.
+    eventually(TIMEOUT, "the stream", async || {
+        context.get_or_create_stream(config.clone()).await.ok()
+    })
+    .await;
     open(&client, IfMissing::Fail).await.unwrap().0
 }
 
