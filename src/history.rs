@@ -1,6 +1,6 @@
 //! What changed hands, as a JetStream stream has kept it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use async_nats::Client;
@@ -11,7 +11,7 @@ use async_nats::jetstream::{self, ErrorCode};
 use futures::StreamExt;
 use thiserror::Error;
 
-use crate::model::leader_event::LeaderEvent;
+use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::model::name::{BucketName, NameError, RoleName};
 use crate::store::events_stream;
 
@@ -77,7 +77,7 @@ impl History {
         Ok(Self { stream, prefix })
     }
 
-    /// The last events of a role, the oldest first, at most so many.
+    /// The last events of a role, at most so many, in the order of its terms.
     ///
     /// # Errors
     /// [`HistoryError::Name`], [`HistoryError::Unavailable`].
@@ -89,7 +89,7 @@ impl History {
         self.read(format!("{}{role}", self.prefix), most).await
     }
 
-    /// The last events of all roles, the oldest first, at most so many.
+    /// The last events of all roles, at most so many, the oldest first, but each role's in the order of its terms.
     ///
     /// # Errors
     /// [`HistoryError::Unavailable`].
@@ -128,8 +128,26 @@ impl History {
             }
         }
         last.truncate(most);
-        Ok(last.into())
+        Ok(by_time_and_term(last.into()))
     }
+}
+
+/// By time, but of each role in the order of its terms: of two instances that tell of one handoff the later leader may be heard
+/// first, and the clock of one may be wrong.
+fn by_time_and_term(mut events: Vec<LeaderEvent>) -> Vec<LeaderEvent> {
+    events.sort_by_cached_key(|event| {
+        let is_end = matches!(event.change, LeaderChange::TermEnded { .. });
+        (event.role.clone(), event.fencing_token, is_end)
+    });
+    let mut latest = HashMap::<String, u64>::new();
+    let at = |event: LeaderEvent| {
+        let latest = latest.entry(event.role.clone()).or_default();
+        *latest = event.at_ms.max(*latest);
+        (*latest, event)
+    };
+    let mut events: Vec<_> = events.into_iter().map(at).collect();
+    events.sort_by_key(|(at, _)| *at);
+    events.into_iter().map(|(_, event)| event).collect()
 }
 
 fn is_missing(error: &GetStreamError) -> bool {
@@ -141,4 +159,52 @@ fn unavailable(error: impl std::error::Error) -> HistoryError {
         .source()
         .map_or_else(String::new, |cause| format!(": {cause}"));
     HistoryError::Unavailable(format!("{error}{cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(role: &str, term: u8, at: u64, change: &str) -> LeaderEvent {
+        let change = match change {
+            "starts" => r#""event":"term_started","vacancy":"released""#,
+            _ => r#""event":"term_ended","cause":"stopped","lasted_ms":1,"released":true"#,
+        };
+        let json = format!(
+            r#"{{"v":1,"bucket":"b","role":"{role}","instance_id":"i","incarnation":"00000000-0000-0000-0000-000000000001",
+                "correlation_id":"c","fencing_token":"{term:032x}","at_ms":{at},{change}}}"#
+        );
+        LeaderEvent::parse(json.as_bytes()).expect("an event")
+    }
+
+    #[test]
+    fn events_are_told_by_time_but_each_roles_by_terms() {
+        let told = vec![
+            event("quick", 1, 10, "starts"),
+            // Its leader was heard first.
+            event("quick", 2, 50, "starts"),
+            event("quick", 1, 50, "ends"),
+            event("other", 7, 40, "starts"),
+            // Its clock is behind.
+            event("other", 8, 30, "starts"),
+            event("quick", 2, 70, "ends"),
+            // It was cut off.
+            event("other", 7, 45, "ends"),
+        ];
+        let ordered = by_time_and_term(told);
+        let names: Vec<_> = ordered
+            .iter()
+            .map(|it| (&*it.role, it.fencing_token.to_u128(), it.name()))
+            .collect();
+        let expected = [
+            ("quick", 1, "term_started"),
+            ("other", 7, "term_started"),
+            ("other", 7, "term_ended"),
+            ("other", 8, "term_started"),
+            ("quick", 1, "term_ended"),
+            ("quick", 2, "term_started"),
+            ("quick", 2, "term_ended"),
+        ];
+        assert_eq!(names, expected);
+    }
 }

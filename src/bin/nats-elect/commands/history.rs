@@ -52,7 +52,7 @@ Examples:
 /// Tell who led, and why it changed
 ///
 /// It reads the stream that keeps the leader events of a bucket: instances whose settings say `events = { publish = true, keep =
-/// \"30d\" }` write it. The oldest comes first. It is news, not proof: docs/events.md says what it is worth.
+/// \"30d\" }` write it. The oldest comes first, and each role's terms in their order. It is news, not proof: docs/events.md says what it is worth.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct History {
@@ -116,7 +116,7 @@ pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Fail
 
 /// Each event, and for the start of a term how long nobody had led.
 fn with_gaps(events: Vec<LeaderEvent>) -> Vec<Told> {
-    // By role and fencing token, which is the order of terms: events of two instances come in any.
+    // By role and fencing token, which is the order of terms.
     let mut terms = BTreeMap::<_, (String, Option<u64>)>::new();
     for event in &events {
         let term = (event.role.clone(), event.fencing_token);
