@@ -10,11 +10,14 @@ use futures::StreamExt;
 use nats_elect::{Error, ManagerConfig};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 /// How long an event may take from the connection to whoever listens, within this process.
 const EVENT_DELAY: Duration = Duration::from_millis(50);
+
+/// How long until somebody is asked again while nobody answers.
+const MOVING: Duration = Duration::from_millis(200);
 
 /// Something that the server forbade.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +83,18 @@ impl Line {
     }
 
     /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences come so far, neither the
-    /// key's nor the bucket's.
+    /// key's nor the bucket's. While nobody answers it asks again: the stream's leader may just have moved.
     pub async fn ask_for_refusal(&self, subject: &str) -> Answer {
+        let asked = Instant::now();
+        loop {
+            match self.attempt_refusal(subject).await {
+                Answer::Nobody if asked.elapsed() < self.patience => sleep(MOVING).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn attempt_refusal(&self, subject: &str) -> Answer {
         let impossible = i64::MAX.to_string();
         let mut headers = HeaderMap::new();
         for name in [

@@ -320,7 +320,7 @@ fn failed(
         Answer::Nobody => findings.fail(
             check,
             format!("nobody answers {subject:?}: {lost}"),
-            "look at the servers' logs",
+            "the stream may have no leader just now: `nats stream info` tells, and the servers' logs say why",
         ),
         Answer::Silence => findings.fail(
             check,
