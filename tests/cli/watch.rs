@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 
-use nats_elect::testing::NatsServer;
+use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{StepDown, StopOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::fleet::{ROLE, at, bucket, leader, told};
+use crate::fleet::{ROLE, SOON, at, bucket, leader, told};
 
 /// A watch that runs.
 struct Watching {
@@ -99,6 +99,9 @@ async fn it_says_that_nats_is_away_and_goes_on_when_it_is_back() {
         );
         back = text.line();
     }
+    // It may have lost its role, or not have come back yet: then it would free nothing.
+    let leading = a.role(ROLE).expect("it");
+    eventually(SOON, "a proof", async || leading.validate().await.ok()).await;
     a.stop(StopOptions::default()).await.expect("a stop");
     let mut freed = text.line();
     while !freed.contains("node-1 → –  freed") {
