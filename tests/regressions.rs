@@ -178,12 +178,13 @@ async fn a_handler_that_panics_when_it_is_dropped_does_not_take_other_roles_with
     {
         // Given up after the request was sent: the last to hold the handler is not this task.
         let removing = manager.remove_role("bomb");
-        let mut removing = std::pin::pin!(removing);
-        assert!(futures::poll!(removing.as_mut()).is_pending());
+        let removing = std::pin::pin!(removing);
+        // The answer may be there already.
+        let _ = futures::poll!(removing);
     }
     tokio::time::sleep(ms(1500)).await;
-    assert!(manager.role(ROLE).expect("role").is_leader());
-    assert!(manager.role(ROLE).expect("role").validate().await.is_ok());
+    let role = manager.role(ROLE).expect("role");
+    eventually(SOON, "a proof", async || role.validate().await.ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -192,10 +193,9 @@ async fn a_role_added_by_a_call_that_was_given_up_is_known() {
     let manager = builder("a", &server).start().await.expect("start");
     {
         let adding = manager.add_role(ROLE, leased_for(ms(1000)), obedient());
-        let mut adding = std::pin::pin!(adding);
-        // One poll: the request is sent, its answer not awaited.
-        let polled = futures::poll!(adding.as_mut());
-        assert!(polled.is_pending());
+        let adding = std::pin::pin!(adding);
+        // One poll: the request is sent, its answer not awaited, though it may be there already.
+        let _ = futures::poll!(adding);
     }
     leads_eventually(&manager, ROLE).await;
     manager.remove_role(ROLE).await.expect("remove");
@@ -206,7 +206,7 @@ async fn a_role_added_by_a_call_that_was_given_up_is_known() {
 }
 
 async fn leads_eventually(manager: &RoleManager, role: &str) {
-    eventually(ms(5000), "a known role that leads", async || {
+    eventually(SOON, "a known role that leads", async || {
         let role = manager.role(role).ok()?;
         role.is_leader().then_some(())
     })
@@ -225,14 +225,15 @@ async fn whoever_waits_for_a_leader_hears_that_the_role_was_removed() {
     let role = manager.role(ROLE).expect("role");
     {
         let removing = manager.remove_role(ROLE);
-        let mut removing = std::pin::pin!(removing);
-        assert!(futures::poll!(removing.as_mut()).is_pending());
+        let removing = std::pin::pin!(removing);
+        // The answer may be there already.
+        let _ = futures::poll!(removing);
     }
     eventually(SOON, "the end", async || {
         (role.status().state == nats_elect::RoleState::Stopped).then_some(())
     })
     .await;
-    let waited = tokio::time::timeout(ms(1000), role.wait_for_leader()).await;
+    let waited = tokio::time::timeout(SOON, role.wait_for_leader()).await;
     assert!(matches!(waited, Ok(Err(Error::Stopped))), "{waited:?}");
 }
 
@@ -263,7 +264,8 @@ async fn a_leader_rides_through_a_server_without_jetstream() {
     let mut server = NatsServer::start().expect("start");
     let port = server.port();
     let manager = builder("a", &server)
-        .role(ROLE, leased_for(ms(15_000)), obedient())
+        // Two more servers start before it is back.
+        .role(ROLE, leased_for(ms(60_000)), obedient())
         .start()
         .await
         .expect("start");
