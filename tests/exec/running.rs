@@ -114,7 +114,15 @@ async fn a_second_word_kills_at_once() {
 async fn a_command_that_fails_is_started_again_in_the_same_term() {
     let server = NatsServer::start().expect("a server");
     let history = History::new();
-    let again = ["--restart", "on-failure", "--restart-delay", "20ms"];
+    // The term is not to end by itself, however long three starts take.
+    let again = [
+        "--ttl",
+        "60s",
+        "--restart",
+        "on-failure",
+        "--restart-delay",
+        "20ms",
+    ];
     let _only = Exec::start("only", &server.url(), &history, Conduct::Fail, &again);
     let runs = eventually(SOON, "three runs", async || {
         Some(history.runs()).filter(|runs| runs.len() >= 3)
