@@ -13,6 +13,7 @@ use nats_elect::{
 use rustix::process::Signal;
 
 use self::terminal::Terminal;
+use crate::pair::leads;
 use crate::{Ended, ended, nats_elect};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -29,7 +30,8 @@ async fn instance(server: &NatsServer, id: &str, admin: AdminConfig) -> RoleMana
 }
 
 async fn started(server: &NatsServer, id: &str, config: ManagerConfig) -> RoleManager {
-    let role = || RoleConfig::default().ttl(Duration::from_secs(2));
+    // A shorter ttl has shorter heartbeats, and one that is late shows.
+    let role = RoleConfig::default;
     RoleManager::builder()
         .config(config)
         .servers(server.url())
@@ -101,7 +103,8 @@ async fn a_picture_shows_who_leads_and_what_every_instance_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_that_can_not_be_asked_are_shown_as_far_as_the_bucket_tells() {
     let server = NatsServer::start().expect("a server");
-    let _one = instance(&server, "node-1", AdminConfig::off()).await;
+    let one = instance(&server, "node-1", AdminConfig::off()).await;
+    leads(&one, "scheduler").await;
     let wanted = [
         "instances tell nothing: nobody is there, or the admin service is off",
         "● leader",
@@ -148,8 +151,7 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
 async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
     let server = NatsServer::start().expect("a server");
     let first = instance(&server, "node-1", AdminConfig::default()).await;
-    let role = first.role("scheduler").expect("a role");
-    eventually(SOON, "a leader", async || role.is_leader().then_some(())).await;
+    leads(&first, "scheduler").await;
     let second = instance(&server, "node-2", AdminConfig::default()).await;
     let url = server.url();
     let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
@@ -167,7 +169,7 @@ async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
     terminal.shows(&["closes it"]).await;
     terminal.press("?\u{1b}");
     terminal.resize(30, 120);
-    terminal.shows(&["ttl 2.0s"]).await;
+    terminal.shows(&["ttl 15s"]).await;
     terminal.press("q");
     assert_eq!(terminal.ended().await, 0);
     terminal.is_as_before().await;
