@@ -3,6 +3,7 @@
 use nats_elect::testing::{NatsServer, eventually};
 
 use crate::fleet::{ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, silent, told};
+use crate::pair::answer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_instance_is_listed_with_its_state_in_each_role() {
@@ -13,6 +14,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     let handle = b.role(ROLE).expect("it");
     eventually(SOON, "a leader", async || handle.status().leader).await;
     let _c = silent(&server, "node-3").await;
+    answer(&server, 2).await;
 
     let table = told(&server, &["candidates"]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
@@ -39,6 +41,7 @@ async fn processes_of_one_id_are_told_apart() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "twin").await;
     let _b = instance(&server, "twin").start().await.expect("start");
+    answer(&server, 2).await;
     let table = told(&server, &["candidates"]);
     let expected = "twin: 2 processes have this id";
     assert!(table.stdout.contains(expected), "{}", table.stdout);

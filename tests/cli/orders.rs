@@ -4,7 +4,7 @@ use nats_elect::admin::AdminClient;
 use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
-use crate::pair::{Fleet, SOON, builder, leads, started};
+use crate::pair::{Fleet, SOON, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn order(server: &NatsServer, arguments: &[&str]) -> Ended {
@@ -53,7 +53,9 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
             .lines()
             .find(|line| line.starts_with(role))
             .expect("a line");
-        assert!(line.contains("handed it over, node-2 ("), "{line}");
+        // An heir who does not answer within 100 ms is not named, and claims what was freed.
+        let handed = line.contains("handed it over, node-2 (");
+        assert!(handed || line.contains("freed it, node-2 ("), "{line}");
     }
     let told = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
     let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
@@ -108,6 +110,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     let first = started(builder(server.url(), "twin")).await;
     leads(&first, "scheduler").await;
     let second = started(builder(server.url(), "twin")).await;
+    answer(&server, 2).await;
     let told = order(&server, &["pause", "--instance", "twin"]);
     assert_eq!(told.code, Some(2), "{}", told.stderr);
     let admin = AdminClient::new(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nats_elect::admin::AdminClient;
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
 
@@ -46,6 +47,17 @@ pub async fn follows(manager: &RoleManager, role: &str, leader: &str) {
     .await;
 }
 
+/// Waits until so many instances answer: that they have started does not say so.
+pub async fn answer(server: &NatsServer, count: usize) {
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let admin = AdminClient::new(client, "leaders").expect("a name");
+    eventually(SOON, "answers", async || {
+        let found = admin.instances(SOON).await.ok()?;
+        (found.len() == count).then_some(())
+    })
+    .await;
+}
+
 /// Two instances; `node-1` leads both roles, `node-2` follows.
 pub struct Fleet {
     pub server: NatsServer,
@@ -61,6 +73,7 @@ impl Fleet {
     /// The first one has these settings of the admin service.
     pub async fn with(admin: AdminConfig) -> Self {
         let server = NatsServer::start().expect("a server");
+        let admin_is_on = admin.enabled;
         let first = started(builder(server.url(), "node-1").admin(admin)).await;
         leads(&first, "scheduler").await;
         leads(&first, "metrics").await;
@@ -68,6 +81,7 @@ impl Fleet {
         for role in ["scheduler", "metrics"] {
             follows(&second, role, "node-1").await;
         }
+        answer(&server, if admin_is_on { 2 } else { 1 }).await;
         Self {
             server,
             first,
