@@ -7,7 +7,7 @@ use nats_elect::StopOptions;
 use nats_elect::testing::{NatsCluster, NatsServer, eventually};
 use serde_json::{Value, json};
 
-use crate::pair::{SOON, builder, leads, started};
+use crate::pair::{SOON, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect, with_stdin};
 
 /// What `doctor` said.
@@ -139,7 +139,9 @@ async fn a_healthy_server_is_found_healthy_and_left_as_it_was() {
 async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     let cluster = NatsCluster::start(3).expect("a cluster");
     let manager = started(builder(cluster.urls(), "node-1").replicas(3)).await;
-    leads(&manager, "scheduler").await;
+    for role in ["scheduler", "metrics"] {
+        leads(&manager, role).await;
+    }
     let urls = cluster.urls();
     let checkup = eventually(SOON, "all replicas to be current", async || {
         let checkup = Checkup::of(&mut doctor(&urls, &[]));
@@ -416,6 +418,7 @@ async fn two_processes_of_one_id_are_told() {
     let server = NatsServer::start().expect("a server");
     let _first = started(builder(server.url(), "twin")).await;
     let _second = started(builder(server.url(), "twin")).await;
+    answer(&server, 2).await;
     Checkup::of(&mut doctor(&server.url(), &[])).says(
         "instances",
         "warn",
@@ -428,14 +431,14 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
     let server = NatsServer::start().expect("a server");
     let _leader = started(builder(server.url(), "node-1")).await;
     let text = format!(
-        "[manager]\nservers = '{}'\n[roles.fast]\nttl = '200ms'\n[roles.slow]\nttl = '1m'\n",
+        "[manager]\nservers = '{}'\n[roles.fast]\nttl = '2s'\n[roles.slow]\nttl = '1m'\n",
         server.url()
     );
     let told = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text);
     assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
     for expected in [
         "role \"slow\": ttl 1m",
-        "role \"fast\": ttl 200ms",
+        "role \"fast\": ttl 2s",
         "the keys of role \"fast\"",
         "warn    replicas",
     ] {
