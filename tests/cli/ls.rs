@@ -16,14 +16,17 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
     let token = a.role(ROLE).expect("it").status().fencing_token;
     let token = token.expect("a term").to_sortable();
 
-    let table = told(&server, &["ls"]);
+    // It ends with the first heartbeat.
+    let patient = ["ls", "--wait", "30s"];
+    let table = told(&server, &patient);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
     let row = table.stdout.lines().nth(1).expect("a row");
     for expected in [ROLE, "confirmed", "node-1", "█", &token[24..]] {
         assert!(row.contains(expected), "{expected}: {row}");
     }
-    let json = &lines(&told(&server, &["ls", "--json", "--role", ROLE]))[0];
+    let json = [&patient[..], &["--json", "--role", ROLE]].concat();
+    let json = &lines(&told(&server, &json))[0];
     assert_eq!(json["leader"]["instance_id"], "node-1");
     assert_eq!(json["leader"]["meta"]["region"], "eu");
     assert_eq!(json["fencing_token"], *token);
@@ -125,7 +128,7 @@ async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
     for command in [
         &["watch", ROLE, "--until-leader", "--within", "20s"][..],
         &["ls", "--role", ROLE],
-        &["inspect", ROLE, "--timeout", "1s"],
+        &["inspect", ROLE],
         &["candidates", ROLE],
     ] {
         let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
