@@ -74,7 +74,10 @@ async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
         .subscribe("nats-elect-admin.leaders.>")
         .await
         .expect("subscribe");
-    client.flush().await.expect("a flush");
+    // `flush` only fills the socket; an echo proves that the server knows of the subscription.
+    let sent = client.publish("nats-elect-admin.leaders.echo", "".into());
+    sent.await.expect("sent");
+    asked.next().await.expect("an echo");
     let mute = tokio::spawn(async move {
         while let Some(message) = asked.next().await {
             let Some(reply) = message
