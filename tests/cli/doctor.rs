@@ -115,11 +115,15 @@ async fn a_healthy_server_is_found_healthy_and_left_as_it_was() {
     leads(&manager, "scheduler").await;
     manager.stop(StopOptions::default()).await.expect("stop");
     let before = position(&server.url()).await;
-    let checkup = Checkup::of(&mut doctor(
-        &server.url(),
-        &["--role", "scheduler", "--role", "metrics"],
-    ));
-    assert_eq!(position(&server.url()).await, before, "nothing was written");
+    let url = server.url();
+    let roles = ["--role", "scheduler", "--role", "metrics"];
+    let checkup = eventually(SOON, "round trips without a pause", async || {
+        let checkup = Checkup::of(&mut doctor(&url, &roles));
+        let slow = checkup.warned().contains(&"round trips");
+        (!slow).then_some(checkup)
+    })
+    .await;
+    assert_eq!(position(&url).await, before, "nothing was written");
     assert_eq!(checkup.code, Some(0), "{:#}", checkup.report);
     assert_eq!(
         checkup.warned(),
@@ -296,7 +300,9 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     for part in ["candidate", "observer", "operator"] {
         let checkup = as_user(part, part, &roles);
         assert_eq!(checkup.code, Some(0), "{part}: {:#}", checkup.report);
-        let warned = checkup.warned();
+        let mut warned = checkup.warned();
+        // The machine may pause while they are measured.
+        warned.retain(|it| *it != "round trips");
         assert!(
             warned.iter().all(|it| *it == "replicas"),
             "{part}: {warned:?}"
