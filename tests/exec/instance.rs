@@ -114,11 +114,11 @@ impl Drop for Exec {
     }
 }
 
-/// Waits until nothing of this run is alive any more: it wrote nothing for a while.
+/// Waits until nothing of this run is alive any more: it wrote nothing for longer than a busy machine stands still.
 pub async fn over(history: &History, run: &Run) -> Run {
     eventually(SOON, "the end of the command", async || {
         let before = find(history, run)?;
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
         find(history, run).filter(|after| after.last == before.last)
     })
     .await
