@@ -130,7 +130,7 @@ async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&kv::Store)) {
     let b = join("b").start().await;
     b.wait_until_following("a").await;
     let stranger = Stranger::connect(&server.url()).await;
-    let tape = stranger.tape(ROLE).await;
+    let mut heard = stranger.hear(ROLE).await;
 
     let fault = Stamp::now();
     delete(&stranger.store().await).await;
@@ -139,11 +139,8 @@ async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&kv::Store)) {
     assert!(second.start.since(fault) < ttl / 2, "not at once");
     let deleted = |event: &Event| is_ending(event, EndCause::Deleted);
     a.log().wait_for("its end", deleted).await;
-    let release = tape
-        .wait_for("a release", |piece| release_of(&piece.headers).is_some())
-        .await;
-    let claim = tape.wait_for_record_above(release.sequence).await;
-    assert_eq!(claim.value["id"], second.instance.as_str());
+    heard.release().await;
+    assert_eq!(stranger.record().await["id"], second.instance.as_str());
     // Whoever leads now does so for good.
     let leader = if second.instance == "a" { &a } else { &b };
     never("another end", ms(500), || !leader.is_leader()).await;

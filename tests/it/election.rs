@@ -100,7 +100,7 @@ async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_o
     let b = join("b").start().await;
     b.wait_until_following("a").await;
     let stranger = Stranger::connect(&server.url()).await;
-    let tape = stranger.tape(ROLE).await;
+    let mut heard = stranger.hear(ROLE).await;
 
     let stop = Stamp::now();
     a.stop().await;
@@ -112,15 +112,14 @@ async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_o
     assert!(!first.term().is_valid());
     assert!(second.start.since(stop) < ttl / 2, "not at once");
 
-    let marker = tape
-        .wait_for("a delete marker", |piece| {
-            marker_of(&piece.headers) == Some("DEL")
-        })
-        .await;
-    assert!(release_of(&marker.headers).is_some(), "{marker:?}");
-    assert!(marker.value.is_null());
-    let claim = tape.wait_for_record_above(marker.sequence).await;
-    assert_eq!(claim.value["id"], "b");
+    let marker = heard.release().await;
+    assert_eq!(
+        marker.headers.as_ref().and_then(marker_of),
+        Some("DEL"),
+        "{marker:?}"
+    );
+    assert!(marker.payload.is_empty());
+    assert_eq!(stranger.record().await["id"], "b");
 
     let seen = b.role(ROLE).wait_for_leader().await.expect("a leader");
     assert!(seen.is_self);

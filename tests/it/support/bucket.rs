@@ -6,7 +6,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType, Stream};
 use async_nats::jetstream::{self, kv};
-use async_nats::{ConnectOptions, HeaderMap};
+use async_nats::{ConnectOptions, HeaderMap, Message, Subscriber};
 use futures::StreamExt;
 use nats_elect::testing::eventually;
 use serde_json::Value;
@@ -117,6 +117,15 @@ impl Stranger {
         Tape { pieces, reader }
     }
 
+    /// Hears what is sent to a key from now on: also what the next message replaces before a tape has read it.
+    pub async fn hear(&self, key: &str) -> Heard {
+        let subject = format!("$KV.{BUCKET}.{key}");
+        let subscribed = self.jetstream.client().subscribe(subject).await;
+        // The server takes what one connection sends in its order.
+        self.stream().await;
+        Heard(subscribed.expect("subscribed"))
+    }
+
     /// The sequence of the role's fence record.
     pub async fn fence_sequence(&self, role: &str) -> u64 {
         let key = format!("_fence.{role}");
@@ -168,6 +177,26 @@ impl Tape {
 impl Drop for Tape {
     fn drop(&mut self) {
         self.reader.abort();
+    }
+}
+
+/// What is sent to a key, taken or not.
+pub struct Heard(Subscriber);
+
+impl Heard {
+    /// Waits for the message that frees the role.
+    pub async fn release(&mut self) -> Message {
+        let released = async {
+            loop {
+                let message = self.0.next().await.expect("a connection");
+                let headers = message.headers.as_ref();
+                if headers.is_some_and(|headers| release_of(headers).is_some()) {
+                    break message;
+                }
+            }
+        };
+        let released = tokio::time::timeout(SOON, released).await;
+        released.expect("a release in time")
     }
 }
 
