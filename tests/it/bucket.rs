@@ -20,7 +20,8 @@ fn is_ending(event: &Event, why: EndCause) -> bool {
 async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    // Time enough to find the bucket gone before the lease ends.
+    let ttl = ms(3000);
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
     let a = join("a").role("metrics", leased_for(ttl)).start().await;
     journal.started(ROLE, 0).await;
@@ -48,7 +49,7 @@ async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
 async fn a_bucket_that_a_stranger_makes_again_is_used() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let stranger = Stranger::connect(&server.url()).await;
     stranger.make_bucket(kv::Config::default()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
@@ -97,7 +98,7 @@ async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
     let store = stranger.store().await;
 
     let fault = Stamp::now();
-    let usurper = br#"{"id":"usurper","token":"t","ttl_ms":1000}"#;
+    let usurper = br#"{"id":"usurper","token":"t","ttl_ms":4000}"#;
     let put = store
         .put(ROLE, usurper.as_slice().into())
         .await
@@ -115,7 +116,7 @@ async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
     // Its lease is respected, then it is claimed over.
     let second = journal.started(ROLE, 1).await;
     recovered("record_replaced_by_hand", ttl, fault, &second);
-    assert!(second.start.since(fault) >= ms(1000));
+    assert!(second.start.since(fault) >= ms(4000));
     assert!(stranger.message().await.sequence > put);
 }
 
@@ -166,7 +167,7 @@ async fn a_key_purged_by_hand_frees_the_role_for_all() {
 async fn a_bucket_with_a_max_age_is_used_as_it_is() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let stranger = Stranger::connect(&server.url()).await;
     let config = kv::Config {
         max_age: ttl,
@@ -179,7 +180,7 @@ async fn a_bucket_with_a_max_age_is_used_as_it_is() {
     let b = join("b").start().await;
     b.wait_until_following("a").await;
     // Heartbeats keep the key, although every message in it lives no longer than the lease.
-    never("an end of the term", ttl * 3, || {
+    never("an end of the term", ttl * 2, || {
         !a.is_leader() || journal.tenures(ROLE).len() != 1
     })
     .await;
@@ -196,7 +197,7 @@ async fn a_bucket_with_a_max_age_is_used_as_it_is() {
 async fn a_marker_of_the_servers_expiry_is_no_release() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let stranger = Stranger::connect(&server.url()).await;
     let with_markers = server.version() >= (2, 11, 0);
     let config = kv::Config {
@@ -247,7 +248,7 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
     dashboard::install();
     let login = |user: &str| ConnectOptions::with_user_and_password(user.into(), "secret".into());
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let a = instance("limited", server.url(), &journal)
         .with(|builder| builder.connect_options(login("limited")))
         .standing(leased_for(ttl))
@@ -260,7 +261,7 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
             if detail.contains("$KV.leaders.network"))
     };
     a.log_of("network").wait_for("a word of it", denied).await;
-    never("an effect on the other role", ttl * 2, || {
+    never("an effect on the other role", ttl, || {
         !a.is_leader() || a.role("network").is_leader() || journal.tenures(ROLE).len() != 1
     })
     .await;
