@@ -14,7 +14,7 @@ use crate::support::{ROLE, leased_for, ms, recovered};
 async fn a_killed_leader_is_replaced_when_its_lease_has_run_out() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let mut child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     let first = journal.started(ROLE, 0).await;
     let b = instance("b", server.url(), &journal)
@@ -22,21 +22,21 @@ async fn a_killed_leader_is_replaced_when_its_lease_has_run_out() {
         .start()
         .await;
     b.wait_until_following("child").await;
+    let stranger = Stranger::connect(&server.url()).await;
 
     let killed = child.kill();
-    let stranger = Stranger::connect(&server.url()).await;
     let left = stranger.message().await;
     assert_eq!(stranger.record().await["id"], "child");
     let second = journal.started(ROLE, 1).await;
     recovered("killed_leader", ttl, killed, &second);
     assert_eq!(second.instance, "b");
     assert!(second.fencing_token > first.fencing_token);
-    // Its last heartbeat was at most one interval before.
-    let settings = leased_for(ttl).settings().expect("settings");
-    assert!(second.start.since(killed) + settings.heartbeat + ms(100) > ttl);
     let record = stranger.record().await;
     assert_eq!(record["id"], "b");
-    assert!(stranger.message().await.sequence > left.sequence);
+    // By the server's clock, for the last heartbeat may have been late.
+    let over = stranger.message().await;
+    assert!(over.time + ms(100) >= left.time + ttl, "too early");
+    assert!(over.sequence > left.sequence);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,7 @@ async fn a_paused_leader_wakes_up_as_no_leader() {
     let journal = Journal::default();
     // While the process stands still nothing in it can end; only what it may do can.
     journal.allow_overlaps();
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
     let b = instance("b", server.url(), &journal)
@@ -72,7 +72,8 @@ async fn a_paused_leader_wakes_up_as_no_leader() {
 async fn a_process_with_overrun_exit_ends_before_anyone_else_leads() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(3000);
+    // So long that its drift margin is more than a busy machine may be late.
+    let ttl = ms(10_000);
     let orders = Orders {
         overrun: Overrun::Exit,
         work: Work::Block,
@@ -91,7 +92,9 @@ async fn a_process_with_overrun_exit_ends_before_anyone_else_leads() {
     let fault = Stamp::now();
     child.step_down();
     let (status, last_act) = child.exited().await;
-    let last = tape.last().await;
+    let mut renewals = tape.all().into_iter();
+    let last = renewals.rfind(|piece| piece.value["id"] == "child");
+    let last = last.expect("its last heartbeat");
     assert!(!status.success(), "{status}");
     let second = journal.started(ROLE, 1).await;
     recovered("overrun_exit", ttl, fault, &second);

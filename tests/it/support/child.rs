@@ -73,6 +73,7 @@ pub struct Wrote {
 pub struct ChildInstance {
     child: Child,
     heard: Arc<Mutex<Heard>>,
+    hearing: thread::JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -107,16 +108,20 @@ impl ChildInstance {
             .expect("start a child");
         let heard = Arc::<Mutex<Heard>>::default();
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let (id, journal, hearing) = (orders.id.clone(), journal.clone(), Arc::clone(&heard));
-        thread::spawn(move || {
+        let (id, journal, ears) = (orders.id.clone(), journal.clone(), Arc::clone(&heard));
+        let hearing = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if let Some(told) = line.strip_prefix('@') {
                     let told = serde_json::from_str(told).expect("a child's word");
-                    hearing.lock().expect("no panic").hear(told, &id, &journal);
+                    ears.lock().expect("no panic").hear(told, &id, &journal);
                 }
             }
         });
-        Self { child, heard }
+        Self {
+            child,
+            heard,
+            hearing,
+        }
     }
 
     /// Kills it as a power cut would, and returns when that was.
@@ -147,6 +152,10 @@ impl ChildInstance {
     pub async fn exited(&mut self) -> (ExitStatus, Stamp) {
         let status = eventually(SOON, "the child's end", async || {
             self.child.try_wait().expect("a child")
+        })
+        .await;
+        eventually(SOON, "its last word", async || {
+            self.hearing.is_finished().then_some(())
         })
         .await;
         let mut heard = self.heard.lock().expect("no panic");
