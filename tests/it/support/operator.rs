@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::{Client, Message};
 use futures::StreamExt;
-use nats_elect::admin::{AdminClient, Instance, InstanceReport};
+use nats_elect::admin::{AdminClient, Instance, InstanceReport, LeaderFound};
 use nats_elect::testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -41,6 +41,14 @@ impl Operator {
     pub async fn instance(&self, id: &str) -> Instance {
         eventually(SOON, &format!("instance {id}"), async || {
             self.admin.instance(id, SEARCH).await.ok()
+        })
+        .await
+    }
+
+    /// Who leads, as soon as the leader is among those who answer in time.
+    pub async fn leader(&self, role: &str) -> LeaderFound {
+        eventually(SOON, &format!("a leader of {role}"), async || {
+            self.admin.leader(role, SEARCH).await.ok()
         })
         .await
     }
