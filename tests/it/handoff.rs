@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_nats::Request;
 use futures::StreamExt;
 use futures::future::join_all;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::testing::{NatsServer, TcpProxy};
 use nats_elect::{BoxError, Error, Handoff, Refusal, RoleConfig, RoleHandler, StepDown, Term};
 use serde_json::json;
 
@@ -15,7 +14,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, instance, never};
 use crate::support::journal::Journal;
 use crate::support::raw::RawHandoffs;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient};
 
 const HANDOFF_ROLES: usize = 8;
 const ROUNDS: usize = 10;
@@ -33,17 +32,21 @@ async fn three(server: &NatsServer, journal: &Journal, config: &RoleConfig) -> [
 
 /// Hands the role over as soon as the successor has had its cool-down.
 async fn hand_over(role: &nats_elect::RoleHandle, to: &str) -> Option<Handoff> {
-    eventually(SOON, &format!("a handoff to {to}"), async || {
-        match role.step_down(StepDown::to(to)).await {
-            Ok(down) => Some(down.handoff),
-            Err(Error::SuccessorRefused { reason, .. }) => {
-                assert_eq!(reason, Refusal::CoolingDown);
-                None
+    // A step down that is not waited for happens all the same: each is waited for.
+    let handing = async {
+        loop {
+            match role.step_down(StepDown::to(to)).await {
+                Ok(down) => break down.handoff,
+                Err(Error::SuccessorRefused { reason, .. }) => {
+                    assert_eq!(reason, Refusal::CoolingDown);
+                    tokio::time::sleep(ms(50)).await;
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) => panic!("{error}"),
         }
-    })
-    .await
+    };
+    let handed = tokio::time::timeout(SOON, handing).await;
+    handed.unwrap_or_else(|_| panic!("no handoff to {to} in time"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +58,7 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
     for id in ["a", "b", "c"] {
         let mut joining = instance(id, server.url(), &journal);
         for role in &roles {
-            joining = joining.role(role, leased_for(ms(1000)));
+            joining = joining.role(role, patient());
         }
         instances.push(joining.start().await);
     }
@@ -109,7 +112,7 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
 async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let config = leased_for(ms(15_000));
+    let config = patient();
     let [a, _b, _c] = three(&server, &journal, &config).await;
     // The server says that nobody is there: no need to wait for an answer. And some names nobody can have.
     let patience = config.settings().expect("legal").request_timeout;
@@ -149,15 +152,15 @@ async fn a_successor_that_is_cut_off_is_not_waited_for_for_ever() {
 async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(1000)));
+    let a = instance("a", server.url(), &journal).standing(patient());
     let a = a.start().await;
     a.wait_until_leader().await;
     let ill = Recorded::obedient("b", &journal);
     ill.set_healthy(false);
-    let b = instance("b", server.url(), &journal).handler(ROLE, leased_for(ms(1000)), ill.clone());
+    let b = instance("b", server.url(), &journal).handler(ROLE, patient(), ill.clone());
     let b = b.start().await;
     b.wait_until_following("a").await;
-    let c = instance("c", server.url(), &journal).role("metrics", leased_for(ms(1000)));
+    let c = instance("c", server.url(), &journal).role("metrics", patient());
     let _c = c.start().await;
     // By then it has said what it listens to, on the same connection.
     journal.started("metrics", 0).await;
@@ -187,7 +190,7 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
 async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let config = leased_for(ms(5000));
+    let config = patient();
     let a = instance("a", server.url(), &journal).standing(config.clone());
     let a = a.start().await;
     a.wait_until_leader().await;
@@ -205,7 +208,7 @@ async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
 async fn a_successor_that_is_lost_on_the_way_leaves_the_role_to_the_others() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let [a, _b, _c] = three(&server, &journal, &leased_for(ms(2000))).await;
+    let [a, _b, _c] = three(&server, &journal, &patient()).await;
     // Somebody says that it is ready, and is never heard of again.
     let client = async_nats::connect(server.url()).await.expect("connect");
     let subject = format!("nats-elect.{BUCKET}.{ROLE}.ghost");
@@ -254,11 +257,11 @@ async fn the_old_leader_does_not_stand_before_its_hold_off_is_over() {
 async fn who_stops_hands_over_to_the_healthy_candidate_of_the_highest_priority() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let config = |priority| leased_for(ms(5000)).priority(priority);
+    let config = |priority| patient().priority(priority);
     // It takes its time to wind down: the candidates answer meanwhile.
     let a = instance("a", server.url(), &journal).working(ROLE, config(0), |term| async move {
         term.cancelled().await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(ms(1000)).await;
         Ok(())
     });
     let a = a.start().await;
@@ -285,7 +288,7 @@ async fn who_stops_hands_over_to_the_healthy_candidate_of_the_highest_priority()
 async fn a_request_that_comes_late_or_from_below_hits_nobody() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let [a, b, _c] = three(&server, &journal, &leased_for(ms(3000)).priority(5)).await;
+    let [a, b, _c] = three(&server, &journal, &patient().priority(5)).await;
     let client = async_nats::connect(server.url()).await.expect("connect");
     let incarnation = |leader: &Instance| {
         let leading = leader.role(ROLE).leader().expect("somebody leads");
