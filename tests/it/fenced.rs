@@ -67,6 +67,14 @@ fn unsupported<T: std::fmt::Debug>(written: Result<T, FencedError>, words: &str)
     }
 }
 
+/// It was refused for this fence, or a later one.
+fn is_superseded<T: std::fmt::Debug>(written: Result<T, FencedError>, by: u64) {
+    match written {
+        Err(FencedError::Superseded { fence }) if fence >= by => {}
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Every way to write fails with these words, and stores nothing.
 async fn all_unsupported(store: &FencedStore, words: &str) {
     unsupported(store.put("a", "1").await, words);
@@ -370,11 +378,12 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
         .sequence;
     let superseded = Err(FencedError::Superseded { fence: marker });
     assert_eq!(scene.store.put("a", "2").await, superseded);
-    assert_eq!(heedless.update("a", "2", revision).await, superseded);
-    assert_eq!(heedless.create("b", "2").await, superseded);
-    assert_eq!(heedless.delete("a").await, superseded);
+    // The next term may have its own fence there by now.
+    is_superseded(heedless.update("a", "2", revision).await, marker);
+    is_superseded(heedless.create("b", "2").await, marker);
+    is_superseded(heedless.delete("a").await, marker);
     let batch = heedless.batch().put("a", "2").put("b", "2").commit().await;
-    assert_eq!(batch.map(|_| 0), superseded);
+    is_superseded(batch, marker);
     let superseded = |event: &Event| {
         matches!(
             event,
@@ -402,8 +411,7 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     assert!(purged.expect("purged").success);
     let refused = store.put("a", "4").await;
     assert_eq!(refused, Err(FencedError::Superseded { fence: 0 }));
-    let refused = store.heedless().create("c", "4").await;
-    assert_eq!(refused, Err(FencedError::Superseded { fence: 0 }));
+    is_superseded(store.heedless().create("c", "4").await, 0);
     let third = scene.journal.started(ROLE, 2).await;
     assert_eq!(third.term().store().list().await.expect("keys"), ["a"]);
 }
@@ -420,8 +428,9 @@ async fn a_write_without_an_answer_is_unconfirmed_and_not_sent_again() {
         .standing(leased_for(ms(10_000)).heartbeat_interval(ms(1000)));
     let _a = a.start().await;
     let first = journal.started(ROLE, 0).await;
-    let store = first.term().store().timeout(ms(300));
+    let store = first.term().store();
     store.put("a", "0").await.expect("written");
+    let store = store.timeout(ms(300));
     let stranger = Stranger::connect(&server.url()).await;
     let tape = stranger.tape("_data.scheduler.a").await;
     assert_eq!(tape.last().await.value, 0);
@@ -466,14 +475,20 @@ async fn writes_that_nobody_waits_for_any_more_leave_room_for_others() {
     let store = journal.started(ROLE, 0).await.term().store();
     proxy.delay(Direction::ToClient, ms(50));
     // More than the server keeps open for one stream.
-    for n in 0..60 {
+    let mut given_up = 0;
+    for n in 0.. {
         let key = format!("jobs.{n}");
         let creating = tokio::time::timeout(ms(20), store.create(&key, "x"));
-        creating.await.expect_err("no answer can be there yet");
+        // Where this process stood still for a moment there may be an answer.
+        given_up += usize::from(creating.await.is_err());
+        if given_up == 60 {
+            break;
+        }
     }
     proxy.restore();
     store.create("a", "x").await.expect("there is room");
-    assert_eq!(store.list().await.expect("keys"), ["a"]);
+    let keys = store.list().await.expect("keys");
+    assert!(keys.contains(&"a".to_owned()), "{keys:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
