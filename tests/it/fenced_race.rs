@@ -35,7 +35,7 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
     make_bucket_that_keeps_all(url, replicas).await;
     let journal = Journal::default();
     journal.allow_overlaps();
-    let ttl = ms(1500);
+    let ttl = ms(3000);
     let orders = Orders {
         work: Work::Hammer,
         ..Orders::new("child", url, ttl)

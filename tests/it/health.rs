@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, leased_for, ms, patient};
 
 struct Answer {
     code: u16,
@@ -73,10 +73,10 @@ async fn standing(id: &str, url: impl AsRef<str>, config: RoleConfig) -> Instanc
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaders_and_followers_are_ready_and_one_is_the_leader() {
     let server = NatsServer::start().expect("start");
-    let a = standing("a", server.url(), leased_for(ms(1000))).await;
+    let a = standing("a", server.url(), patient()).await;
     let health_of_a = serve(&a).await;
     a.wait_until_leader().await;
-    let b = standing("b", server.url(), leased_for(ms(1000))).await;
+    let b = standing("b", server.url(), patient()).await;
     let health_of_b = serve(&b).await;
     b.wait_until_following("a").await;
     for health in [&health_of_a, &health_of_b] {
@@ -108,7 +108,7 @@ async fn leaders_and_followers_are_ready_and_one_is_the_leader() {
 async fn without_nats_an_instance_lives_but_is_not_ready() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
-    let a = standing("a", proxy.url(), leased_for(ms(500))).await;
+    let a = standing("a", proxy.url(), leased_for(ms(3000))).await;
     let health = serve(&a).await;
     becomes(&health, "/readyz", 200).await;
     proxy.cut();
@@ -126,7 +126,7 @@ async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let a = instance("a", server.url(), &journal)
-        .working(ROLE, leased_for(ms(500)), move |_term| {
+        .working(ROLE, leased_for(ms(3000)), move |_term| {
             let held = held.clone();
             async move {
                 let _ = held.lock().expect("alone").recv();
