@@ -124,7 +124,7 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
     }
     make_bucket_that_keeps_all(&server.url(), 1).await;
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let ends = Arc::<Mutex<BTreeMap<&str, usize>>>::default();
     let join = |id: &str, proxy: &TcpProxy| {
         let ends = Arc::clone(&ends);
@@ -152,7 +152,7 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
         TcpProxy::black_hole,
         TcpProxy::cut,
         |proxy| proxy.black_hole_direction(nats_elect::testing::Direction::ToClient),
-        |proxy| proxy.delay(nats_elect::testing::Direction::ToServer, ms(2500)),
+        |proxy| proxy.delay(nats_elect::testing::Direction::ToServer, ms(4000)),
         TcpProxy::black_hole,
         TcpProxy::drop_acks,
     ];

@@ -61,7 +61,11 @@ impl Stranger {
 
     pub async fn stream(&self) -> Stream {
         let stream = format!("KV_{BUCKET}");
-        self.jetstream.get_stream(stream).await.expect("the stream")
+        // A cluster that has just lost a node answers nobody until another one leads it.
+        eventually(SOON, "the stream", async || {
+            self.jetstream.get_stream(&stream).await.ok()
+        })
+        .await
     }
 
     /// The last message under a key, as the stream's leader has it.
