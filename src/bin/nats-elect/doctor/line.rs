@@ -10,7 +10,7 @@ use futures::StreamExt;
 use nats_elect::{Error, ManagerConfig};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 /// How long an event may take from the connection to whoever listens, within this process.
@@ -85,13 +85,14 @@ impl Line {
     /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences come so far, neither the
     /// key's nor the bucket's. While nobody answers it asks again: the stream's leader may just have moved.
     pub async fn ask_for_refusal(&self, subject: &str) -> Answer {
-        let asked = Instant::now();
-        loop {
-            match self.attempt_refusal(subject).await {
-                Answer::Nobody if asked.elapsed() < self.patience => sleep(MOVING).await,
-                answer => return answer,
-            }
+        let mut answer = self.attempt_refusal(subject).await;
+        let mut left = self.patience;
+        while matches!(answer, Answer::Nobody) && !left.is_zero() {
+            sleep(MOVING).await;
+            left = left.saturating_sub(MOVING);
+            answer = self.attempt_refusal(subject).await;
         }
+        answer
     }
 
     async fn attempt_refusal(&self, subject: &str) -> Answer {
