@@ -259,10 +259,14 @@ async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
             .collect();
         let ended = terms.iter().filter(|tenure| tenure.end.is_some()).count();
         let of = |is_it: fn(&Event) -> bool| log.count(is_it);
+        let ends = || of(|event| matches!(event, Event::TermEnded { .. }));
+        eventually(SOON, "a word of each end", async || {
+            (ends() >= ended).then_some(())
+        })
+        .await;
+        assert_eq!(ends(), ended, "{}", one.id);
         let endings = of(|event| matches!(event, Event::TermEnding { .. }));
         assert_eq!(endings, ended, "{}", one.id);
-        let ends = of(|event| matches!(event, Event::TermEnded { .. }));
-        assert_eq!(ends, ended, "{}", one.id);
         for (_, event) in log.all() {
             if let Event::TermEnding { fencing_token, .. }
             | Event::TermEnded { fencing_token, .. } = event
