@@ -146,7 +146,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(3000);
     let (one, other) = ("metered-1", "metered-2");
     let a = instance(one, proxy.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
@@ -181,11 +181,16 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     follower.wait_until_following(&third.instance).await;
     eventually(SOON, "a scrape of the new leader", async || {
         let scrape = Scrape::now();
-        let leads = scrape.value("election_is_leader", &leader.id, None) == 1.0;
-        let connected = [one, other]
-            .iter()
-            .all(|id| scrape.value("election_connection_status", id, None) == 2.0);
-        (leads && connected).then_some(())
+        let value = |metric, id: &str| scrape.value(metric, id, None);
+        // The lease and who is known are brought up to date last.
+        let leads = value("election_is_leader", &leader.id) == 1.0
+            && value("election_lease_remaining_seconds", &leader.id) > 0.0;
+        let known = [one, other].into_iter().all(|id| {
+            value("election_connection_status", id) == 2.0
+                && value("election_leader_known", id) == 1.0
+                && value("election_leaderless_seconds", id) == 0.0
+        });
+        (leads && known).then_some(())
     })
     .await;
     // One scrape is not one moment: in the first that shows the new leader other metrics may still lack it.
@@ -219,9 +224,9 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
         assert_eq!(value("election_leader_known", id), 1.0);
         assert_eq!(value("election_leaderless_seconds", id), 0.0);
         assert_eq!(value("election_standing", id), 1.0);
-        assert_eq!(value("election_lease_ttl_seconds", id), 2.0);
-        assert_eq!(value("election_heartbeat_interval_seconds", id), 0.4);
-        assert_eq!(value("election_request_timeout_seconds", id), 0.2);
+        assert_eq!(value("election_lease_ttl_seconds", id), 3.0);
+        assert_eq!(value("election_heartbeat_interval_seconds", id), 0.6);
+        assert_eq!(value("election_request_timeout_seconds", id), 0.3);
         let ended = value("election_leader_duration_seconds", id);
         assert_eq!(value("election_terms_ended_total", id), ended);
         // From the one to the other, and from the record that was put there to the next.
@@ -273,10 +278,12 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
     let (one, other) = ("handing-1", "handing-2");
-    let a = instance(one, server.url(), &journal).standing(leased_for(ms(1000)));
+    // The leader looks no longer than a heartbeat and a half whether its heir has taken the role.
+    let ttl = ms(3000);
+    let a = instance(one, server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
     journal.started(ROLE, 0).await;
-    let b = instance(other, proxy.url(), &journal).standing(leased_for(ms(1000)));
+    let b = instance(other, proxy.url(), &journal).standing(leased_for(ttl));
     let b = b.start().await;
     b.wait_until_following(one).await;
 
@@ -316,14 +323,12 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
     proxy.restore();
     b.wait_until_leader().await;
     eventually(SOON, "a leader", async || {
-        let known = Scrape::now().value("election_leader_known", other, None);
-        (known == 1.0).then_some(())
+        let scrape = Scrape::now();
+        let known = scrape.value("election_leader_known", other, None);
+        let without = scrape.value("election_leaderless_seconds", other, None);
+        (known == 1.0 && without == 0.0).then_some(())
     })
     .await;
-    assert_eq!(
-        Scrape::now().value("election_leaderless_seconds", other, None),
-        0.0
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -333,7 +338,7 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let id = "discreet";
     let a = instance(id, proxy.url(), &journal)
         .standing(leased_for(ttl))

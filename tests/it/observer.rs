@@ -40,8 +40,12 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
     let b = instance("b", server.url(), &journal).standing(config);
     let b = b.start().await;
     b.wait_until_following("a").await;
-    let down = a.role(ROLE).step_down(StepDown::to("b")).await;
-    down.expect("a leader");
+    // It may follow before it has read the keys, and is not ready then.
+    let role = a.role(ROLE);
+    eventually(SOON, "a handoff", async || {
+        role.step_down(StepDown::to("b")).await.ok()
+    })
+    .await;
     let second = journal.started(ROLE, 1).await;
     let freed = on.told(0, "", ChangeCause::Released).await;
     assert_eq!(freed.standing, Standing::HandedOver);
@@ -66,7 +70,7 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
 async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let mut child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
     let on = Onlooker::start(looking_at(server.url())).await;
@@ -76,7 +80,8 @@ async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before
     let gone = on.told(0, "", ChangeCause::Expired).await;
     assert_eq!(gone.from.expect("the child").instance_id, "child");
     let after = Stamp::now().since(killed);
-    assert!(after >= ttl * 3 / 4, "a heartbeat may have been on its way");
+    // The last heartbeat was some time before.
+    assert!(after >= ttl / 2, "{after:?}");
 
     // Who comes now finds a record that is dead, and says so only after its lease.
     let late = Onlooker::start(looking_at(server.url())).await;
@@ -263,7 +268,7 @@ async fn only_whom_a_trusted_key_signed_for_is_told_as_a_leader() {
 async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
     let server = NatsServer::start().expect("start");
     let missing = looking_at(server.url())
-        .start_timeout(ms(700))
+        .start_timeout(ms(2500))
         .start()
         .await;
     let missing = missing.expect_err("no bucket");
@@ -301,8 +306,9 @@ async fn a_reader_of_changes_that_is_too_slow_is_told_how_many_it_missed() {
     let server = NatsServer::start().expect("start");
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
-    let observer = looking_at(server.url()).start().await;
-    let observer = observer.expect("an observer");
+    // Nobody's lease runs out meanwhile.
+    let observer = looking_at(server.url()).default_ttl(ms(600_000));
+    let observer = observer.start().await.expect("an observer");
     let mut slow = observer.changes();
     // Roles that appear are told, and stay.
     for i in 0..1100 {

@@ -62,7 +62,9 @@ async fn a_bucket_gets_three_replicas_and_one_again_while_terms_go_on() {
     updated.expect("updated");
     wait_until_replicated(&stranger, 3).await;
     still_leads(&a, &journal).await;
-    a.role(ROLE).step_down(StepDown::any()).await.expect("led");
+    // However late its watch tells it, it is b's turn.
+    let down = StepDown::any().hold_off(SOON);
+    a.role(ROLE).step_down(down).await.expect("led");
     assert_eq!(journal.started(ROLE, 1).await.instance, "b");
     let second = is_proven(&b).await;
 
@@ -139,21 +141,27 @@ impl Fleet {
     async fn join(&self, id: &str) -> Instance {
         instance(id, &self.url, &self.journal)
             .with(|builder| builder.storage(Storage::File))
-            .standing(leased_for(ms(1000)))
+            .standing(leased_for(ms(3000)).heartbeat_interval(ms(1000)))
             .start()
             .await
     }
 
-    /// Whoever joins alone leads; it then hands over and writes on, so that no copy from before knows its token.
+    /// Whoever joins alone leads, and writes more than it takes to lead anew over a copy from before. It then hands over, and its
+    /// successor writes on: no such copy knows its token. No heartbeat is due just after.
     async fn last_token(&self, leader: &Instance, follower: &Instance) -> FencingToken {
         leader.wait_until_leader().await;
         follower.wait_until_following(&leader.id).await;
+        for _ in 0..20 {
+            is_proven(leader).await;
+        }
         let role = leader.role(ROLE);
-        let handed = role.step_down(StepDown::to(&*follower.id)).await;
-        handed.expect("led");
+        eventually(SOON, "a handoff", async || {
+            role.step_down(StepDown::to(&*follower.id)).await.ok()
+        })
+        .await;
         follower.wait_until_leader().await;
         for _ in 0..20 {
-            follower.role(ROLE).validate().await.expect("it leads");
+            is_proven(follower).await;
         }
         self.newest().fencing_token
     }
@@ -323,7 +331,7 @@ async fn a_role_costs_a_message_per_heartbeat_and_two_keys_however_many_stand_fo
     const ROLES: u32 = 5;
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let config = leased_for(ms(2000));
+    let config = leased_for(ms(5000)).heartbeat_interval(ms(400));
     let heartbeat = config.settings().expect("valid").heartbeat;
     let names: Vec<_> = (0..ROLES).map(|index| format!("role-{index}")).collect();
     let mut fleet = Vec::new();

@@ -76,8 +76,13 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
     let b = candidate("b", &server, &journal).await;
     b.wait_until_following("a").await;
 
-    let down = a.role("metrics").step_down(StepDown::to("b")).await;
-    assert_eq!(down.expect("a leader").handoff, Some(Handoff::Accepted));
+    // Each role of b finds out for itself who leads.
+    let metrics = a.role("metrics");
+    let down = eventually(SOON, "a handoff", async || {
+        metrics.step_down(StepDown::to("b")).await.ok()
+    })
+    .await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
 
     let stop = Stamp::now();
     a.stop().await;
@@ -219,13 +224,19 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     let maker = guest("maker", server.url(), &Journal::default())
         .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create())
         .with(|it| it.events(kept.clone()));
-    maker.start().await.stop().await;
+    let maker = maker.start().await;
+    let observer = User::connect(&server.url(), "observer", PASSWORD).await;
+    // Nobody else may make the stream.
+    eventually(SOON, "a stream for the history", async || {
+        History::open(observer.client.clone(), BUCKET).await.ok()
+    })
+    .await;
+    maker.stop().await;
     let a = guest("a", server.url(), &Journal::default())
         .with(|it| it.user_and_password("candidate", PASSWORD).events(kept))
         .standing(leased_for(ms(1000)));
     let a = a.start().await;
     a.wait_until_leader().await;
-    let observer = User::connect(&server.url(), "observer", PASSWORD).await;
     let told = eventually(SOON, "the history", async || {
         let history = History::open(observer.client.clone(), BUCKET).await;
         let told = history.expect("kept").of_role(ROLE, 10).await;
