@@ -19,6 +19,9 @@ use crate::support::stage::{
 };
 use crate::support::{ROLE, SOON, leased_for, ms};
 
+/// How soon, at the earliest, the lease of a leader ends that stopped renewing it, be it ours or a foreign one.
+const LAPSE: Duration = ms(1200);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_leader_is_known_and_respected_for_the_buckets_max_age() {
     let stage = Stage::set().await;
@@ -92,7 +95,7 @@ async fn our_release_lets_a_foreign_candidate_lead_at_once() {
     let reign = go.reigned(0).await;
     let after = reign.start.since(fault);
     tell("our-release-to-foreign", &[("after", after)]);
-    assert!(after < LEASE / 2, "not at once: {after:?}");
+    assert!(after < LAPSE, "not at once: {after:?}");
     assert_eq!(stage.overlap(&go), Duration::ZERO);
     stage.assert_no_blind_write_of_ours();
 }
@@ -131,7 +134,6 @@ async fn ours_stops_as_soon_as_a_foreign_candidate_of_higher_priority_takes_over
     let overlap = stage.overlap(&go);
     tell("foreign-takeover-of-ours", &[("overlap", overlap)]);
     assert!(overlap < LEASE / 2, "not at the sight of it: {overlap:?}");
-    assert!(!a.is_leader() && !first.term().is_valid());
     let superseded = |event: &Event| {
         matches!(
             event,
@@ -146,6 +148,7 @@ async fn ours_stops_as_soon_as_a_foreign_candidate_of_higher_priority_takes_over
     for one in [&a, &b] {
         one.wait_until_following("go").await;
     }
+    assert!(!a.is_leader() && !first.term().is_valid());
     let back = || stage.journal.tenures(ROLE).len() > 1 || go.reigns().len() > 1;
     never("another change", LEASE * 2, || back() || !go.believes()).await;
 
@@ -331,7 +334,7 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
     leading.stop().await;
     let next = stage.journal.started(ROLE, 1).await;
     assert_eq!(next.instance, other.id);
-    assert!(next.start.since(fault) < LEASE / 2, "not at once");
+    assert!(next.start.since(fault) < LAPSE, "not at once");
     stage.assert_no_blind_write_of_ours();
 }
 
@@ -375,6 +378,8 @@ async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_st
     let of_expiry = |piece: &Piece| piece.headers.get("Nats-Marker-Reason").is_some();
     let marker = stage.tape.wait_for("a marker", of_expiry).await;
     assert_eq!(marker_of(&marker.headers), None);
+    let marked = stage.stranger.message().await;
+    assert_eq!(marked.sequence, marker.sequence);
     // The marker, too, grows no older than the bucket's max age.
     let other = stage.foreign(candidate("go-2")).await;
     let start = other.reigned(0).await.start;
@@ -383,7 +388,10 @@ async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_st
         "foreign-crash-to-foreign-with-a-marker",
         &[("after", after), ("marker", stood)],
     );
-    assert!(stood + ms(100) >= LEASE, "over the marker: {stood:?}");
+    // By the server's clock: whoever reads them may do so late.
+    let record = stage.stranger.message().await;
+    let apart = (record.time - marked.time).unsigned_abs();
+    assert!(apart >= LEASE, "over the marker: {apart:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -399,6 +407,7 @@ async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alo
         (config.max_age, config.subject_delete_marker_ttl),
         (Duration::ZERO, None)
     );
+    let tape = stranger.tape(ROLE).await;
     let go = candidate("go").start(&stranger).await;
     go.wait_until_following("a").await;
     a.stop().await;
@@ -406,9 +415,13 @@ async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alo
     // Its lease is ours here, for its record tells none.
     let b = join("b").start().await;
     b.wait_until_following("go").await;
-    let fault = go.crash();
+    go.crash();
     let second = journal.started(ROLE, 1).await;
-    assert!(second.start.since(fault) + FOREIGN_HEARTBEAT + ms(100) >= LEASE);
+    let mut records = tape.all().into_iter();
+    let last = records.rfind(|piece| piece.value["id"] == "go");
+    let since = second.start.since(last.expect("its last record").at);
+    // The tape may be read later than by the claimant.
+    assert!(since + FOREIGN_HEARTBEAT >= LEASE, "too early: {since:?}");
 
     // Nothing expires, so it waits for ever where one of ours crashed. Another of ours does not.
     let other = candidate("other").start(&stranger).await;

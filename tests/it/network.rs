@@ -69,7 +69,8 @@ async fn stops_before_anyone_else_starts(test: &str, fault: impl FnOnce(&TcpProx
     let server = NatsServer::start().expect("start a server");
     let proxy = TcpProxy::start(server.url()).expect("start a proxy");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    // What there is to stop in, a fifth of it, is more than a pause of the child.
+    let ttl = ms(3000);
     let _child = ChildInstance::start(&Orders::new("child", proxy.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
     let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
@@ -108,7 +109,7 @@ async fn a_leader_that_hears_nothing_stops_although_its_heartbeats_arrive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
-    let ttl = ms(2000);
+    let ttl = ms(3000);
     let scene = Scene::of(leased_for(ttl)).await;
     let tape = scene.stranger.tape(ROLE).await;
 
@@ -129,14 +130,21 @@ async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
     // From here on nothing of it arrives: the lease ends with the last write that did.
     let fault = Stamp::now();
     scene.proxy.black_hole_direction(Direction::ToServer);
-    let over = eventually(SOON, "the end of leadership", async || {
-        (!scene.a.is_leader()).then(Stamp::now)
+    let mut led = fault;
+    eventually(SOON, "the end of leadership", async || {
+        // Before it is asked: the answer may come late.
+        let now = Stamp::now();
+        if !scene.a.is_leader() {
+            return Some(());
+        }
+        led = now;
+        None
     })
     .await;
     let last = tape.last().await;
     assert_eq!(last.value["id"], "a");
     let first = scene.journal.ended(ROLE, 0).await;
-    assert!(over.since(last.at) < ttl, "it led for too long");
+    assert!(led.since(last.at) < ttl, "it led for too long");
     assert!(first.end().since(last.at) < ttl, "its handler ran too long");
     let second = scene.journal.started(ROLE, 1).await;
     recovered("late_acks", ttl, fault, &second);
@@ -155,12 +163,12 @@ async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_comes_after_the_lease_revives_nothing() {
-    let ttl = ms(1000);
+    let ttl = ms(3000);
     let scene = Scene::of(leased_for(ttl)).await;
     let tape = scene.stranger.tape(ROLE).await;
 
     let fault = Stamp::now();
-    scene.proxy.delay(Direction::ToClient, ttl * 3);
+    scene.proxy.delay(Direction::ToClient, ttl * 2);
     let sequence = tape.last().await.sequence;
     let landed = tape.wait_for_record_above(sequence).await;
     assert_eq!(landed.value["id"], "a", "a heartbeat whose ack is late");
@@ -169,7 +177,7 @@ async fn an_answer_that_comes_after_the_lease_revives_nothing() {
     assert_eq!(second.instance, "b");
     assert!(!scene.a.is_leader());
     // Every answer of the first term arrives within this window.
-    never("a revival", ttl * 4, || scene.first.term().is_valid()).await;
+    never("a revival", ttl * 2, || scene.first.term().is_valid()).await;
     assert_eq!(scene.journal.tenures(ROLE).len(), 2);
     assert_eq!(scene.stranger.record().await["id"], "b");
 }
@@ -179,7 +187,7 @@ async fn an_outage_longer_than_the_grace_period_ends_the_term_within_the_lease()
     let ttl = ms(8000);
     let config = leased_for(ttl)
         .heartbeat_interval(ms(200))
-        .disconnect_grace_period(ms(500));
+        .disconnect_grace_period(ms(1500));
     let scene = Scene::of(config).await;
 
     let fault = Stamp::now();
@@ -251,7 +259,7 @@ async fn an_outage_shorter_than_the_grace_period_is_ridden_through() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_server_within_the_lease_ends_no_term() {
-    let ttl = ms(10_000);
+    let ttl = ms(30_000);
     let mut scene = Scene::of(leased_for(ttl).heartbeat_interval(ms(300))).await;
     let before = scene.stranger.message().await.sequence;
 
@@ -274,7 +282,7 @@ async fn a_restart_of_the_server_within_the_lease_ends_no_term() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_that_outlasts_the_lease_leads_to_a_new_term() {
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let mut scene = Scene::of(leased_for(ttl)).await;
     let before = scene.stranger.message().await.sequence;
 
@@ -293,7 +301,7 @@ async fn a_restart_that_outlasts_the_lease_leads_to_a_new_term() {
 async fn a_server_that_forgot_everything_is_begun_anew_in_a_later_epoch() {
     let mut server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(1000);
+    let ttl = ms(2000);
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
     let (a, b) = (join("a"), join("b"));
     let a = a.start().await;
