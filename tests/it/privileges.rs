@@ -127,7 +127,6 @@ async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_sh
     b.wait_until_following("a").await;
     let user = User::connect(&server.url(), "candidate", PASSWORD).await;
     let questions = format!("nats-elect.{BUCKET}.{ROLE}.b");
-    let mut own = user.client.subscribe(questions.clone()).await.expect("own");
     let inbox = format!("nats-elect.{BUCKET}._answer.x");
     let mut answers = user.client.subscribe(inbox.clone()).await.expect("inbox");
     let places = [
@@ -135,18 +134,28 @@ async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_sh
         "$KV.leaders._fence.nobody",
         "$JS.API.STREAM.PURGE.KV_leaders",
     ];
-    for reply in places.into_iter().chain([inbox.as_str()]) {
+    let ask = async |reply: &str| {
         let question = br#"{"ask":"ready","to":"b"}"#.as_slice();
-        let subject = questions.clone();
-        let reply = reply.to_owned();
+        let (subject, reply) = (questions.clone(), reply.to_owned());
         let asked = user
             .client
             .publish_with_reply(subject, reply, question.into());
         asked.await.expect("published");
-        own.next().await.expect("the question");
+    };
+    // It may follow before it has read the keys, and is not ready then.
+    eventually(SOON, "an answer that it is ready", async || {
+        ask(inbox.as_str()).await;
+        let answer = answers.next().await?.payload;
+        answer.starts_with(br#"{"answer":"ready""#).then_some(())
+    })
+    .await;
+    for place in places {
+        ask(place).await;
     }
-    let answer = answers.next().await.expect("an answer").payload;
-    assert!(answer.starts_with(br#"{"answer":"ready""#), "{answer:?}");
+    // The last question of all is answered after those.
+    ask(inbox.as_str()).await;
+    let answer = tokio::time::timeout(SOON, answers.next()).await;
+    answer.expect("an answer").expect("an answer");
     for place in places {
         user.may_not_publish(place).await;
     }
