@@ -378,8 +378,8 @@ async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_st
     let of_expiry = |piece: &Piece| piece.headers.get("Nats-Marker-Reason").is_some();
     let marker = stage.tape.wait_for("a marker", of_expiry).await;
     assert_eq!(marker_of(&marker.headers), None);
-    let marked = stage.stranger.message().await;
-    assert_eq!(marked.sequence, marker.sequence);
+    let left = stage.stranger.message().await;
+    assert_eq!(left.sequence, marker.sequence);
     // The marker, too, grows no older than the bucket's max age.
     let other = stage.foreign(candidate("go-2")).await;
     let start = other.reigned(0).await.start;
@@ -390,7 +390,7 @@ async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_st
     );
     // By the server's clock: whoever reads them may do so late.
     let record = stage.stranger.message().await;
-    let apart = (record.time - marked.time).unsigned_abs();
+    let apart = (record.time - left.time).unsigned_abs();
     assert!(apart >= LEASE, "over the marker: {apart:?}");
 }
 
