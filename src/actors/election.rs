@@ -17,6 +17,7 @@ use super::announce::{announce, announce_in};
 use super::latest::Latest;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::reign::Reign;
+use super::trouble::Trouble;
 use super::vouching::Vouching;
 use crate::clock::{self, Moment};
 use crate::election::{
@@ -72,6 +73,7 @@ pub(super) struct ElectionState {
     /// Since when there is none to tell.
     leaderless_since: Option<Moment>,
     reign: Reign,
+    trouble: Trouble,
     /// When the step under way was taken: the time of what it sends.
     stepped: Moment,
 }
@@ -107,6 +109,7 @@ impl Actor for ElectionActor {
             vacancy: Vacancy::Untouched,
             leaderless_since: Some(clock::now()),
             reign: Reign::default(),
+            trouble: Trouble::default(),
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
@@ -308,6 +311,7 @@ impl ElectionState {
         if let Some(running) = &self.running {
             self.scope.labels.lease_remaining(running.remaining());
         }
+        self.count_trouble();
         if !self.election.is_stopped() {
             let since = self.leaderless_since.map(|since| clock::now().since(since));
             self.scope.labels.leaderless(since);
@@ -315,6 +319,14 @@ impl ElectionState {
         self.arm_timer(myself);
         if self.election.is_stopped() {
             myself.stop(None);
+        }
+    }
+
+    /// Nobody asks a bucket that can't be used, so nothing else would be counted.
+    fn count_trouble(&mut self) {
+        let lasting = self.election.link_failure().map(|failure| failure.kind);
+        if let Some(kind) = self.trouble.again(lasting, self.stepped) {
+            self.scope.labels.failed(kind);
         }
     }
 

@@ -28,6 +28,7 @@ mod routes;
 mod staff;
 mod supervisor;
 mod thread;
+mod trouble;
 mod vouching;
 mod watch;
 

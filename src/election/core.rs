@@ -277,6 +277,14 @@ impl Election {
         }
     }
 
+    /// Why the bucket can't be used although NATS is connected, if that is so.
+    pub const fn link_failure(&self) -> Option<&Failure> {
+        match &self.link {
+            Link::Unusable(failure) => Some(failure),
+            Link::Down | Link::Up(_) => None,
+        }
+    }
+
     fn take(&mut self, input: Input) {
         match input {
             Input::Tick => {}

@@ -151,6 +151,10 @@ impl Labels {
         self.observe(TIMER_LAG, lag.as_secs_f64());
     }
 
+    pub fn failed(&self, kind: FailureKind) {
+        self.add(FAILURES, &[("error_type", kind.as_str())], 1);
+    }
+
     fn changed(&self, from: RoleState, to: RoleState, times: u64) {
         let states = [("from_state", from.as_str()), ("to_state", to.as_str())];
         self.add(TRANSITIONS, &states, times);
@@ -220,7 +224,7 @@ impl Labels {
             Event::ValidationFailed => self.add(VALIDATION_FAILURES, &[], 1),
             Event::ConnectionChanged(status) => self.set(CONNECTION, connection(*status)),
             Event::Failure { kind, .. } => {
-                self.add(FAILURES, &[("error_type", kind.as_str())], 1);
+                self.failed(*kind);
                 if *kind == FailureKind::ActorCrashed {
                     // The next election begins with a closed one.
                     self.set(CIRCUIT_OPEN, 0.0);

@@ -84,6 +84,49 @@ async fn a_bucket_that_a_stranger_makes_again_is_used() {
     assert_eq!(stranger.record().await["id"], second.instance.as_str());
 }
 
+/// Alerts look at what a counter grew by: it must grow as long as nobody can lead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
+    dashboard::install();
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let join = |id, ttl| {
+        guest(id, server.url(), &Journal::default())
+            .standing(leased_for(ttl))
+            .start()
+    };
+    let bereft = join("bereft", ms(1000)).await;
+    let failures = |id, kind| {
+        let metric = "election_failures_total";
+        Scrape::now().value(metric, id, Some(("error_type", kind)))
+    };
+    // More than the requests that may be under way add to the first.
+    let grows = async |id, kind| {
+        let first = eventually(SOON, "a failure", async || {
+            Some(failures(id, kind)).filter(|count| *count > 0.0)
+        })
+        .await;
+        eventually(SOON, "more of them", async || {
+            (failures(id, kind) >= first + 3.0).then_some(())
+        })
+        .await;
+    };
+
+    let choosy = join("choosy", ms(3000)).await;
+    stranger.delete_bucket().await;
+    grows("bereft", "bucket_missing").await;
+    // The next one drops keys before the lease of one of them ends.
+    let brief = kv::Config {
+        max_age: ms(2000),
+        ..kv::Config::default()
+    };
+    stranger.make_bucket(brief).await;
+    grows("choosy", "bucket_unfit").await;
+    bereft.wait_until_leader().await;
+    assert!(!choosy.is_leader());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
     let server = NatsServer::start().expect("start");
