@@ -46,7 +46,7 @@
 //! - [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon: `docs/admin.md`.
 //! - [`EventsConfig`] has leader changes published on NATS and kept, [`History`] reads them; each term has a [`CorrelationId`] in logs, spans and
 //!   events: `docs/events.md`.
-//! - [`METRICS`] lists the metrics; rules, alerts and a dashboard are in `deploy`: `docs/metrics.md`, `docs/runbook.md`.
+//! - [`METRICS`] lists the metrics; rules, alerts and a dashboard are in `deploy`: `docs/metrics.md`, and the runbook in `docs/runbook.md`.
 //! - [`RoleManager::probe`] says whether an instance is alive and ready; the feature `health` serves that over HTTP: `docs/health.md`.
 //! - The command `nats-elect` shows and changes all this from a shell, and runs any command while it leads: `docs/cli.md`.
 //!
@@ -115,6 +115,11 @@ pub use crate::signing::{
     KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
 pub use crate::store::{BucketNote, BucketReview};
+
+/// For whoever is on call: what each alert of `deploy/prometheus` means, and what to do. No code.
+#[cfg(doc)]
+#[doc = include_str!("../docs/runbook.md")]
+pub mod runbook {}
 
 /// What only this crate's own benches and simulations need: no part of its interface.
 #[cfg(feature = "testing")]

@@ -122,7 +122,8 @@ impl WatchState {
             self.pace.connection_lost(clock::now());
         }
         let wait = self.pace.ended(clock::now());
-        tracing::debug!(
+        // At most one in two seconds.
+        tracing::warn!(
             error = error.map(|error| error.to_string()),
             ?wait,
             "the watch ended: watching anew"

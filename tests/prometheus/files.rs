@@ -30,6 +30,7 @@ fn the_rendered_files_are_what_the_mixin_says() {
 #[test]
 fn every_alert_says_what_it_must_and_compares_a_recorded_series() {
     let recorded: BTreeSet<_> = recorded().into_iter().map(|rule| rule.place).collect();
+    let anchors = anchors(&file("docs/runbook.md"));
     let mut names = BTreeSet::new();
     for alert in alerts() {
         let (name, series) = (&alert.name, &alert.series);
@@ -51,11 +52,47 @@ fn every_alert_says_what_it_must_and_compares_a_recorded_series() {
             alert.annotations["description"].contains("{{ $labels."),
             "{name}"
         );
-        let anchor = format!("docs/runbook.md#{}", name.to_lowercase());
-        assert!(
-            alert.annotations["runbook_url"].ends_with(&anchor),
-            "{name}"
-        );
+        let (page, anchor) = alert.annotations["runbook_url"]
+            .split_once('#')
+            .expect("a chapter");
+        assert!(page.ends_with("/nats_elect/runbook/index.html"), "{name}");
+        assert_eq!(anchor, anchor_of(name));
+        assert!(anchors.contains(anchor), "{name}");
+    }
+}
+
+/// Those of a page, which rustdoc shows.
+fn anchors(page: &str) -> BTreeSet<String> {
+    page.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| anchor_of(line.trim_start_matches('#').trim()))
+        .collect()
+}
+
+/// The id that rustdoc gives to a heading of plain words.
+fn anchor_of(heading: &str) -> String {
+    let known = |c: char| c.is_ascii_alphanumeric() || c == ' ';
+    assert!(heading.chars().all(known), "{heading}");
+    heading.to_lowercase().replace(' ', "-")
+}
+
+/// As a page of the crate's documentation it has no neighbours.
+#[test]
+fn the_runbook_links_to_its_own_chapters_and_to_whole_addresses() {
+    let runbook = file("docs/runbook.md");
+    let anchors = anchors(&runbook);
+    let targets: Vec<_> = runbook
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .collect();
+    assert!(!targets.is_empty());
+    for target in targets {
+        let known = match target.strip_prefix('#') {
+            Some(anchor) => anchors.contains(anchor),
+            None => target.starts_with("https://"),
+        };
+        assert!(known, "{target}");
     }
 }
 
@@ -148,6 +185,9 @@ fn the_dashboard_is_one_that_grafana_takes() {
             "{title}"
         );
         is_chosen(&panel["datasource"], title);
+        // Grafana puts no variables into options.
+        let options = panel["options"].to_string();
+        assert!(!options.contains('$'), "{title}: {options}");
         let targets = panel["targets"].as_array();
         assert_eq!(targets.is_none(), panel["type"] == "alertlist", "{title}");
         let mut letters = BTreeSet::new();
@@ -174,6 +214,32 @@ fn the_dashboard_is_one_that_grafana_takes() {
     ] {
         assert!(kinds.contains(kind), "{kind}");
     }
+}
+
+#[test]
+fn panels_keep_roles_of_one_name_in_several_fleets_apart() {
+    let config = r#"{ fleet: ["cluster", "bucket"] }"#;
+    let dashboard = mixin::field_with(config, "grafanaDashboard");
+    let (mut grouped, mut named) = (0, 0);
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expr = target["expr"].as_str().expect("an expression");
+            for kept in expr.split("by (").skip(1) {
+                let kept = kept.split_once(')').expect("labels").0;
+                let kept: Vec<_> = kept.split(", ").collect();
+                if kept.contains(&"role") || kept.contains(&"instance_id") {
+                    assert_eq!(kept[..2], ["cluster", "bucket"], "{expr}");
+                    grouped += 1;
+                }
+            }
+            let legend = target["legendFormat"].as_str().expect("a legend");
+            if legend.contains("{{role}}") || legend.contains("{{instance_id}}") {
+                assert!(legend.contains("{{cluster}} · {{bucket}} · "), "{legend}");
+                named += 1;
+            }
+        }
+    }
+    assert!(grouped > 0 && named > 0);
 }
 
 fn is_chosen(datasource: &Value, title: &str) {

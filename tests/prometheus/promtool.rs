@@ -139,7 +139,7 @@ fn each_alert_fires_in_its_case_and_stays_silent_in_its_quiet_one() {
     for alert in super::expressions::alerts() {
         for case in ["fires", "stays silent"] {
             let case = format!("'{} {case}: ", alert.name);
-            assert_eq!(cases.matches(&case).count(), 1, "{case}");
+            assert!(cases.contains(&case), "{case}");
         }
     }
 }

@@ -54,7 +54,9 @@
             'NatsElectFencingTokenWentBack', 'critical', 'role:election_fencing_token:regression', '> 0',
             'The fencing token of {{ $labels.role }} went back.',
             role + ': the leader\'s fencing token is {{ $value | humanize }} below one of the last hour. Systems that compare tokens refuse this '
-            + 'leader, and may have accepted a stale one.'
+            + 'leader, and may have accepted a stale one.',
+            // Instances are not scraped in the same moment: two changes of leaders within an interval can look like this.
+            '2m'
           ),
         ],
       },
@@ -101,14 +103,14 @@
         rules: [
           alert(
             'NatsElectConnectionSuspended', 'warning', 'standing:election_connection_status:min', '< 2',
-            '{{ $labels.%s }} does not reach NATS.' % $._config.instance,
-            here + ': the connection has not been whole for two minutes (1 suspended, 0 lost): it is {{ $value }}.',
+            '{{ $labels.%s }} cannot use NATS or its bucket.' % $._config.instance,
+            here + ': the way to the bucket has not been whole for two minutes (1 suspended, 0 lost): it is {{ $value }}.',
             '2m'
           ),
           alert(
             'NatsElectConnectionLost', 'critical', 'standing:election_connection_status:min', '< 1',
-            '{{ $labels.%s }} has lost NATS.' % $._config.instance,
-            here + ': the connection has been lost for five minutes. The instance can neither lead nor take over.',
+            '{{ $labels.%s }} has lost NATS or its bucket.' % $._config.instance,
+            here + ': the way to the bucket has been lost for five minutes. The instance can neither lead nor take over.',
             '5m'
           ),
           alert(
@@ -120,12 +122,12 @@
           alert(
             'NatsElectPermissionDenied', 'critical', failures('permission_denied'), '> 0',
             'NATS forbids {{ $labels.%s }} what it needs for {{ $labels.role }}.' % $._config.instance,
-            here + ': {{ $value | humanize }} requests were refused within ten minutes.'
+            here + ': refused {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
           ),
           alert(
             'NatsElectBucketUnfit', 'critical', failures('bucket_missing|bucket_unfit'), '> 0',
             'The bucket of {{ $labels.role }} is missing or does not fit.',
-            here + ': {{ $labels.error_type }}, {{ $value | humanize }} times within ten minutes.'
+            here + ': {{ $labels.error_type }}, {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
           ),
           alert(
             'NatsElectRequestsRejected', 'warning', failures('rejected'), '> 0',
@@ -177,14 +179,15 @@
           ),
           alert(
             'NatsElectUntrustedRecords', 'critical',
-            'standing:election_untrusted_records:increase10m{reason!="unsigned"}', '> 0',
+            'standing:election_untrusted_records:increase10m{reason!~"unsigned|expired"}', '> 0',
             'Records of {{ $labels.role }} are not what a trusted key signed.',
             here + ': {{ $value | humanize }} records within ten minutes ({{ $labels.reason }}).'
           ),
           alert(
-            'NatsElectUnsignedRecords', 'warning', 'standing:election_untrusted_records:increase10m{reason="unsigned"}', '> 10',
-            'The leader of {{ $labels.role }} does not sign.',
-            here + ': {{ $value | humanize }} unsigned records within ten minutes. Each new leader\'s first one is; its second one is not.'
+            'NatsElectUnprovenRecords', 'warning', 'standing:election_untrusted_records:increase10m{reason=~"unsigned|expired"}', '> 10',
+            'The leader of {{ $labels.role }} proves nothing.',
+            here + ': {{ $value | humanize }} records within ten minutes were {{ $labels.reason }}. A new leader\'s first one is unsigned, '
+            + 'and what is seen again after an outage has expired; but not time and again.'
           ),
         ],
       },

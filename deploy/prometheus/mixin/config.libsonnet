@@ -9,7 +9,7 @@
     // The label of an instance.
     instance: 'instance_id',
     // Where the runbook is, up to its headings.
-    runbook: 'https://docs.rs/crate/nats-elect/latest/source/docs/runbook.md',
+    runbook: 'https://docs.rs/nats-elect/latest/nats_elect/runbook/index.html',
     // How often the recording rules are evaluated, such as '15s'; by default as Prometheus is configured.
     interval: null,
     dashboard: {

@@ -1,7 +1,14 @@
 // The dashboard of a fleet, for Grafana 10 and later. Rows of panels flow from left to right; nothing is placed by hand.
 {
+  local role = $.role,
+  local standing = $.standing,
   local source = { type: 'prometheus', uid: '${datasource}' },
   local instance = $._config.instance,
+  // Legends: roles of the same name in several fleets are kept apart.
+  local of_fleet = std.join(' · ', ['{{%s}}' % label for label in $._config.fleet]),
+  local the_role = of_fleet + ' · {{role}}',
+  local the_standing = '%s · {{%s}}' % [the_role, instance],
+  local the_instance = '%s · {{%s}}' % [of_fleet, instance],
   local picked = ['%s=~"$%s"' % [label, label] for label in $._config.fleet],
   local matchers(labels, more) = std.join(', ', picked + ['%s=~"$%s"' % [label, label] for label in labels] + more),
 
@@ -16,7 +23,7 @@
 
   local rate(series, by) = 'sum by (%s) (rate(%s[$__rate_interval]))' % [by, series],
   local grown(series, by) = 'sum by (%s) (increase(%s[$__rate_interval]))' % [by, series],
-  local quantile(q, metric) = 'histogram_quantile(%s, %s)' % [q, rate(of(metric + '_bucket'), 'role, le')],
+  local quantile(q, metric) = 'histogram_quantile(%s, %s)' % [q, rate(of(metric + '_bucket'), role + ', le')],
 
   local target(expr, legend='') = { datasource: source, expr: expr, legendFormat: legend },
   local instant(expr, legend='') = target(expr, legend) + { instant: true, range: false },
@@ -62,7 +69,6 @@
     options: {
       viewMode: 'list',
       alertName: 'NatsElect',
-      datasource: '${datasource}',
       maxItems: 30,
       sortOrder: 3,
       groupMode: 'default',
@@ -74,49 +80,49 @@
   local rows = [
     row('Now', [
       stat('Roles with one leader', 'Roles that exactly one instance leads.', 'count(%s == 1) or vector(0)' % rec_role('role:election_leaders:sum'), [[null, 'blue']]),
-      stat('Roles without leader', 'Roles of which no instance knows a leader.', 'count(%s > 0) or vector(0)' % rec_role('role:election_leaderless_seconds:min'), [[null, 'green'], [1, 'red']]),
+      stat('Roles without leader', 'Roles of which no instance knows a leader, or of which none is left (for an hour).', 'count(%s > 0 or %s == 0 unless %s > 0) or vector(0)' % std.map(rec_role, ['role:election_leaderless_seconds:max', 'role:election_candidates:count', 'role:election_leaders:sum']), [[null, 'green'], [1, 'red']]),
       stat('Roles with two leaders', 'Two instances say that they lead. For as long as a scrape interval that is how a change of leaders looks.', 'count(%s > 1) or vector(0)' % rec_role('role:election_leaders:sum'), [[null, 'green'], [1, 'red']]),
       stat('Fewest candidates', 'Of the role that has the fewest instances that could lead it, the leader included.', 'min(%s)' % rec_role('role:election_candidates:count'), [[null, 'red'], [1, 'orange'], [2, 'green']]),
       stat('Least lease slack', 'The share of the lease that was left at the latest renewals, of the worst role (5th percentile, 5 minutes).', 'min(%s)' % rec('standing:election_lease_slack_ratio:p05_5m'), [[null, 'red'], [0.3, 'orange'], [0.5, 'green']], 'percentunit'),
-      stat('Instances', 'Instances that tell of themselves.', 'count(count by (%s) (%s))' % [instance, of_instance('election_info')], [[null, 'blue']]),
+      stat('Instances', 'Instances that tell of themselves.', 'count(count by (%s) (%s))' % [$.instance, of_instance('election_info')], [[null, 'blue']]),
       alerts,
     ]),
     row('Who leads what', [
       timeline(
-        'Leaders', 'One lane for each role on each instance.', [target('max by (role, %s) (%s)' % [instance, of('election_is_leader')], '{{role}} · {{%s}}' % instance)],
+        'Leaders', 'One lane for each role on each instance.', [target('max by (%s) (%s)' % [standing, of('election_is_leader')], the_standing)],
         mapped({ '0': value('', 'transparent', 0), '1': value('leads', 'green', 1) }), 12
       ),
       timeline(
-        'Leaders of each role', 'How many instances say that they lead it.', [target(rec_role('role:election_leaders:sum'), '{{role}}')],
+        'Leaders of each role', 'How many instances say that they lead it.', [target(rec_role('role:election_leaders:sum'), the_role)],
         mapped({ '0': value('none', 'red', 0), '1': value('one', 'green', 1) }) + [{ type: 'range', options: { from: 2, to: null, result: value('more than one', 'purple', 2) } }], 6
       ),
     ]),
     row('Failovers', [
-      graph('Terms that began', 'Promotions of any instance.', [target(grown(of('election_transitions_total', ['to_state="leader"']), 'role'), '{{role}}')], style=bars),
-      graph('Terms that ended, by cause', 'Why leaders changed.', [target(grown(of('election_terms_ended_total'), 'cause'), '{{cause}}')], style=bars),
-      graph('How long failovers took', 'From the last sign of a leader to the next one\'s claim, as the instances saw it, within the last hour.', [target(rec_role('role:election_failover_gap_seconds:p95_1h'), '{{role}} p95')], 's'),
+      graph('Terms that began', 'Promotions of any instance.', [target(grown(of('election_transitions_total', ['to_state="leader"']), role), the_role)], style=bars),
+      graph('Terms that ended, by cause', 'Why leaders changed, as far as it was scraped before the process ended: rollouts and crashes mostly are not. `nats-elect history` has the orderly ends.', [target(grown(of('election_terms_ended_total'), 'cause'), '{{cause}}')], style=bars),
+      graph('How long failovers took', 'From the last sign of a leader to the next one\'s claim, as the instances saw it, within the last hour.', [target(rec_role('role:election_failover_gap_seconds:p95_1h'), the_role + ' p95')], 's'),
       graph('Time without a leader', 'For how long no instance has known of one, and the lease for comparison.', [
-        target(rec_role('role:election_leaderless_seconds:min'), '{{role}}'),
+        target(rec_role('role:election_leaderless_seconds:max'), the_role),
         target('max(%s)' % rec_role('role:election_lease_ttl_seconds:max'), 'longest lease'),
       ], 's'),
       graph('Length of terms', 'Mean of the terms that ended.', [
-        target('%s / %s' % [grown(of('election_leader_duration_seconds_sum'), 'role'), grown(of('election_leader_duration_seconds_count'), 'role')], '{{role}}'),
+        target('%s / %s' % [grown(of('election_leader_duration_seconds_sum'), role), grown(of('election_leader_duration_seconds_count'), role)], the_role),
       ], 's'),
       graph('Changes of state', 'Of all instances, by the state that they came to.', [target(grown(of('election_transitions_total'), 'to_state'), '{{to_state}}')], style=bars),
     ]),
     row('Renewals', [
       graph('Renewal latency', 'From sending a heartbeat to its answer.', [
-        target(quantile('0.5', 'election_heartbeat_duration_seconds'), '{{role}} p50'),
-        target(quantile('0.99', 'election_heartbeat_duration_seconds'), '{{role}} p99'),
+        target(quantile('0.5', 'election_heartbeat_duration_seconds'), the_role + ' p50'),
+        target(quantile('0.99', 'election_heartbeat_duration_seconds'), the_role + ' p99'),
       ], 's'),
       graph('Renewal latency against its budget', 'The slowest 1 % of heartbeats, as a share of the request timeout: at 100 % they fail.', [
-        target(rec('standing:election_heartbeat_budget_ratio:p99_5m'), '{{role}} · {{%s}}' % instance),
+        target(rec('standing:election_heartbeat_budget_ratio:p99_5m'), the_standing),
       ], 'percentunit'),
       graph('Lease slack', 'The share of the lease that was left when it was renewed (5th percentile): at 0 it would have ended.', [
-        target(rec('standing:election_lease_slack_ratio:p05_5m'), '{{role}} · {{%s}}' % instance),
+        target(rec('standing:election_lease_slack_ratio:p05_5m'), the_standing),
       ], 'percentunit'),
       graph('Lease remaining', 'Of the leaders, at each scrape.', [
-        target('max by (role) (%s)' % of('election_lease_remaining_seconds'), '{{role}}'),
+        target('max by (%s) (%s)' % [role, of('election_lease_remaining_seconds')], the_role),
       ], 's'),
       graph('Heartbeats by outcome', 'Each second.', [target(rate(of('election_heartbeat_duration_seconds_count'), 'status'), '{{status}}')], 'ops'),
       panel('heatmap', 'Renewal latency, all', 'All heartbeats of the roles that are picked.', [
@@ -130,38 +136,38 @@
     ]),
     row('Fencing and trust', [
       graph('Fenced writes by outcome', '`superseded` is a write of a replaced leader: refused by the server.', [target(rate(of('election_fenced_writes_total'), 'status'), '{{status}}')], 'ops', 8),
-      graph('Fencing tokens', 'Sequence of the newest term, less that of an hour ago: it never falls below 0.', [
-        target('max by (role) (%s) - min by (role) (min_over_time(%s[1h]))' % [of('election_fencing_token_sequence'), of('election_fencing_token_sequence')], '{{role}}'),
+      graph('Fencing tokens that went back', 'By how much the leader\'s token is below the highest of the last hour: 0, but for a scrape interval as leaders change.', [
+        target(rec_role('role:election_fencing_token:regression'), the_role),
       ], width=8),
       graph('Proofs that failed, records not trusted', 'Somebody else wrote to a role\'s key.', [
-        target(grown(of('election_token_validation_failures_total'), 'role'), '{{role}}: proof failed'),
-        target(grown(of('election_untrusted_records_total'), 'role, reason'), '{{role}}: {{reason}}'),
+        target(grown(of('election_token_validation_failures_total'), role), the_role + ': proof failed'),
+        target(grown(of('election_untrusted_records_total'), role + ', reason'), the_role + ': {{reason}}'),
       ], width=8, style=bars),
     ]),
     row('Instances', [
       timeline(
-        'Connection', 'What of NATS each role on each instance can rely on.', [target('min by (role, %s) (%s)' % [instance, of('election_connection_status')], '{{role}} · {{%s}}' % instance)],
+        'Connection', 'What of NATS each role on each instance can rely on.', [target('min by (%s) (%s)' % [standing, of('election_connection_status')], the_standing)],
         mapped({ '0': value('lost', 'red', 0), '1': value('suspended', 'orange', 1), '2': value('connected', 'green', 2) }), 10, 12
       ),
       timeline(
         'Trouble', 'Circuit breakers that are open, and instances that are paused.', [
-          target(rec('standing:election_circuit_open:max'), 'circuit: {{role}} · {{%s}}' % instance),
-          target(rec('standing:election_paused:max'), 'paused: {{role}} · {{%s}}' % instance),
+          target(rec('standing:election_circuit_open:max'), 'circuit: ' + the_standing),
+          target(rec('standing:election_paused:max'), 'paused: ' + the_standing),
         ],
         mapped({ '0': value('', 'transparent', 0), '1': value('yes', 'orange', 1) }), 10, 12
       ),
       graph('Failures by kind', 'Requests and others.', [target(grown(of('election_failures_total'), 'error_type'), '{{error_type}}')], style=bars),
       graph('Timer lag', 'How late the timers of elections fire (p99): processes that are starved or were paused.', [
-        target(rec('standing:election_timer_lag_seconds:p99_5m'), '{{role}} · {{%s}}' % instance),
+        target(rec('standing:election_timer_lag_seconds:p99_5m'), the_standing),
       ], 's'),
       graph('Handlers', 'Health checks that failed, and handlers that ran on after their lease.', [
-        target(grown(of('election_health_check_failures_total'), 'role'), '{{role}}: health check failed'),
-        target(grown(of('election_handler_overruns_total'), 'role'), '{{role}}: overrun'),
+        target(grown(of('election_health_check_failures_total'), role), the_role + ': health check failed'),
+        target(grown(of('election_handler_overruns_total'), role), the_role + ': overrun'),
       ], style=bars),
-      graph('Watch restarts', 'Within ten minutes.', [target(rec_instance('instance:election_watch_restarts:increase10m'), '{{%s}}' % instance)]),
+      graph('Watch restarts', 'Within ten minutes.', [target(rec_instance('instance:election_watch_restarts:increase10m'), the_instance)]),
       graph('Standing', 'Instances that have each role, and those of them that know its leader.', [
-        target('sum by (role) (%s)' % of('election_standing'), '{{role}}: stand'),
-        target('sum by (role) (%s)' % of('election_leader_known'), '{{role}}: know the leader'),
+        target('sum by (%s) (%s)' % [role, of('election_standing')], the_role + ': stand'),
+        target('sum by (%s) (%s)' % [role, of('election_leader_known')], the_role + ': know the leader'),
       ]),
       graph('Versions', 'Of this crate, by the number of instances.', [target('count by (version) (%s)' % of_instance('election_info'), '{{version}}')]),
     ]),

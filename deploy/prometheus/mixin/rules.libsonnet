@@ -7,7 +7,8 @@
   local instance = $.instance,
   // Of roles that this instance has not left.
   local here(metric) = '(%s and %s == 1)' % [s(metric), s('election_standing')],
-  local grown(metric, window, keep=standing) = 'sum by (%s) (increase(%s[%s]))' % [keep, s(metric), window],
+  local grown(metric, window, keep=standing, matchers='') =
+    'sum by (%s) (increase(%s[%s]))' % [keep, s(metric, matchers), window],
   local quantile(q, metric) =
     'histogram_quantile(%s, sum by (%s, le) (rate(%s[5m])))' % [q, standing, s(metric + '_bucket')],
   local rule(record, expr) = { record: record, expr: expr },
@@ -27,14 +28,28 @@
             % [role, s('election_connection_status'), s('election_standing'), s('election_paused'), role, s('election_standing')]
           ),
           rule('role:election_lease_ttl_seconds:max', 'max by (%s) (%s)' % [role, s('election_lease_ttl_seconds')]),
-          rule('role:election_leaderless_seconds:min', 'min by (%s) %s' % [role, here('election_leaderless_seconds')]),
+          // The longest that an instance in reach of NATS has known of none: one that has just started knows less. 0 while
+          // anybody knows one. If none is in reach, what they agree on.
           rule(
-            'role:election_leaderless:leases',
-            'role:election_leaderless_seconds:min / role:election_lease_ttl_seconds:max'
+            'role:election_leaderless_seconds:max',
+            '(max by (%s) (%s and %s == 2) or min by (%s) %s) * (1 - max by (%s) %s)'
+            % [
+              role, here('election_leaderless_seconds'), s('election_connection_status'),
+              role, here('election_leaderless_seconds'),
+              role, here('election_leader_known'),
+            ]
           ),
           rule(
+            'role:election_leaderless:leases',
+            'role:election_leaderless_seconds:max / role:election_lease_ttl_seconds:max'
+          ),
+          // As counted by those who led or by one who saw it, whichever is more: what ends with its process before the next
+          // scrape has counted for nothing.
+          rule(
             'role:election_promotions:increase1h',
-            'sum by (%s) (increase(%s[1h]))' % [role, s('election_transitions_total', 'to_state="leader"')]
+            local led = grown('election_transitions_total', '1h', role, 'to_state="leader"');
+            local seen = 'max by (%s) (increase(%s[1h]))' % [role, s('election_failover_gap_seconds_count')];
+            '%s > %s or %s or %s' % [led, seen, seen, led]
           ),
           rule(
             'role:election_failover_gap_seconds:p95_1h',
@@ -69,10 +84,10 @@
         rules: [
           rule('standing:election_connection_status:min', 'min by (%s) %s' % [standing, here('election_connection_status')]),
           rule('standing:election_circuit_open:max', 'max by (%s) (%s)' % [standing, s('election_circuit_open')]),
-          // Instances that do not tell of pauses are not paused.
+          // Instances that do not tell of pauses, or have left the role, are not paused.
           rule(
             'standing:election_paused:max',
-            'max by (%s) (%s or 0 * %s)' % [standing, s('election_paused'), s('election_standing')]
+            'max by (%s) (%s or 0 * %s)' % [standing, here('election_paused'), s('election_standing')]
           ),
           rule('instance:election_watch_restarts:increase10m', grown('election_watch_restarts_total', '10m', instance)),
         ],
