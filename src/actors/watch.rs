@@ -122,7 +122,7 @@ impl WatchState {
             self.pace.connection_lost(clock::now());
         }
         let wait = self.pace.ended(clock::now());
-        // At most one in two seconds.
+        // Attempts slow down to one in two seconds.
         tracing::warn!(
             error = error.map(|error| error.to_string()),
             ?wait,
