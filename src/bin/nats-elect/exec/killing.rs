@@ -1,10 +1,6 @@
 //! Ending a command and everything that it started.
 
-#[cfg(target_os = "linux")]
-use std::fs;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +11,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::process::{
     WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid, waitpid,
 };
+#[cfg(target_os = "linux")]
+use tokio::signal::unix::{SignalKind, signal};
+
+#[cfg(target_os = "linux")]
+use super::children::{all_are_seen, for_children, listed};
 
 /// Signals a command's group. That it is gone is no failure.
 ///
@@ -44,7 +45,7 @@ fn children_have_ended(spared: &[Pid]) -> bool {
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
     });
-    // What is hidden from this user would be seen by the kernel alone.
+    // The last word is the kernel's, where nothing is to be spared.
     read.is_ok() && ended && (!spared.is_empty() || has_no_child())
 }
 
@@ -60,72 +61,32 @@ fn has_no_child() -> bool {
     matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 
-/// Reaps the orphans of a command that have ended, but not the command itself.
+/// Reaps the orphans of a command that have ended, but not the command itself. It does not take long: where to find them
+/// does, they are left until the command ends.
 pub fn reap_orphans(command: Pid) {
     #[cfg(target_os = "linux")]
-    let _ = for_children(|child| {
+    for child in listed().ok().flatten().unwrap_or_default() {
         if child != command {
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
-    });
+    }
     #[cfg(not(target_os = "linux"))]
     let _ = command;
 }
 
 /// Becomes the parent of whatever a command leaves behind. Returns the children that this process has already: a shell that has
-/// become this program may have had some.
+/// become this program may have had some. Call it on a runtime.
 pub fn adopt_orphans() -> io::Result<Vec<Pid>> {
     #[cfg(target_os = "linux")]
     {
+        // If whoever started this process ignores it, children would go unreaped, and their numbers be others'.
+        let _handled = signal(SignalKind::child())?;
         set_child_subreaper(Some(getpid()))?;
+        all_are_seen()?;
         let mut children = Vec::new();
         for_children(|child| children.push(child))?;
         Ok(children)
     }
     #[cfg(not(target_os = "linux"))]
     Ok(Vec::new())
-}
-
-/// Calls back for each child of this process, by what each process says of its parent. A child that there is at the beginning is
-/// not missed: it stays until it is reaped.
-#[cfg(target_os = "linux")]
-fn for_children(mut found: impl FnMut(Pid)) -> io::Result<()> {
-    let me = getpid();
-    let number = me.as_raw_nonzero().get();
-    if fs::read_link("/proc/self")? != Path::new(&number.to_string()) {
-        return Err(io::Error::other(
-            "/proc is not that of this process's namespace: mount it anew",
-        ));
-    }
-    for process in fs::read_dir("/proc")? {
-        let process = process?;
-        let name = process.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let stat = match fs::read_to_string(process.path().join("stat")) {
-            Ok(stat) => stat,
-            // Gone meanwhile, or hidden.
-            Err(error) if is_none_of_ours(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        // pid (name) state parent …, and the name may hold anything.
-        let parent = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<i32>().ok());
-        if parent == Some(number)
-            && let Some(child) = Pid::from_raw(pid)
-        {
-            found(child);
-        }
-    }
-    Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn is_none_of_ours(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM)
-    )
 }

@@ -9,6 +9,8 @@
 //! runs and one of them does not know it.
 
 mod alarm;
+#[cfg(target_os = "linux")]
+mod children;
 mod frames;
 pub mod guard;
 pub mod guarded;

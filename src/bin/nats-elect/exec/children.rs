@@ -1,0 +1,128 @@
+//! The children of this process, as Linux tells them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
+
+/// Calls back for each child of this process, also for those that have ended and are not reaped. One that there is at the beginning
+/// is not missed.
+pub fn for_children(found: impl FnMut(Pid)) -> io::Result<()> {
+    match listed()? {
+        Some(children) => children.into_iter().for_each(found),
+        None => scan(found)?,
+    }
+    Ok(())
+}
+
+/// As the kernel lists them, at the cost of a few short files; nothing if it was built without such lists (`PROC_CHILDREN`). None is
+/// hidden, and none is missed: a list is exact as long as nothing is reaped while it is read, and children stay with their thread
+/// until that ends. All that matter here are those of the first one.
+pub fn listed() -> io::Result<Option<Vec<Pid>>> {
+    let me = own_number()?;
+    if !fs::exists(format!("/proc/self/task/{me}/children"))? {
+        return Ok(None);
+    }
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        match fs::read_to_string(thread?.path().join("children")) {
+            Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(pid)),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(children))
+}
+
+/// By what each process of the machine says of its parent: as long as they are many.
+fn scan(mut found: impl FnMut(Pid)) -> io::Result<()> {
+    let me = own_number()?;
+    for process in fs::read_dir("/proc")? {
+        let process = process?;
+        let name = process.file_name();
+        let Some(child) = name.to_str().and_then(pid) else {
+            continue;
+        };
+        let stat = match fs::read_to_string(process.path().join("stat")) {
+            Ok(stat) => stat,
+            Err(error) if is_gone(&error) || is_hidden(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        // pid (name) state parent …, and the name may hold anything.
+        let parent = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<i32>().ok());
+        if parent == Some(me) {
+            found(child);
+        }
+    }
+    Ok(())
+}
+
+/// Fails where children could be missed, for the kernel does not list them and `/proc` hides processes (`hidepid`).
+pub fn all_are_seen() -> io::Result<()> {
+    if listed()?.is_none() && fs::read("/proc/1/stat").is_err() {
+        return Err(io::Error::other(
+            "/proc hides processes: what the command starts could not be found, to be ended with it",
+        ));
+    }
+    Ok(())
+}
+
+fn own_number() -> io::Result<i32> {
+    let me = getpid().as_raw_nonzero().get();
+    if fs::read_link("/proc/self")? != Path::new(&me.to_string()) {
+        return Err(io::Error::other(
+            "/proc is not that of this process's namespace: mount it anew",
+        ));
+    }
+    Ok(me)
+}
+
+fn pid(number: &str) -> Option<Pid> {
+    number.parse().ok().and_then(Pid::from_raw)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::SRCH)
+    )
+}
+
+fn is_hidden(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::ACCESS | Errno::PERM)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn both_ways_find_children_that_run_and_those_that_are_not_reaped() {
+        let sleeper = || {
+            let mut command = Command::new("sleep");
+            command.arg("60").stdin(Stdio::null()).spawn().unwrap()
+        };
+        let (mut runs, mut ended) = (sleeper(), sleeper());
+        ended.kill().unwrap();
+        let both = [Pid::from_child(&runs), Pid::from_child(&ended)];
+
+        let listed = listed().unwrap().expect("lists in this kernel");
+        let mut scanned = Vec::new();
+        scan(|child| scanned.push(child)).unwrap();
+        runs.kill().unwrap();
+        runs.wait().unwrap();
+        ended.wait().unwrap();
+
+        assert!(both.iter().all(|child| listed.contains(child)));
+        assert!(both.iter().all(|child| scanned.contains(child)));
+    }
+}
