@@ -1,5 +1,8 @@
 //! Faults: whatever becomes of `exec` or of its guard, no command outlives its lease.
 
+use std::io::{Write, pipe};
+use std::thread;
+
 use nats_elect::testing::{NatsServer, TcpProxy};
 use rustix::process::Signal;
 
@@ -184,4 +187,26 @@ async fn nats_that_stands_still_ends_the_command_in_time() {
     })
     .await;
     assert_eq!(overlaps(&stage.history.runs()), []);
+}
+
+#[tokio::test]
+async fn exec_whose_stderr_nobody_reads_leads_on_and_can_be_terminated() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let history = History::new();
+    let (unread, mut full) = pipe().expect("a pipe");
+    let stderr = full.try_clone().expect("its end");
+    let filling = thread::spawn(move || while full.write_all(&[b'.'; 4096]).is_ok() {});
+    let url = proxy.url();
+    let mut exec = Exec::start_telling(stderr.into(), "only", &url, &history, Conduct::Obey, &[]);
+    let run = exec.runs(&history).await;
+    // There is something to warn of.
+    proxy.black_hole();
+    over(&history, &run).await;
+    proxy.restore();
+    exec.runs(&history).await;
+    exec.signal(Signal::TERM);
+    assert_eq!(exec.code().await, 128 + 15);
+    drop(unread);
+    filling.join().expect("its end");
 }

@@ -35,6 +35,18 @@ pub fn exec(id: &str, url: &str) -> Command {
 impl Exec {
     /// Runs the command that writes the history.
     pub fn start(id: &str, url: &str, history: &History, conduct: Conduct, more: &[&str]) -> Self {
+        Self::start_telling(Stdio::inherit(), id, url, history, conduct, more)
+    }
+
+    /// As `start`, with another stderr.
+    pub fn start_telling(
+        stderr: Stdio,
+        id: &str,
+        url: &str,
+        history: &History,
+        conduct: Conduct,
+        more: &[&str],
+    ) -> Self {
         let ttl = format!("{}ms", TTL.as_millis());
         let ttl: &[&str] = if more.contains(&"--ttl") {
             &[]
@@ -48,6 +60,7 @@ impl Exec {
             .args(arguments())
             .env(HISTORY, history.path())
             .env(CONDUCT, conduct.name())
+            .stderr(stderr)
             .spawn()
             .expect("start exec");
         Self {

@@ -86,18 +86,17 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it has the terminal to itself, on which logs would go.
-    pub fn takes_stderr(&self) -> bool {
-        matches!(self, Self::Top(top) if top.takes_stderr())
-    }
-
-    /// What is logged unless `-v` is said. Who looks on tells by itself what matters; what the library warns of is for those who
-    /// lead.
-    pub const fn logs(&self) -> &'static str {
+    /// What is logged unless `-v` is said, if anything may be. Who looks on tells by itself what matters; what the library warns of is
+    /// for those who lead.
+    pub fn logs(&self) -> Option<&'static str> {
         match self {
             #[cfg(unix)]
-            Self::Exec(_) => "warn",
-            _ => "error,async_nats=off",
+            Self::Exec(_) => Some("warn"),
+            #[cfg(unix)]
+            Self::ExecGuard(_) | Self::ExecStarter(_) => None,
+            // On its screen.
+            Self::Top(top) if top.takes_stderr() => None,
+            _ => Some("error,async_nats=off"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The command `nats-elect`: looks at elections, changes them, and runs commands under them.
 //!
 //! `cli` says what can be typed, `commands` has one file per command. `connect` and `context` say which NATS; `output`,
-//! `text` and `exit` how it is told; `trust` whose signatures count, `top` the live screen.
+//! `text`, `logs` and `exit` how it is told; `trust` whose signatures count, `top` the live screen.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
@@ -15,6 +15,7 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod logs;
 mod operating;
 mod output;
 mod record;
@@ -31,9 +32,17 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let output = output::Output::new(&cli.shared);
-    if !cli.command.takes_stderr() {
-        output::log_to_stderr(cli.shared.verbose, cli.command.logs(), output.colours());
-    }
-    let ended = commands::run(cli.command, &cli.shared, output);
-    exit::told(ended, output)
+    exit::told(run(cli, output), output)
+}
+
+fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
+    let _logs = match cli.command.logs() {
+        Some(level) => Some(logs::to_stderr(
+            cli.shared.verbose,
+            level,
+            output.colours(),
+        )?),
+        None => None,
+    };
+    commands::run(cli.command, &cli.shared, output)
 }

@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
 
 use crate::cli::Shared;
 use crate::text::{clean, clean_json};
@@ -142,21 +141,4 @@ fn wanted(terminal: bool) -> bool {
         return true;
     }
     terminal && set("CLICOLOR").is_none_or(|value| value != "0")
-}
-
-/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
-/// `RUST_LOG`.
-pub fn log_to_stderr(verbose: u8, unless_verbose: &str, colours: bool) {
-    let level = match verbose {
-        0 => unless_verbose,
-        1 => "nats_elect=info,warn",
-        2 => "nats_elect=debug,info",
-        _ => "nats_elect=trace,debug",
-    };
-    let filter = EnvFilter::try_from_env("NATS_ELECT_LOG").unwrap_or_else(|_| level.into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colours && io::stderr().is_terminal())
-        .init();
 }

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{
-    Error, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover,
-};
+use nats_elect::{ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -20,12 +18,13 @@ use crate::exec::handler::{Conduct, Done, OnExit, OnLoss, Restart, RunCommand};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::{guard, killing, starter};
 use crate::exit::{Code, Failure, Outcome};
-use crate::output::Output;
 
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
 /// How long NATS may take to be told, beyond the command's own end.
 const RELEASE_TIME: Duration = Duration::from_secs(5);
+/// How much later than the manager itself this process gives up.
+const GRACE: Duration = Duration::from_secs(1);
 
 const AFTER: &str = "\
 The command finds in its environment:
@@ -142,7 +141,7 @@ enum Why {
 }
 
 impl Exec {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+    pub async fn run(self, shared: &Shared) -> Outcome {
         let (mut manager, role, config) = self.configuration(shared)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
@@ -191,10 +190,13 @@ impl Exec {
         };
         // How a run ended before this counts no more.
         last.send_replace(None);
-        let mut stopping = Box::pin(manager.stop(StopOptions {
-            timeout: settings.stop_budget + RELEASE_TIME,
+        let timeout = settings.stop_budget + RELEASE_TIME;
+        let stop = manager.stop(StopOptions {
+            timeout,
             ..StopOptions::default()
-        }));
+        });
+        // The manager has its own thread for that; if it is held up, the time is over all the same.
+        let mut stopping = Box::pin(tokio::time::timeout(timeout + GRACE, stop));
         let stopped = loop {
             tokio::select! {
                 stopped = &mut stopping => break stopped,
@@ -204,8 +206,11 @@ impl Exec {
                 },
             }
         };
-        if let Err(error @ Error::StopTimedOut { .. }) = stopped {
-            output.warning(&format!("the role was not freed: {error}"));
+        // Not by the output, which waits until it is read.
+        match stopped {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the role was not freed"),
+            Err(_) => tracing::warn!("the role was not freed: its election did not answer"),
         }
         let end = *last.borrow();
         match (why, end) {

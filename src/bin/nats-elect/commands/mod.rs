@@ -37,7 +37,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]
-        Command::Exec(exec) => block_on(exec.run(shared, output)),
+        Command::Exec(exec) => block_on(exec.run(shared)),
         #[cfg(unix)]
         Command::ExecGuard(guard) => guard.run(),
         #[cfg(unix)]
