@@ -1,11 +1,11 @@
 //! Commands that run, end, and are told to end.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nats_elect::testing::{NatsServer, eventually};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
 use crate::SOON;
 use crate::command::Conduct;
@@ -159,4 +159,50 @@ async fn what_left_the_commands_session_is_ended_with_it() {
     let exited = stamp();
     let ended = over(&history, &run).await;
     assert!(ended.last < exited, "something is left when exec has ended");
+}
+
+#[tokio::test]
+async fn a_command_that_heard_of_its_end_before_exec_did_gives_its_exit_code() {
+    let server = NatsServer::start().expect("a server");
+    let mut child = exec("only", &server.url())
+        .args(["--ttl", "60s", "--", "sh", "-c"])
+        .arg("trap 'exit 0' TERM; echo $$; while :; do sleep 0.05; done")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start exec");
+    let only = Pid::from_child(&child);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let number = lines.next().expect("a line").expect("text");
+    let command = Pid::from_raw(number.parse().expect("a number")).expect("a process");
+    kill_process(only, Signal::STOP).expect("it is alive");
+    kill_process(command, Signal::TERM).expect("it is alive");
+    eventually(SOON, "the end of the command", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        stat.contains(") Z").then_some(())
+    })
+    .await;
+    kill_process(only, Signal::TERM).expect("it is alive");
+    kill_process(only, Signal::CONT).expect("it is alive");
+    assert_eq!(child.wait().expect("its end").code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_is_passed_on_before_the_command_has_begun_does_not_end_it() {
+    let guard = getpid().as_raw_nonzero().to_string();
+    let mut starter = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args(["exec-starter", "--guard", &guard, "--", "sh", "-c"])
+        .arg("exit 3")
+        .spawn()
+        .expect("a starter");
+    let pid = Pid::from_child(&starter);
+    eventually(SOON, "a starter that waits", async || {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).expect("a child")
+    })
+    .await;
+    for signal in [Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
+        kill_process(pid, signal).expect("it is alive");
+    }
+    kill_process(pid, Signal::CONT).expect("it is alive");
+    assert_eq!(starter.wait().expect("its end").code(), Some(3));
 }

@@ -76,7 +76,7 @@ pub struct RunCommand {
     pub passed_on: broadcast::Sender<Signal>,
     /// Somebody lost patience: kill instead of waiting.
     pub kill_now: CancellationToken,
-    /// How the last run ended that was ended for the end of its term.
+    /// How the last run ended.
     pub last: watch::Sender<Option<End>>,
     pub done: mpsc::UnboundedSender<Done>,
 }
@@ -173,12 +173,13 @@ impl RunCommand {
     async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
         let conduct = &self.conduct;
         let mut changes = term.lease_changes();
-        let mut passed_on = self.passed_on.subscribe();
         if term.is_cancelled() {
             return Ok(Run::Over);
         }
         let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
         let mut command = starting.await?;
+        // What came before was not for this command.
+        let mut passed_on = self.passed_on.subscribe();
         tracing::info!("the command runs");
         let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
         let mut told = false;
@@ -203,12 +204,11 @@ impl RunCommand {
                     return Ok(Run::Over);
                 }
                 end = command.ended() => {
-                    if told {
-                        self.last.send_replace(Some(end));
-                        return Ok(Run::Over);
-                    }
+                    self.last.send_replace(Some(end));
                     // It may have been killed by its guard, for a lease that was over before this process noticed.
-                    let over = term.is_cancelled() || lease_end(term).minus(conduct.margin).is_over();
+                    let over = told
+                        || term.is_cancelled()
+                        || lease_end(term).minus(conduct.margin).is_over();
                     return Ok(if over { Run::Over } else { Run::Ended(end) });
                 }
                 () = term.cancelled(), if !told => {

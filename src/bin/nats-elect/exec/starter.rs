@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Code, Failure};
 
@@ -19,6 +20,7 @@ pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
         return Err(Failure::usage("there is no command"));
     };
     die_with(guard)?;
+    outlive_signals()?;
     // The guard sees that this process stands still, and tells `exec` its group. Only then does it go on.
     kill_process(getpid(), Signal::STOP).map_err(io::Error::from)?;
     let error = Command::new(program).args(arguments).exec();
@@ -39,6 +41,24 @@ fn die_with(guard: i32) -> Result<(), Failure> {
     // It may have died before.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(guard) {
         return Err(Failure::new(Code::Failed, "the guard is gone"));
+    }
+    Ok(())
+}
+
+/// What is passed on to the command, to read its settings anew or the like, does not end it before it has begun. The command itself
+/// finds these signals as if nothing had been done about them.
+fn outlive_signals() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let _entered = runtime.enter();
+    for kind in [
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ] {
+        let _handled = signal(kind)?;
     }
     Ok(())
 }
