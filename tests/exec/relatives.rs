@@ -1,6 +1,10 @@
 //! Processes around the command: what it leaves behind, and what was there before it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -62,4 +66,21 @@ fn what_a_shell_started_before_it_became_exec_is_left_alone() {
         .expect("a number");
     let sleeper = Pid::from_raw(sleeper).expect("a process");
     kill_process(sleeper, Signal::KILL).expect("it is alive");
+}
+
+#[test]
+fn a_stranger_whose_name_is_no_text_is_in_nobodys_way() {
+    let server = NatsServer::start().expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
+    let no_text = folder.path().join(OsStr::from_bytes(b"\xff"));
+    symlink("/bin/sleep", &no_text).expect("a link");
+    let mut stranger = Command::new(no_text);
+    let stranger = stranger.arg0("sleep").arg("60").spawn();
+    let ended = exec("only", &server.url())
+        .args(["--", "sh", "-c", "exit 7"])
+        .status();
+    let mut stranger = stranger.expect("a stranger");
+    stranger.kill().expect("kill");
+    stranger.wait().expect("reap");
+    assert_eq!(ended.expect("exec").code(), Some(7));
 }

@@ -45,13 +45,13 @@ fn scan(mut found: impl FnMut(Pid)) -> io::Result<()> {
         let Some(child) = name.to_str().and_then(pid) else {
             continue;
         };
-        let stat = match fs::read_to_string(process.path().join("stat")) {
+        let stat = match fs::read(process.path().join("stat")) {
             Ok(stat) => stat,
             Err(error) if is_gone(&error) || is_hidden(&error) => continue,
             Err(error) => return Err(error),
         };
         // pid (name) state parent …, and the name may hold anything.
-        let parent = stat
+        let parent = String::from_utf8_lossy(&stat)
             .rsplit_once(')')
             .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<i32>().ok());
         if parent == Some(me) {
@@ -101,27 +101,36 @@ fn is_hidden(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
 
     use super::*;
 
+    fn sleeper(program: impl AsRef<OsStr>) -> Child {
+        let mut command = Command::new(program);
+        command.arg0("sleep").arg("60").spawn().unwrap()
+    }
+
     #[test]
-    fn both_ways_find_children_that_run_and_those_that_are_not_reaped() {
-        let sleeper = || {
-            let mut command = Command::new("sleep");
-            command.arg("60").stdin(Stdio::null()).spawn().unwrap()
-        };
-        let (mut runs, mut ended) = (sleeper(), sleeper());
+    fn both_ways_find_children_that_run_and_those_that_are_not_reaped_whatever_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let no_text = folder.path().join(OsStr::from_bytes(b") \xff"));
+        symlink("/bin/sleep", &no_text).unwrap();
+        let (mut runs, mut ended) = (sleeper(&no_text), sleeper("sleep"));
         ended.kill().unwrap();
         let both = [Pid::from_child(&runs), Pid::from_child(&ended)];
 
         let listed = listed().unwrap().expect("lists in this kernel");
         let mut scanned = Vec::new();
-        scan(|child| scanned.push(child)).unwrap();
+        let scan = scan(|child| scanned.push(child));
         runs.kill().unwrap();
         runs.wait().unwrap();
         ended.wait().unwrap();
 
+        scan.unwrap();
         assert!(both.iter().all(|child| listed.contains(child)));
         assert!(both.iter().all(|child| scanned.contains(child)));
     }
