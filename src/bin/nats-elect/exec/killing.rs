@@ -61,8 +61,8 @@ fn has_no_child() -> bool {
     matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 
-/// Reaps the orphans of a command that have ended, but not the command itself. It does not take long: where to find them
-/// does, they are left until the command ends.
+/// Reaps the orphans of a command that have ended, but not the command itself. It is quick: where it would take long to find them,
+/// they are left until the command ends.
 pub fn reap_orphans(command: Pid) {
     #[cfg(target_os = "linux")]
     for child in listed().ok().flatten().unwrap_or_default() {
