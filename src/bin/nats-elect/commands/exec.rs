@@ -85,7 +85,7 @@ pub struct Exec {
     #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
     stop_budget: Option<Duration>,
 
-    /// Kill the command so long after it was told to end [default: shortly before the stop budget is over, the latest possible]
+    /// Kill the command so long after it was told to end [default: after three quarters of the stop budget, the latest possible]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     kill_after: Option<Duration>,
 
@@ -277,8 +277,7 @@ impl Exec {
                 settings.stop_budget
             )));
         }
-        let allowance = settings.abort_allowance();
-        let margin = allowance * 2;
+        let margin = settings.stop_budget / 4;
         let longest = settings.stop_budget.saturating_sub(margin);
         let kill_after = self.kill_after.unwrap_or(longest);
         if kill_after > longest {
@@ -296,7 +295,7 @@ impl Exec {
             signal: self.signal,
             kill_after,
             margin,
-            guard_margin: allowance,
+            guard_margin: settings.stop_budget / 5,
         })
     }
 }

@@ -52,7 +52,8 @@ pub struct Conduct {
     /// What the command is told to stop by, and how long it may take until it is killed.
     pub signal: Signal,
     pub kill_after: Duration,
-    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The second is the smaller.
+    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The second is the smaller. Both are
+    /// for machines that stand still for a moment just then: whatever is late by less than this is not too late.
     pub margin: Duration,
     pub guard_margin: Duration,
 }
