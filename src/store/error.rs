@@ -111,6 +111,8 @@ impl StoreError {
             | ErrorCode::CLUSTER_NOT_LEADER
             | ErrorCode::STREAM_OFFLINE
             | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
+            // Of a cluster that is just starting not every node is there; and one that is down may come back.
+            ErrorCode::CLUSTER_NO_PEERS if detail.contains("offline") => Self::Unavailable(detail),
             _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
             code => Self::Rejected {
                 code: code.0,
@@ -180,6 +182,11 @@ mod tests {
             assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
             assert!(error.is_transient());
         }
+        let no_peers = |why: &str| {
+            let text = format!("no suitable peers for placement, {why}");
+            sorted(400, 10005, &text).is_transient()
+        };
+        assert!(no_peers("peer offline") && !no_peers("insufficient storage"));
         for (code, err_code) in [
             (400, 10071),
             (404, 10059),
