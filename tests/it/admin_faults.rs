@@ -112,6 +112,21 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
             assert_eq!(refused, ("400".to_owned(), "bad_request".to_owned()));
         }
     }
+    // Nobody but a step-down goes by these; dropped, they would leave a request that means any term.
+    let conditions: [&[u8]; 3] = [
+        br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#,
+        br#"{"to":"b"}"#,
+        br#"{"hold_off_ms":1}"#,
+    ];
+    for body in conditions {
+        for verb in ["status", "pause", "resume", "cordon"] {
+            for subject in [format!("{verb}.{id}"), format!("{verb}.{id}.{ROLE}")] {
+                let subject = format!("nats-elect-admin.{BUCKET}.{subject}");
+                let refused = operator.refusal(&subject, body).await;
+                assert_eq!(refused, ("400".to_owned(), "bad_request".to_owned()));
+            }
+        }
+    }
     assert!(a.is_leader() && !a.role(ROLE).status().paused);
     // No such verb, no such role, no role's name: nobody listens, or the answer says so.
     let odd = format!("nats-elect-admin.{BUCKET}.explode.{id}");

@@ -1,6 +1,7 @@
 //! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -171,7 +172,11 @@ impl Desk {
         payload: &[u8],
     ) -> Result<Vec<u8>, Problem> {
         let demand = Demand::parse(payload);
-        let demand = demand.map_err(|why| Problem::new(ProblemCode::BadRequest, why))?;
+        let demand = demand.map_err(bad_request)?;
+        if verb != Verb::StepDown && demand != Demand::default() {
+            // It may be a condition.
+            return Err(bad_request(format!("{verb} takes no fields")));
+        }
         match (verb, role) {
             (Verb::Status, None) => Ok(json(&self.status().await)),
             (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
@@ -179,10 +184,7 @@ impl Desk {
             (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
             (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
             (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
-            (Verb::StepDown, None) => Err(Problem::new(
-                ProblemCode::BadRequest,
-                "name the role in the subject",
-            )),
+            (Verb::StepDown, None) => Err(bad_request("name the role in the subject")),
         }
     }
 
@@ -233,6 +235,10 @@ fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
         None if verb == Verb::Status => {}
         None => tracing::info!(%verb, role, "done for an operator"),
     }
+}
+
+fn bad_request(why: impl Display) -> Problem {
+    Problem::new(ProblemCode::BadRequest, why)
 }
 
 fn first_token(subject: &str) -> &str {
