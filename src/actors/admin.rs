@@ -2,6 +2,7 @@
 
 mod desk;
 mod errands;
+mod refusals;
 mod tallies;
 
 use std::collections::BTreeSet;

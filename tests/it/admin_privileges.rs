@@ -3,10 +3,12 @@
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Handoff, StepDown};
 
-use crate::support::instance::{Instance, guest};
+use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{User, users_of};
+use crate::support::operator::{Operator, SEARCH};
+use crate::support::user::{User, all_but, users_of};
 use crate::support::{ROLE, SOON, leased_for, ms};
 
 const PASSWORD: &str = "change-me";
@@ -155,6 +157,40 @@ async fn nats_tools_are_answered_under_the_prefix_that_is_granted_and_other_inbo
         ask_elsewhere().await;
     }
     // A few may be on their way before the first refusal is heard of.
+    // Of the first ones each has an inbox of its own, which may be one of few that are refused.
     assert!(refused() < 50, "they keep on asking: {}", refused());
     assert!(scene.a.is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_be_answered_keeps_nobody_else_from_being_answered() {
+    let users = all_but(&["_INBOX.strange.>"]);
+    let server = NatsServer::builder().config(&users).start();
+    let server = server.expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(leased_for(ms(10_000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let user = User::connect(&server.url(), "all", "p").await;
+    let operator = Operator::with(user.client.clone());
+    operator.instance("a").await;
+
+    for i in 0..30 {
+        let strange = format!("_INBOX.strange.{i}");
+        let client = &user.client;
+        let asked = client.publish_with_reply("$SRV.PING", strange, "".into());
+        asked.await.expect("published");
+        let ping = operator.ask_json("$SRV.PING").await;
+        assert_eq!(ping["name"], "nats-elect", "after {i}");
+    }
+    let log = server.log();
+    let refused = log
+        .lines()
+        .filter(|line| line.contains("\"_INBOX.strange."));
+    let refused = refused.count();
+    assert!((1..30).contains(&refused), "not asked again: {refused}");
+    assert!(a.is_leader());
 }

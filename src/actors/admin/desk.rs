@@ -1,6 +1,6 @@
 //! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use futures::future::{BoxFuture, Shared};
 use humantime_serde::re::humantime;
 use ractor::ActorRef;
 
+use super::refusals::Refusals;
 use super::tallies::Tallies;
 use crate::actors::Link;
 use crate::actors::messages::SupervisorMsg;
@@ -24,8 +25,6 @@ use crate::store::{Asked, Bucket, Call, Denied};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
-/// For how long answers are not sent where the server refused one: asking there again would only fill its log.
-const REFUSED_FOR: Duration = Duration::from_secs(60);
 
 /// The instance as the admin service shows it.
 pub(crate) struct Desk {
@@ -41,8 +40,7 @@ pub(crate) struct Desk {
     trouble: Mutex<Option<String>>,
     /// The status that is being found out, for all who ask meanwhile.
     status: Mutex<Option<Shared<BoxFuture<'static, InstanceReport>>>>,
-    /// Where the server refused an answer, by the first part of the subject.
-    refused: Mutex<HashMap<String, Moment>>,
+    refused: Mutex<Refusals>,
 }
 
 impl Desk {
@@ -111,9 +109,7 @@ impl Desk {
         if self.subjects.include(subject) {
             return false;
         }
-        let place = first_token(subject).to_owned();
-        let before = locked(&self.refused).insert(place, clock::now());
-        if before.is_none() {
+        if locked(&self.refused).note(subject, clock::now()) {
             tracing::info!(
                 "answers to \"{subject}\" are not permitted: those who operate this instance must use the inbox prefix \"{}\"",
                 self.subjects.answers()
@@ -123,8 +119,7 @@ impl Desk {
     }
 
     pub fn refuses_inbox(&self, reply: &str) -> bool {
-        let refused = locked(&self.refused).get(first_token(reply)).copied();
-        refused.is_some_and(|at| clock::now() < at + REFUSED_FOR)
+        locked(&self.refused).include(reply, clock::now())
     }
 
     /// What is not permitted, as it is told.
@@ -239,10 +234,6 @@ fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
 
 fn bad_request(why: impl Display) -> Problem {
     Problem::new(ProblemCode::BadRequest, why)
-}
-
-fn first_token(subject: &str) -> &str {
-    subject.split('.').next().unwrap_or_default()
 }
 
 fn json(answer: &impl serde::Serialize) -> Vec<u8> {
