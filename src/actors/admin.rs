@@ -2,6 +2,7 @@
 
 mod desk;
 mod errands;
+mod ration;
 mod refusals;
 mod tallies;
 

@@ -127,7 +127,8 @@ impl AdminClient {
     ///
     /// # Errors
     /// [`AdminError::NoSuchInstance`] at once if it has gone; [`AdminError::Timeout`]; [`AdminError::Refused`] with
-    /// [`ProblemCode::TooLarge`](super::ProblemCode::TooLarge) if it has so many roles that the answer is too large for one message.
+    /// [`ProblemCode::TooLarge`](super::ProblemCode::TooLarge) if it has so many roles that the answer is too large for one message, and
+    /// [`ProblemCode::Busy`](super::ProblemCode::Busy) if it has many and is asked about all of them too often.
     ///
     /// # Cancel safety
     /// Nothing is lost by dropping the future.
@@ -306,9 +307,11 @@ impl AdminClient {
         let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &demand, STATUS);
         let roles = match asked.await {
             Ok(report) => report.roles,
-            // It has more roles than it can tell of at once.
-            Err(error) if error.refusal() == Some(ProblemCode::TooLarge) => return Ok(UNKNOWN),
-            Err(error) => return Err(error),
+            // It has more roles than it can tell of at once, or just now.
+            Err(error) => match error.refusal() {
+                Some(ProblemCode::TooLarge | ProblemCode::Busy) => return Ok(UNKNOWN),
+                _ => return Err(error),
+            },
         };
         let takes = roles.values().map(|role| role.answers_within).max();
         Ok(takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY)

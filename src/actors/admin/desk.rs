@@ -10,21 +10,23 @@ use futures::future::{BoxFuture, Shared};
 use humantime_serde::re::humantime;
 use ractor::ActorRef;
 
+use super::ration::Ration;
 use super::refusals::Refusals;
 use super::tallies::Tallies;
 use crate::actors::Link;
 use crate::actors::messages::SupervisorMsg;
 use crate::clock::{self, Moment};
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
-use crate::model::admin::{
-    AdminSubjects, Demand, ENDPOINTS, InstanceReport, Problem, ProblemCode, SERVICE, Verb,
-};
+use crate::model::admin::{AdminSubjects, Demand, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb};
 use crate::model::name::RoleName;
 use crate::role::{Instance, Order, Roster};
 use crate::store::{Asked, Bucket, Call, Denied};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
+
+/// The status of all roles, as it is answered.
+type Look = Shared<BoxFuture<'static, Arc<[u8]>>>;
 
 /// The instance as the admin service shows it.
 pub(crate) struct Desk {
@@ -39,7 +41,8 @@ pub(crate) struct Desk {
     tallies: Tallies,
     trouble: Mutex<Option<String>>,
     /// The status that is being found out, for all who ask meanwhile.
-    status: Mutex<Option<Shared<BoxFuture<'static, InstanceReport>>>>,
+    status: Mutex<Option<Look>>,
+    ration: Mutex<Ration>,
     refused: Mutex<Refusals>,
 }
 
@@ -74,6 +77,7 @@ impl Desk {
             tallies: Tallies::default(),
             trouble: Mutex::default(),
             status: Mutex::default(),
+            ration: Mutex::new(Ration::new(clock::now())),
             refused: Mutex::default(),
         })
     }
@@ -173,7 +177,7 @@ impl Desk {
             return Err(bad_request(format!("{verb} takes no fields")));
         }
         match (verb, role) {
-            (Verb::Status, None) => Ok(json(&self.status().await)),
+            (Verb::Status, None) => self.status().await,
             (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
             (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, demand).await?)),
             (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
@@ -183,13 +187,27 @@ impl Desk {
         }
     }
 
+    async fn status(self: &Arc<Self>) -> Result<Vec<u8>, Problem> {
+        let allows = |bytes| locked(&self.ration).allows(bytes, clock::now());
+        if allows(0) {
+            let report = self.look().await;
+            if allows(report.len()) {
+                return Ok(report.to_vec());
+            }
+        }
+        Err(Problem::new(
+            ProblemCode::Busy,
+            "it is asked for its status too often: ask later, or about one role at a time",
+        ))
+    }
+
     /// One look at everything for all who ask while it lasts: many of them are no reason to ask the handlers as often.
-    fn status(self: &Arc<Self>) -> Shared<BoxFuture<'static, InstanceReport>> {
+    fn look(self: &Arc<Self>) -> Look {
         let mut status = locked(&self.status);
         let under_way = status.take_if(|status| status.peek().is_none());
         let desk = Arc::clone(self);
         let looking = under_way.unwrap_or_else(|| {
-            let look = async move { desk.report_all().await };
+            let look = async move { json(&desk.report_all().await).into() };
             look.boxed().shared()
         });
         *status = Some(looking.clone());

@@ -30,6 +30,8 @@ pub enum ProblemCode {
     Unfinished,
     /// The answer is too large for one message: ask about one role at a time.
     TooLarge,
+    /// The instance is asked for the status of all its roles more often than it can tell. Nothing was done.
+    Busy,
     /// A reason that this version does not know.
     #[serde(other)]
     Other,
@@ -48,6 +50,7 @@ impl ProblemCode {
             Self::Stopped => "stopped",
             Self::Unfinished => "unfinished",
             Self::TooLarge => "too_large",
+            Self::Busy => "busy",
             Self::Other => "other",
         }
     }
@@ -61,6 +64,7 @@ impl ProblemCode {
             Self::UnexpectedTerm => 412,
             Self::TooLarge => 413,
             Self::SuccessorAbsent | Self::SuccessorRefused => 424,
+            Self::Busy => 429,
             Self::Other => 500,
             Self::Stopped => 503,
             Self::Unfinished => 504,

@@ -1,0 +1,73 @@
+//! Keeps reports of many roles from costing a leader its heartbeats: those have the same thread and the same connection.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Reports of some thousands of roles; a third of what 100 Mbit/s carry.
+const MOST_BYTES: usize = 4 << 20;
+
+/// How much was reported within the present second.
+#[derive(Debug)]
+pub(super) struct Ration {
+    since: Moment,
+    bytes: usize,
+}
+
+impl Ration {
+    pub const fn new(now: Moment) -> Self {
+        Self {
+            since: now,
+            bytes: 0,
+        }
+    }
+
+    /// Whether a report of that size may be sent; the last one of a second may go beyond the measure.
+    pub fn allows(&mut self, bytes: usize, now: Moment) -> bool {
+        if now.since(self.since) >= SECOND {
+            *self = Self::new(now);
+        }
+        let allowed = self.bytes < MOST_BYTES;
+        if allowed {
+            self.bytes += bytes;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_reports_are_sent_as_often_as_they_are_asked_for() {
+        let now = Moment::from_nanos(1);
+        let mut ration = Ration::new(now);
+        assert!((0..200).all(|_| ration.allows(10_000, now)));
+    }
+
+    #[test]
+    fn large_reports_are_sent_a_few_times_in_a_second() {
+        let now = Moment::from_nanos(1);
+        let mut ration = Ration::new(now);
+        for second in 0..3 {
+            let now = now + SECOND * second;
+            let sent = (0..200).filter(|_| ration.allows(1 << 20, now));
+            assert_eq!(sent.count(), 4);
+            assert!(!ration.allows(0, now));
+        }
+    }
+
+    #[test]
+    fn a_report_of_any_size_is_sent_once_in_a_second() {
+        let now = Moment::from_nanos(1);
+        let mut ration = Ration::new(now);
+        for second in 0..3 {
+            let now = now + SECOND * second;
+            assert!(ration.allows(0, now));
+            assert!(ration.allows(64 << 20, now));
+            assert!(!ration.allows(1, now));
+        }
+    }
+}
