@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::{Client, Subject};
 use tokio::sync::oneshot;
 
+use super::staff::Post;
 use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
 use crate::model::leader_event::LeaderEvent;
 use crate::model::letter::{Answer, Question};
@@ -53,6 +54,8 @@ pub(crate) enum SupervisorMsg {
     RestartRole {
         role: RoleName,
     },
+    /// Start one of those who work for all roles anew: it crashed a while ago.
+    Replace(Post),
     /// Answer, with a role whose handler outlives its lease, if there is one.
     Ping(oneshot::Sender<Option<RoleName>>),
     /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and

@@ -1,6 +1,7 @@
 //! Who works for all roles of an instance: the connection monitor, the watch, the courier, and where they are wished the herald
 //! and the admin service. Started, told of the way to the bucket, and started anew in one place.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,16 @@ pub(super) struct StaffSetup {
     pub desk: Option<Arc<Desk>>,
 }
 
+/// One of them, whichever actor it is at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Post {
+    Monitor,
+    Watch,
+    Courier,
+    Herald,
+    Admin,
+}
+
 pub(super) struct Staff {
     setup: StaffSetup,
     supervisor: ActorRef<SupervisorMsg>,
@@ -41,6 +52,8 @@ pub(super) struct Staff {
     courier: ActorRef<CourierMsg>,
     herald: Option<ActorRef<HeraldMsg>>,
     admin: Option<ActorRef<AdminMsg>>,
+    /// How often each of them has crashed.
+    crashes: HashMap<Post, u32>,
 }
 
 impl Staff {
@@ -62,6 +75,7 @@ impl Staff {
             courier: hire.courier().await?,
             herald: hire.herald().await?,
             admin: hire.admin().await?,
+            crashes: HashMap::new(),
             setup,
             supervisor,
         })
@@ -113,28 +127,40 @@ impl Staff {
         self.monitor.stop(None);
     }
 
-    /// Starts whoever of them crashed anew.
-    pub async fn replace(
-        &mut self,
-        who: &ActorCell,
-        link: &Link,
-    ) -> Result<(), ActorProcessingErr> {
+    /// Which of them crashed, and how often it has by now.
+    pub fn crashed(&mut self, who: &ActorCell) -> Option<(Post, u32)> {
+        let id = who.get_id();
+        let post = if id == self.monitor.get_id() {
+            Post::Monitor
+        } else if id == self.watch.get_id() {
+            Post::Watch
+        } else if id == self.courier.get_id() {
+            Post::Courier
+        } else if self.herald.as_ref().is_some_and(|it| it.get_id() == id) {
+            Post::Herald
+        } else if self.admin.as_ref().is_some_and(|it| it.get_id() == id) {
+            Post::Admin
+        } else {
+            return None;
+        };
+        let crashes = self.crashes.entry(post).or_default();
+        *crashes += 1;
+        Some((post, *crashes))
+    }
+
+    /// Starts one of them anew.
+    pub async fn replace(&mut self, post: Post, link: &Link) -> Result<(), ActorProcessingErr> {
         let hire = Hire {
             setup: &self.setup,
             supervisor: &self.supervisor,
             link,
         };
-        let id = who.get_id();
-        if id == self.monitor.get_id() {
-            self.monitor = hire.monitor(Duration::MAX, None).await?;
-        } else if id == self.watch.get_id() {
-            self.watch = hire.watch().await?;
-        } else if id == self.courier.get_id() {
-            self.courier = hire.courier().await?;
-        } else if self.herald.as_ref().is_some_and(|it| it.get_id() == id) {
-            self.herald = hire.herald().await?;
-        } else if self.admin.as_ref().is_some_and(|it| it.get_id() == id) {
-            self.admin = hire.admin().await?;
+        match post {
+            Post::Monitor => self.monitor = hire.monitor(Duration::MAX, None).await?,
+            Post::Watch => self.watch = hire.watch().await?,
+            Post::Courier => self.courier = hire.courier().await?,
+            Post::Herald => self.herald = hire.herald().await?,
+            Post::Admin => self.admin = hire.admin().await?,
         }
         Ok(())
     }

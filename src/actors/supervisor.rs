@@ -156,6 +156,7 @@ impl Actor for SupervisorActor {
             #[cfg(feature = "testing")]
             SupervisorMsg::CrashAdmin => state.staff.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
+            SupervisorMsg::Replace(post) => state.staff.replace(post, &state.link).await?,
             SupervisorMsg::Stop {
                 release,
                 reply,
@@ -194,9 +195,7 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(who, error) => {
-                state
-                    .actor_crashed(&myself, &who, &error.to_string())
-                    .await?;
+                state.actor_crashed(&myself, &who, &error.to_string());
             }
             SupervisionEvent::ActorTerminated(who, its_state, _) => {
                 // Its share of the role goes before ours.
@@ -382,19 +381,15 @@ impl SupervisorState {
         myself.stop(None);
     }
 
-    async fn actor_crashed(
-        &mut self,
-        myself: &ActorRef<SupervisorMsg>,
-        who: &ActorCell,
-        error: &str,
-    ) -> Result<(), ActorProcessingErr> {
+    fn actor_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, error: &str) {
         tracing::error!(error, "an actor crashed");
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
-        } else {
-            self.staff.replace(who, &self.link).await?;
+        } else if let Some((post, crashes)) = self.staff.crashed(who) {
+            myself.send_after(before_restart(crashes), move || {
+                SupervisorMsg::Replace(post)
+            });
         }
-        Ok(())
     }
 
     /// Nobody keeps the lease any more: end the term, and contest the role again when its handler has ended.
@@ -427,10 +422,7 @@ impl SupervisorState {
             );
             announce(&role.scope, Event::LeaderChanged(None));
         }
-        let wait = RESTART
-            .0
-            .saturating_mul(1 << role.crashes.min(10))
-            .min(RESTART.1);
+        let wait = before_restart(role.crashes);
         let (scope, myself, name) = (Arc::clone(&role.scope), myself.clone(), name.clone());
         tokio::spawn(async move {
             if let Some(running) = running {
@@ -502,6 +494,14 @@ impl Role {
         self.scope.labels.lease_remaining(Duration::ZERO);
         announce(&self.scope, Event::StateChanged { from, to });
     }
+}
+
+/// How long to wait after so many crashes.
+fn before_restart(crashes: u32) -> Duration {
+    RESTART
+        .0
+        .saturating_mul(1 << crashes.min(10))
+        .min(RESTART.1)
 }
 
 /// The lease is revoked already: the handler has only the time that it takes to be aborted.

@@ -315,6 +315,33 @@ async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_crashes_again_and_again_is_started_anew_more_and_more_slowly() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    for wait in [ms(200), ms(400), ms(800), ms(1600)] {
+        let crashed = Stamp::now();
+        a.manager().crash_admin();
+        // Answered after it was told to crash: from here on nobody but the next one answers.
+        a.manager().probe().live().await.expect("it lives");
+        eventually(SOON, "an answer of the new actor", async || {
+            operator.admin.status(&found).await.ok()
+        })
+        .await;
+        let took = Stamp::now().since(crashed);
+        assert!(took >= wait, "{took:?}, not {wait:?}");
+    }
+    assert!(a.is_leader());
+    assert_eq!(journal.tenures(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
     let config = "max_payload: 4096\n";
     let server = NatsServer::builder().config(config).start().expect("start");
