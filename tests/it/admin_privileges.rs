@@ -6,8 +6,6 @@ use nats_elect::{Handoff, StepDown};
 use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
-use crate::support::user::{User, users_of};
-use crate::support::operator::{Operator, SEARCH};
 use crate::support::user::{User, all_but, users_of};
 use crate::support::{ROLE, SOON, leased_for, ms};
 
@@ -156,7 +154,6 @@ async fn nats_tools_are_answered_under_the_prefix_that_is_granted_and_other_inbo
     for _ in 0..50 {
         ask_elsewhere().await;
     }
-    // A few may be on their way before the first refusal is heard of.
     // Of the first ones each has an inbox of its own, which may be one of few that are refused.
     assert!(refused() < 50, "they keep on asking: {}", refused());
     assert!(scene.a.is_leader());
