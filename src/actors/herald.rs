@@ -1,11 +1,13 @@
 //! The herald: publishes what changes hands, in order, and again until it is heard or too old.
 
-use std::collections::VecDeque;
+mod line;
+
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
+use self::line::Line;
 use super::Link;
 use super::latest::Latest;
 use super::messages::HeraldMsg;
@@ -17,8 +19,6 @@ use crate::store::{self, StoreError, events_stream};
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Before another attempt.
 const RETRY: Duration = Duration::from_secs(1);
-/// News that could not be told by then is dropped, the oldest first.
-const MOST: usize = 1000;
 
 pub(super) struct HeraldActor;
 
@@ -33,12 +33,10 @@ pub(crate) struct HeraldSetup {
 pub(super) struct HeraldState {
     setup: HeraldSetup,
     bucket: Option<store::Bucket>,
-    news: VecDeque<LeaderEvent>,
+    news: Line,
     /// The attempt under way, or the pause before the next.
     task: Latest,
     complained: bool,
-    /// The attempt under way tells something.
-    telling: bool,
     /// The stream took something since the connection was made.
     stream_made: bool,
     /// Told when everything is.
@@ -58,10 +56,9 @@ impl Actor for HeraldActor {
         let mut state = HeraldState {
             setup,
             bucket: None,
-            news: VecDeque::new(),
+            news: Line::default(),
             task: Latest::default(),
             complained: false,
-            telling: false,
             stream_made: false,
             finishing: None,
         };
@@ -78,13 +75,7 @@ impl Actor for HeraldActor {
         match message {
             HeraldMsg::LinkChanged(link) => state.link_changed(&myself, link),
             HeraldMsg::Tell(event) => {
-                if state.news.len() == MOST {
-                    state.news.pop_front();
-                    tracing::warn!(
-                        "too many leader changes wait to be published: the oldest is dropped"
-                    );
-                }
-                state.news.push_back(event);
+                state.news.join(event);
                 if !state.task.is_under_way() {
                     state.go_on(&myself);
                 }
@@ -122,14 +113,13 @@ impl HeraldState {
     /// Tells what is first in the line. The stream is made also if there is nothing to tell yet.
     fn go_on(&mut self, myself: &ActorRef<HeraldMsg>) {
         self.task.stop();
-        let event = self.news.front().cloned();
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
+        let event = self.news.tell();
         if event.is_none() && self.is_prepared() {
             return;
         }
-        self.telling = event.is_some();
         let (setup, stream_made) = (self.setup.clone(), self.stream_made);
         let myself = myself.clone();
         self.task.begin(async move |number| {
@@ -141,9 +131,7 @@ impl HeraldState {
     fn told(&mut self, myself: &ActorRef<HeraldMsg>, outcome: Result<(), StoreError>) {
         match outcome {
             Ok(()) => {
-                if self.telling {
-                    self.news.pop_front();
-                }
+                self.news.told();
                 self.complained = false;
                 self.stream_made = true;
                 self.go_on(myself);

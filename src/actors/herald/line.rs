@@ -1,0 +1,136 @@
+//! The line of leader changes that wait to be published.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::model::leader_event::LeaderEvent;
+
+/// So many may wait, of however few roles they are.
+const FEW: usize = 1000;
+/// So many may wait for each of the roles, if that is more: an instance may win all of them at once, and lose them again.
+const OF_A_ROLE: usize = 4;
+
+/// Leader changes in their order. Where too many wait the oldest is dropped, except for the one that is being published.
+#[derive(Default)]
+pub(super) struct Line {
+    news: VecDeque<LeaderEvent>,
+    /// Roles of which something has waited since nothing did.
+    roles: HashSet<String>,
+    /// The first is being published.
+    telling: bool,
+    /// Dropped since nothing waited.
+    dropped: u64,
+}
+
+impl Line {
+    pub fn join(&mut self, event: LeaderEvent) {
+        if !self.roles.contains(&event.role) {
+            self.roles.insert(event.role.clone());
+        }
+        let most = FEW.max(OF_A_ROLE * self.roles.len());
+        if self.news.len() >= most {
+            self.news.remove(usize::from(self.telling));
+            if self.dropped == 0 {
+                tracing::warn!(
+                    most,
+                    "too many leader changes wait to be published: the oldest are dropped"
+                );
+            }
+            self.dropped += 1;
+        }
+        self.news.push_back(event);
+    }
+
+    /// The first one, which is published from now on.
+    pub fn tell(&mut self) -> Option<LeaderEvent> {
+        let first = self.news.front().cloned();
+        self.telling = first.is_some();
+        first
+    }
+
+    /// What was being published, if anything, is.
+    pub fn told(&mut self) {
+        if std::mem::take(&mut self.telling) {
+            self.news.pop_front();
+        }
+        if self.news.is_empty() {
+            self.roles.clear();
+            let dropped = std::mem::take(&mut self.dropped);
+            if dropped > 0 {
+                tracing::warn!(dropped, "leader changes were dropped, and not published");
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.news.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::event::Vacancy;
+    use crate::model::leader_event::LeaderChange;
+    use crate::model::token::{CorrelationId, FencingToken};
+
+    fn event(role: &str, at_ms: u64) -> LeaderEvent {
+        LeaderEvent {
+            bucket: "leaders".into(),
+            role: role.into(),
+            instance_id: "node-1".into(),
+            incarnation: Uuid::nil(),
+            correlation_id: CorrelationId::new(Uuid::nil(), 1, at_ms),
+            fencing_token: FencingToken {
+                epoch: 1,
+                sequence: at_ms,
+            },
+            at_ms,
+            change: LeaderChange::started(Vacancy::Untouched, None),
+        }
+    }
+
+    /// Publishes all; when each happened.
+    fn tell_all(line: &mut Line) -> Vec<u64> {
+        let mut told = Vec::new();
+        while let Some(event) = line.tell() {
+            told.push(event.at_ms);
+            line.told();
+        }
+        told
+    }
+
+    #[test]
+    fn whoever_wins_thousands_of_roles_at_once_tells_of_each() {
+        let mut line = Line::default();
+        let wins = 0..3 * FEW as u64;
+        for at in wins.clone() {
+            line.join(event(&format!("role-{at}"), at));
+        }
+        assert_eq!(tell_all(&mut line), wins.collect::<Vec<_>>());
+        assert!(line.is_empty() && line.roles.is_empty());
+    }
+
+    #[test]
+    fn a_full_line_drops_its_oldest_but_not_what_is_being_published() {
+        let most = FEW as u64;
+        for telling in [false, true] {
+            let mut line = Line::default();
+            for at in 0..most {
+                line.join(event("r", at));
+            }
+            if telling {
+                assert_eq!(line.tell().map(|event| event.at_ms), Some(0));
+            }
+            line.join(event("r", most));
+            line.join(event("r", most + 1));
+            assert_eq!(line.dropped, 2);
+            let told = tell_all(&mut line);
+            let (first, then) = if telling { (0, 3) } else { (2, 3) };
+            assert_eq!((told[0], told[1]), (first, then));
+            assert_eq!((told.len() as u64, told.last()), (most, Some(&(most + 1))));
+            assert_eq!(line.dropped, 0, "it was said");
+        }
+    }
+}
