@@ -77,7 +77,7 @@ impl History {
         Ok(Self { stream, prefix })
     }
 
-    /// The last events of a role, at most so many, in the order of its terms.
+    /// The last events of a role, at most so many, in the order of its terms. For none of them nothing is asked.
     ///
     /// # Errors
     /// [`HistoryError::Name`], [`HistoryError::Unavailable`].
@@ -98,6 +98,9 @@ impl History {
     }
 
     async fn read(&self, subject: String, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
         let config = pull::OrderedConfig {
             // With a name its permission can be one for this stream's consumers alone.
             name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
@@ -127,7 +130,6 @@ impl History {
                 last.push_back(event);
             }
         }
-        last.truncate(most);
         Ok(by_time_and_term(last.into()))
     }
 }

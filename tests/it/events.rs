@@ -111,9 +111,20 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
     );
     a.wait_until_leader().await;
     a.stop().await;
-    let of_all = History::open(client(&server).await, BUCKET).await;
-    let last = of_all.expect("kept").of_all(1).await.expect("read");
+    let client = client(&server).await;
+    let kept = History::open(client.clone(), BUCKET).await.expect("kept");
+    let last = kept.of_all(1).await.expect("read");
     assert_eq!(told(&last), ["a stopped true"]);
+
+    let stream = format!("nats-elect-events-{BUCKET}");
+    let deleted = jetstream::new(client).delete_stream(stream).await;
+    deleted.expect("deleted");
+    let last = kept.of_all(1).await;
+    assert!(
+        matches!(last, Err(HistoryError::Unavailable(_))),
+        "{last:?}"
+    );
+    assert_eq!(kept.of_all(0).await, Ok(vec![]), "nothing is asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
