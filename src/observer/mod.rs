@@ -53,7 +53,9 @@ use crate::model::status::LeaderInfo;
 /// - A record that stood there when the watch began may be of a leader that died long ago. It is told as
 ///   the leader, but not as [`confirmed`](Observed::confirmed) until a heartbeat is seen; if none comes, it is
 ///   [`Expired`](Standing::Expired) after its lease.
-/// - If the bucket is deleted and created again, all roles begin anew.
+/// - A new watch may be on a NATS server that lags behind the others. It counts only once it has shown of all roles what the
+///   stream leader had when it began, and a record older than one that was seen only if the stream leader says that it stands there.
+/// - If the bucket is deleted and created again, all roles begin anew, and are not known before it was read.
 #[derive(Clone)]
 #[must_use = "dropping the observer ends it"]
 pub struct Observer {

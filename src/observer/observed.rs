@@ -28,7 +28,8 @@ pub enum Standing {
     Expired,
     /// Nothing stands under its key: it was never led, or its key was removed without a trace.
     Unclaimed,
-    /// Not known: the lease of the last leader has passed, but nobody could see whether it sent heartbeats.
+    /// Not known: the lease of the last leader has passed, but nobody could see whether it sent heartbeats; or the bucket is another
+    /// one, and was not read yet.
     Unknown,
 }
 
@@ -118,7 +119,7 @@ fn distrust<S: serde::Serializer>(
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WatchStatus {
-    /// Connected, the watch is running, and all that stands in the bucket was seen.
+    /// Connected, the watch is running, and of all roles was seen what the stream leader had when the watch began.
     Current,
     /// Not so: everything is as it was last seen.
     Stale {
@@ -141,8 +142,8 @@ impl WatchStatus {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChangeCause {
-    /// It stood so when the watch began, or began again after an interruption. A leader that was found is not yet
-    /// [`confirmed`](Observed::confirmed).
+    /// It stood so when the watch began, or began again after an interruption: such a leader is not yet
+    /// [`confirmed`](Observed::confirmed). Or the last leader, of whom sight was lost, sent a heartbeat.
     Found,
     /// A new leader claimed it.
     Claimed,
@@ -158,7 +159,8 @@ pub enum ChangeCause {
     LostSight,
     /// No trusted key signed the record that stands there, or the last signed word has expired.
     Untrusted,
-    /// The bucket was deleted and created again: nothing of before holds.
+    /// The bucket was deleted and created again: nothing of before holds. How the role stands in the new one is told when that was
+    /// read; until then it is [`Unknown`](Standing::Unknown).
     BucketReplaced,
 }
 

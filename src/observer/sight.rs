@@ -122,34 +122,52 @@ impl Sight {
     pub const fn watch_begins(&mut self) {
         self.shown = false;
         self.missing = false;
+        self.confirmed = false;
         self.fence_shown = false;
         self.looking = None;
     }
 
-    /// The bucket is another one: nothing that was seen holds.
-    pub fn forget(&mut self) {
+    /// The bucket is another one: nothing that was seen holds, and what stands in this one nobody has seen. Returns what changed
+    /// by that in what is told.
+    pub fn forget(&mut self, now: Moment) -> Option<Turn> {
         self.watch_begins();
         self.entry = None;
         self.fence = None;
         self.heir = None;
         self.distrust = None;
         self.doubt = Doubt::None;
-        self.known = true;
+        self.known = false;
+        let turn = self.settle(now);
+        self.last_leader = None;
+        turn.map(|turn| Turn {
+            cause: ChangeCause::BucketReplaced,
+            ..turn
+        })
     }
 
-    /// The watch has shown all that stands in the bucket. A leader that it did not show is looked up: what was replaced just
-    /// then comes later.
+    /// Whether something stands under the role's keys, as far as was seen.
+    pub const fn is_there(&self) -> bool {
+        self.entry.is_some() || self.fence.is_some()
+    }
+
+    /// The watch has shown what stands under the roles' keys. What was seen before and was not shown now is looked up: it may have
+    /// been replaced just then, removed, or taken back with the bucket.
     pub fn caught_up(&mut self) {
-        self.missing = !self.shown && self.holder().is_some();
+        self.missing = !self.shown && self.entry.is_some();
         self.known = true;
     }
 
-    /// A message under the role's key. `default_lease` is for those that do not tell their own.
-    pub fn show(&mut self, mut entry: Entry, how: How, default_lease: Duration, now: Moment) {
+    /// The watch showed a message under the role's key. `default_lease` is for those that do not tell their own.
+    ///
+    /// One below what was seen is of a server that lags: only the stream leader's word leads back.
+    pub fn show(&mut self, entry: Entry, how: How, default_lease: Duration, now: Moment) {
         let seen = self.entry.as_ref().map(|seen| seen.revision);
-        if self.shown && seen.is_some_and(|seen| entry.revision < seen) {
-            return;
+        if seen.is_none_or(|seen| entry.revision >= seen) {
+            self.take(entry, how, default_lease, now);
         }
+    }
+
+    fn take(&mut self, mut entry: Entry, how: How, default_lease: Duration, now: Moment) {
         let distrust = self.vouching.judge(&mut entry, now);
         let again = self.entry.as_ref().is_some_and(|seen| entry.is(seen));
         if again && self.shown {
@@ -189,7 +207,6 @@ impl Sight {
         if !(self.fence_shown && older) {
             self.fence = Some(fence);
             self.fence_shown = true;
-            self.known = true;
         }
     }
 
@@ -247,6 +264,7 @@ impl Sight {
             record.proof = None;
         }
         if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
+            self.shown = true;
             if self.is_overdue(now) {
                 self.doubt = Doubt::Expired;
             }
@@ -259,7 +277,7 @@ impl Sight {
             How::Stood
         };
         self.shown = false;
-        self.show(entry, how, default_lease, now);
+        self.take(entry, how, default_lease, now);
     }
 
     /// Whether a record stands whose lease has passed.
@@ -300,7 +318,7 @@ impl Sight {
     }
 
     /// Brings what is told up to date. Returns what changed by that, if anything did.
-    pub fn settle(&mut self, how: How, now: Moment) -> Option<Turn> {
+    pub fn settle(&mut self, now: Moment) -> Option<Turn> {
         let new = self.stands(now);
         let is_same = new.standing == self.told.standing
             && match (&new.leader, &self.told.leader) {
@@ -312,7 +330,7 @@ impl Sight {
         if is_same {
             return None;
         }
-        let cause = self.cause(how, &old);
+        let cause = self.cause(&old);
         if self.told.leader.is_some() {
             self.heir = None;
             self.last_leader = None;
@@ -325,10 +343,15 @@ impl Sight {
         })
     }
 
-    fn cause(&self, how: How, old: &Told) -> ChangeCause {
-        let incarnation = self.told.leader.as_ref().and_then(|one| one.incarnation);
+    fn cause(&self, old: &Told) -> ChangeCause {
+        let leader = self.told.leader.as_ref();
+        let incarnation = leader.and_then(|one| one.incarnation);
+        let is_seen_again = old.standing == Standing::Unknown
+            && leader
+                .zip(self.last_leader.as_ref())
+                .is_some_and(|(one, last)| is_one_instance(one, last));
         match self.told.standing {
-            Standing::Led if how == How::Stood => ChangeCause::Found,
+            Standing::Led if !self.confirmed || is_seen_again => ChangeCause::Found,
             Standing::Led if incarnation.is_some() && incarnation == self.heir => {
                 ChangeCause::HandedOver
             }

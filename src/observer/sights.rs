@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::observed::{Change, ChangeCause, Observed, RoleChange, WatchStatus};
+use super::observed::{Change, Observed, RoleChange, WatchStatus};
 use super::sight::{How, Sight, Turn};
 use crate::actors::Vouching;
 use crate::clock::Moment;
@@ -46,6 +46,8 @@ pub(super) struct Sights {
     watching: Watching,
     heard: Moment,
     epoch: Option<u64>,
+    /// It was another one when something was seen last.
+    replaced: bool,
     default_lease: Duration,
     changes: Vec<Change>,
 }
@@ -58,6 +60,7 @@ impl Sights {
             watching: Watching::Stale("no answer yet".into()),
             heard: now,
             epoch: None,
+            replaced: false,
             changes: Vec::new(),
             scope,
         };
@@ -78,16 +81,11 @@ impl Sights {
             return;
         }
         for (role, sight) in &mut self.roles {
-            sight.forget();
-            if let Some(turn) = sight.settle(How::Live, now.clock) {
-                let cause = ChangeCause::BucketReplaced;
-                let turn = Turn { cause, ..turn };
+            if let Some(turn) = sight.forget(now.clock) {
                 self.changes.push(change(role, sight, turn, now));
             }
         }
-        let wanted = self.scope.roles.as_ref();
-        self.roles
-            .retain(|role, _| wanted.is_some_and(|wanted| wanted.contains(role)));
+        self.replaced = true;
     }
 
     /// A watch begins. Until it has caught up, nothing is current.
@@ -103,9 +101,13 @@ impl Sights {
         self.heard = now.clock;
         for (role, sight) in &mut self.roles {
             sight.caught_up();
-            if let Some(turn) = sight.settle(How::Stood, now.clock) {
+            if let Some(turn) = sight.settle(now.clock) {
                 self.changes.push(change(role, sight, turn, now));
             }
+        }
+        if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
+            // Those that only the other one had are none here.
+            self.roles.retain(|_, sight| sight.is_there());
         }
         if std::mem::replace(&mut self.watching, Watching::Current) != Watching::Current {
             self.changes.push(Change::Current);
@@ -138,7 +140,7 @@ impl Sights {
         let (how, lease) = (self.how(), self.default_lease);
         let sight = self.sight(role, now.clock);
         sight.show(entry, how, lease, now.clock);
-        self.settle(role, how, now);
+        self.settle(role, now);
     }
 
     /// The watch showed a role's fence key.
@@ -160,7 +162,7 @@ impl Sights {
                 looks.push(role.clone());
             }
             if sight.may_have_turned()
-                && let Some(turn) = sight.settle(How::Live, now.clock)
+                && let Some(turn) = sight.settle(now.clock)
             {
                 self.changes.push(change(role, sight, turn, now));
             }
@@ -173,7 +175,7 @@ impl Sights {
         let lease = self.default_lease;
         if let Some(sight) = self.roles.get_mut(role) {
             sight.looked(found, lease, now.clock);
-            self.settle(role, How::Live, now);
+            self.settle(role, now);
         }
     }
 
@@ -241,11 +243,11 @@ impl Sights {
         })
     }
 
-    fn settle(&mut self, role: &RoleName, how: How, now: Now) {
+    fn settle(&mut self, role: &RoleName, now: Now) {
         let Some(sight) = self.roles.get_mut(role) else {
             return;
         };
-        if let Some(turn) = sight.settle(how, now.clock) {
+        if let Some(turn) = sight.settle(now.clock) {
             self.changes.push(change(role, sight, turn, now));
         }
     }

@@ -94,12 +94,18 @@ impl Stage {
 
     fn watch(&mut self, epoch: u64, stands: &[(&str, Entry)]) {
         let now = self.now();
-        self.sights.bucket_is(epoch, None, now);
-        self.sights.watch_begins(now.clock);
+        self.begin(epoch);
         for (name, entry) in stands {
             self.sights.role(&role(name), entry.clone(), now);
         }
         self.sights.caught_up(now);
+    }
+
+    /// A watch that has shown nothing yet.
+    fn begin(&mut self, epoch: u64) {
+        let now = self.now();
+        self.sights.bucket_is(epoch, None, now);
+        self.sights.watch_begins(now.clock);
     }
 
     fn show(&mut self, entry: Entry) {
@@ -326,12 +332,103 @@ fn another_bucket_of_the_name_resets_every_role() {
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!((token.epoch, token.sequence), (EPOCH, 12));
     stage.sights.watch_ended("gone".into());
-    stage.watch(EPOCH + 1, &[]);
-    stage.tells("node-1", "-", ChangeCause::BucketReplaced);
+    stage.begin(EPOCH + 1);
+    let nobody = "-".to_owned();
+    let reset = ChangeCause::BucketReplaced;
+    let never = (nobody.clone(), nobody.clone(), reset);
+    assert_eq!(
+        stage.told(),
+        [never, ("node-1".to_owned(), nobody.clone(), reset)]
+    );
+    // Somebody may lead in this one.
+    assert_eq!(stage.observed().standing, Standing::Unknown);
     assert_eq!(stage.observed().fencing_token, None);
+    stage.sights.caught_up(stage.now());
+    let free = (nobody.clone(), nobody, ChangeCause::Found);
+    assert_eq!(stage.told(), [free.clone(), free]);
+    assert_eq!(stage.observed().standing, Standing::Unclaimed);
     // A revision below the old ones is news.
     stage.show(record(1, 5));
     stage.tells("-", "node-1", ChangeCause::Claimed);
+}
+
+#[test]
+fn roles_that_only_another_bucket_had_are_told_as_such_and_then_are_none() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.told();
+    stage.sights.watch_ended("gone".into());
+    stage.begin(EPOCH + 1);
+    stage.tells("node-1", "-", ChangeCause::BucketReplaced);
+    stage.sights.caught_up(stage.now());
+    stage.tells("-", "-", ChangeCause::Found);
+    assert_eq!(stage.sights.observed("r", stage.now().clock), None);
+}
+
+#[test]
+fn a_watch_on_a_server_that_lags_takes_nothing_back_before_the_stream_leader_says_so() {
+    for (stands, found_at) in [(2, 21), (2, 20), (1, 13)] {
+        let mut stage = Stage::watching();
+        stage.show(record(2, 20));
+        stage.told();
+        stage.sights.watch_ended("cut".into());
+        stage.watch(EPOCH, &[("r", record(1, 11))]);
+        stage.show(record(1, 12));
+        assert!(stage.told().is_empty(), "it is over");
+        assert_eq!(stage.observed().revision, Some(20));
+        assert_eq!(stage.sights.confirmed_leader("r"), None, "not shown again");
+        assert_eq!(stage.wait(1), [role("r")]);
+        stage.looked(Some(found(Some(record(stands, found_at)))));
+        let alive = |stage: &Stage| {
+            let leader = stage.sights.confirmed_leader("r");
+            leader.map(|leader| leader.instance_id)
+        };
+        if stands == 2 {
+            assert!(stage.told().is_empty());
+            // What is only late is no sign of life.
+            stage.show(record(2, 20));
+            assert_eq!(alive(&stage).is_some(), found_at == 21);
+            continue;
+        }
+        // An old copy of the bucket was put in its place.
+        stage.tells("node-2", "node-1", ChangeCause::Found);
+        assert_eq!(alive(&stage), None);
+        stage.show(record(1, 14));
+        assert_eq!(alive(&stage).as_deref(), Some("node-1"));
+    }
+}
+
+#[test]
+fn a_marker_that_is_not_shown_again_is_looked_up_like_a_leader() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.show(marker(12, Content::Release(None)));
+    stage.told();
+    for stands in [vec![("r", record(1, 11))], vec![]] {
+        stage.sights.watch_ended("cut".into());
+        stage.watch(EPOCH, &stands);
+        assert!(stage.told().is_empty());
+        assert_eq!(stage.wait(1), [role("r")]);
+    }
+    stage.looked(Some(found(Some(record(3, 15)))));
+    stage.tells("-", "node-3", ChangeCause::Claimed);
+}
+
+#[test]
+fn a_leader_that_is_seen_again_has_claimed_nothing() {
+    for (again, cause) in [(1, ChangeCause::Found), (2, ChangeCause::Claimed)] {
+        let mut stage = Stage::watching();
+        stage.show(record(1, 10));
+        stage.told();
+        assert_eq!(stage.wait(LEASE), [role("r")]);
+        stage.looked(None);
+        stage.tells("node-1", "-", ChangeCause::LostSight);
+        stage.show(record(again, 11));
+        stage.tells("-", &format!("node-{again}"), cause);
+        assert!(stage.observed().confirmed, "it is alive");
+        let began_now = stage.observed().since == Some(Duration::ZERO);
+        assert_eq!(began_now, again == 2);
+    }
 }
 
 #[test]

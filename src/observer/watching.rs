@@ -25,6 +25,9 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const LOOKS: usize = 32;
 /// Messages between the watch and who digests them; then the watch waits, and the server with it.
 const BACKLOG: usize = 1024;
+/// Why a watch is given up that has sent what it has, and that is less than the stream's leader had: another one may be on a
+/// server that has more.
+const LAGS: &str = "the watch is on a server that lags behind the stream's leader";
 /// Changes that a slow reader may be behind.
 const CHANGES: usize = 1024;
 
@@ -95,15 +98,28 @@ enum Seen {
 
 /// How a watch ended.
 struct Ended {
-    error: StoreError,
     /// In words.
     reason: String,
+    /// The connection may have been lost with it.
+    cut_off: bool,
+}
+
+impl Ended {
+    /// It goes on, but is of no use.
+    fn given_up(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            cut_off: false,
+        }
+    }
 }
 
 impl From<StoreError> for Ended {
     fn from(error: StoreError) -> Self {
-        let reason = error.to_string();
-        Self { error, reason }
+        Self {
+            reason: error.to_string(),
+            cut_off: matches!(error, StoreError::Unavailable(_)),
+        }
     }
 }
 
@@ -259,15 +275,15 @@ impl Watching {
             _ => return,
         };
         self.running = None;
-        self.stop(ended.reason);
-        // A watch ends with its bucket, and nothing else need tell that another one took its name.
-        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
-        if matches!(ended.error, StoreError::Unavailable(_)) {
+        if ended.cut_off {
             self.pace.connection_lost(clock::now());
         }
         let wait = self.pace.ended(clock::now());
-        tracing::debug!(error = %ended.error, ?wait, "the watch ended: watching anew");
+        tracing::debug!(ended.reason, ?wait, "the watch ended: watching anew");
         self.begin_at = Some(clock::now() + wait);
+        self.stop(ended.reason);
+        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
     }
 }
 
@@ -315,17 +331,17 @@ async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
             }
         }
         let told = watch.next().await.map_err(|error| match error {
-            StoreError::Timeout { .. } => Ended {
-                error,
-                reason: "nothing is heard from the watch any more".into(),
-            },
+            StoreError::Timeout { .. } => {
+                Ended::given_up("nothing is heard from the watch any more")
+            }
             error => error.into(),
         })?;
         let received = clock::now();
         let seen = match told {
             Told::Entry(role, entry) => Seen::Role(role, entry, received),
             Told::Fence(role, fence) => Seen::Fence(role, fence, received),
-            Told::Nothing | Told::Waiting(_) => Seen::Nothing(received),
+            Told::Idle if !caught_up => return Err(Ended::given_up(LAGS)),
+            Told::Nothing | Told::Idle | Told::Waiting(_) => Seen::Nothing(received),
         };
         if tell.send(seen).await.is_err() {
             return Ok(());

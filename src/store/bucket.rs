@@ -130,15 +130,6 @@ impl Bucket {
         self.stream_info(timeout).await?.epoch()
     }
 
-    /// The bucket's creation time, and the sequence of its last message, if it has any.
-    pub(super) async fn position(
-        &self,
-        timeout: Duration,
-    ) -> Result<(u64, Option<u64>), StoreError> {
-        let stream = self.stream_info(timeout).await?;
-        Ok((stream.epoch()?, stream.last_sequence()))
-    }
-
     async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
         let action = format!("STREAM.INFO.{}", self.stream());
         let asked = self.ask_api(&action, &json!({}), timeout).await;

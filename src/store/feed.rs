@@ -29,12 +29,8 @@ pub struct Feed {
 #[derive(Debug)]
 enum CaughtUp {
     Yes,
-    /// Not before the message at this sequence, or none to be sent.
-    At {
-        sequence: u64,
-        /// Whether the server counts well how many are to come.
-        counted: bool,
-    },
+    /// With the message at this sequence.
+    At(u64),
     /// Nobody asks.
     Unknown,
 }
@@ -48,6 +44,8 @@ pub enum Told {
     Fence(RoleName, FenceEntry),
     /// Nothing of a role.
     Nothing,
+    /// The server that the watch is on has sent what it has.
+    Idle,
     /// The server waits for an empty message on this subject.
     Waiting(String),
 }
@@ -62,15 +60,10 @@ impl Feed {
         }
     }
 
-    /// The bucket's last message stood at this sequence after the watch had begun. `counted` is whether the server's count of
-    /// messages to come can be trusted: before 2.12 it is wrong where two kinds of keys are watched.
-    pub const fn catches_up_at(&mut self, sequence: u64, counted: bool) {
-        self.caught_up = CaughtUp::At { sequence, counted };
-    }
-
-    /// There is nothing to catch up with.
-    pub const fn has_nothing_to_catch_up(&mut self) {
-        self.caught_up = CaughtUp::Yes;
+    /// The last message of the role keys stood at this sequence after the watch had begun, or there was none. Ask the stream's
+    /// leader: the server that the watch is on may lag behind it, and would count what it has itself.
+    pub fn catches_up_at(&mut self, last: Option<u64>) {
+        self.caught_up = last.map_or(CaughtUp::Yes, CaughtUp::At);
     }
 
     /// Whether what stood there when the watch began has come.
@@ -100,8 +93,8 @@ impl Feed {
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
         }
-        if let CaughtUp::At { sequence, counted } = self.caught_up
-            && (position.in_stream >= sequence || counted && position.pending == 0)
+        if let CaughtUp::At(last) = self.caught_up
+            && position.in_stream >= last
         {
             self.caught_up = CaughtUp::Yes;
         }
@@ -129,11 +122,7 @@ impl Feed {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        // A server that is idle has sent what there was.
-        if flow.is_none() && matches!(self.caught_up, CaughtUp::At { .. }) {
-            self.caught_up = CaughtUp::Yes;
-        }
-        Ok(flow.map_or(Told::Nothing, |subject| Told::Waiting(subject.to_owned())))
+        Ok(flow.map_or(Told::Idle, |subject| Told::Waiting(subject.to_owned())))
     }
 }
 
@@ -142,8 +131,6 @@ impl Feed {
 struct Position {
     in_stream: u64,
     in_consumer: u64,
-    /// Messages that are to come after it.
-    pending: u64,
 }
 
 impl Position {
@@ -159,7 +146,6 @@ impl Position {
         Some(Self {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
-            pending: tokens[before + 6].parse().ok()?,
         })
     }
 }
@@ -195,11 +181,36 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_has_caught_up_with_the_streams_leader_not_with_a_server_that_lags_behind_it() {
+        let message = |reply: Option<&str>| Message {
+            subject: "$KV.b.r".into(),
+            reply: reply.map(Into::into),
+            payload: "x".into(),
+            headers: None,
+            status: reply.is_none().then_some(StatusCode::IDLE_HEARTBEAT),
+            description: None,
+            length: 1,
+        };
+        let mut feed = Feed::new("$KV.b.".to_owned());
+        feed.catches_up_at(Some(20));
+        // That server has nothing else.
+        let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.11.1.1700000000.0")));
+        assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+        assert!(!feed.has_caught_up());
+        assert_eq!(feed.take(&message(None)), Ok(Told::Idle));
+        assert!(!feed.has_caught_up());
+        let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.20.2.1700000000.3")));
+        assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+        assert!(feed.has_caught_up());
+        feed.catches_up_at(None);
+        assert!(feed.has_caught_up(), "there is nothing");
+    }
+
+    #[test]
     fn both_forms_of_a_position_are_read() {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
-            pending: 4,
         });
         for reply in [
             "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.4",

@@ -84,7 +84,6 @@ pub(super) struct StreamInfo {
 struct StreamState {
     messages: u64,
     first_seq: u64,
-    last_seq: u64,
 }
 
 #[derive(Deserialize)]
@@ -150,11 +149,6 @@ impl StreamInfo {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| unreadable(&error.to_string()))?;
         u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
-    }
-
-    /// Where its last message stands.
-    pub fn last_sequence(&self) -> Option<u64> {
-        (self.state.messages > 0).then_some(self.state.last_seq)
     }
 
     /// Whether a restart of its server may empty the bucket: those before 2.10.27 and 2.11.1 drop all that is stored, while

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures::{Stream, StreamExt, stream};
-use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::bucket::Bucket;
 use super::error::StoreError;
@@ -30,8 +29,6 @@ pub struct Watch {
     bucket: Bucket,
     messages: Subscriber,
     feed: Feed,
-    /// How many messages stood there, by the server's count.
-    stands: u64,
     /// Connections that the client had made: after another one messages may be missing.
     connects: u64,
 }
@@ -50,12 +47,6 @@ impl Keys {
             Self::Fences => format!("{}{FENCES}*", bucket.prefix()),
         }
     }
-}
-
-/// As the server answers.
-#[derive(Deserialize)]
-struct Consumer {
-    num_pending: u64,
 }
 
 impl Bucket {
@@ -85,15 +76,18 @@ impl Bucket {
 
     /// Watches the role keys and the fence keys, in one watch. Returns with it the creation time of the bucket that it is on,
     /// if nobody has replaced that meanwhile: then it is a later one's, and the watch is over.
+    ///
+    /// The watch has caught up when it has shown the role keys that the stream's leader had. If it tells before that it is idle, it
+    /// is on a server that lags, or the last of them was removed just then: begin another one. (It does not wait for fence keys:
+    /// before 2.12 a server that is to send two kinds of keys leaves out some of the second.)
     pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
         let mut watch = self.begin(&[Keys::Roles, Keys::Fences], timeout).await?;
         // Asked after the watch was made: what stands above is news.
-        let (epoch, last) = self.position(timeout).await?;
-        let counted = self.client().is_server_compatible(2, 12, 0);
-        match last.filter(|_| watch.stands > 0 || !counted) {
-            Some(last) => watch.feed.catches_up_at(last, counted),
-            None => watch.feed.has_nothing_to_catch_up(),
-        }
+        let last = self.last(Keys::Roles.of(self), timeout);
+        let (epoch, last) = futures::try_join!(self.epoch(timeout), last)?;
+        watch
+            .feed
+            .catches_up_at(last.map(|message| message.sequence));
         Ok((watch, epoch))
     }
 
@@ -107,10 +101,10 @@ impl Bucket {
                 .subscribe(inbox.clone())
                 .await
                 .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            let stands = self.create_consumer(&inbox, keys, timeout).await?;
-            Ok((messages, stands))
+            self.create_consumer(&inbox, keys, timeout).await?;
+            Ok(messages)
         };
-        let (messages, stands) = tokio::time::timeout(timeout, starting)
+        let messages = tokio::time::timeout(timeout, starting)
             .await
             .map_err(|_| self.silent_watch())??;
         let feed = Feed::new(self.prefix().to_owned());
@@ -118,18 +112,16 @@ impl Bucket {
             bucket: self.clone(),
             messages,
             feed,
-            stands,
             connects,
         })
     }
 
-    /// Returns how many messages stand there.
     async fn create_consumer(
         &self,
         inbox: &str,
         keys: &[Keys],
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(), StoreError> {
         let name = format!("elect-{:032x}", rand::random::<u128>());
         let filters: Vec<_> = keys.iter().map(|keys| keys.of(self)).collect();
         let create = format!("CONSUMER.CREATE.{}.{name}", self.stream());
@@ -160,8 +152,8 @@ impl Bucket {
         if let Some(config) = body["config"].as_object_mut() {
             config.append(&mut filtered);
         }
-        let created: Consumer = self.ask_api(&action, &body, timeout).await?;
-        Ok(created.num_pending)
+        let created = self.ask_api::<Value>(&action, &body, timeout).await;
+        created.map(drop)
     }
 
     fn silent_watch(&self) -> StoreError {
@@ -192,8 +184,8 @@ impl Watch {
         Ok(told)
     }
 
-    /// Whether what stood there when the watch began has come.
-    pub fn has_caught_up(&self) -> bool {
+    /// Whether the role keys that the stream's leader had when the watch began have come.
+    pub const fn has_caught_up(&self) -> bool {
         self.feed.has_caught_up()
     }
 

@@ -108,6 +108,11 @@ fn take(feed: &mut Feed, message: &Message) -> bool {
             true
         }
         Ok(Told::Nothing) => true,
+        Ok(Told::Idle) => {
+            assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
+            assert!(at(message).is_none(), "a stored message is no heartbeat");
+            true
+        }
         Ok(Told::Waiting(subject)) => {
             assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
             assert!(at(message).is_none(), "a stored message is no heartbeat");
