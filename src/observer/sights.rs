@@ -89,8 +89,7 @@ impl Sights {
     }
 
     /// A watch begins. Until it has caught up, nothing is current.
-    pub fn watch_begins(&mut self, now: Moment) {
-        self.heard = now;
+    pub fn watch_begins(&mut self) {
         for sight in self.roles.values_mut() {
             sight.watch_begins();
         }

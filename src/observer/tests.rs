@@ -103,9 +103,8 @@ impl Stage {
 
     /// A watch that has shown nothing yet.
     fn begin(&mut self, epoch: u64) {
-        let now = self.now();
-        self.sights.bucket_is(epoch, None, now);
-        self.sights.watch_begins(now.clock);
+        self.sights.bucket_is(epoch, None, self.now());
+        self.sights.watch_begins();
     }
 
     fn show(&mut self, entry: Entry) {
@@ -271,6 +270,8 @@ fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
         "node-1"
     );
     assert_eq!(stage.sights.confirmed_leader("r"), None, "not now");
+    // An attempt to see is no sight.
+    stage.begin(EPOCH);
     let WatchStatus::Stale { since, reason } = stage.sights.status(stage.now().clock) else {
         panic!("not stale");
     };

@@ -243,9 +243,8 @@ impl Watching {
         let Some(reach) = self.reach.clone() else {
             return;
         };
-        let begun = clock::now();
-        self.pace.begun(begun);
-        self.shared.update(|sights| sights.watch_begins(begun));
+        self.pace.begun(clock::now());
+        self.shared.update(Sights::watch_begins);
         let (tell, seen) = mpsc::channel(BACKLOG);
         let mut task = JoinSet::new();
         task.spawn(async move {
