@@ -127,3 +127,24 @@ fn help_shows_no_secret_of_the_environment() {
     assert_eq!(told.code, Some(0));
     assert!(told.stdout.contains("NATS_PASSWORD") && !told.stdout.contains("s3cret"));
 }
+
+#[test]
+fn websocket_is_refused_wherever_the_address_comes_from() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = "ws://127.0.0.1:14222";
+    context(folder.path(), "web", &format!("{{\"url\":\"{url}\"}}"));
+    for (options, environment) in [
+        (&["-s", url][..], ""),
+        (&["-s", "wss://host"], ""),
+        (&["--context", "web"], ""),
+        (&[], url),
+    ] {
+        let mut asks = asks(folder.path(), options);
+        if !environment.is_empty() {
+            asks.env("NATS_URL", environment);
+        }
+        let told = ended(&mut asks);
+        assert_eq!(told.code, Some(2), "{options:?}: {}", told.stderr);
+        assert!(told.stderr.contains("WebSocket"), "{}", told.stderr);
+    }
+}

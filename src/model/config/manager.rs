@@ -20,7 +20,8 @@ use crate::model::name::{BucketName, InstanceId, beginning};
 pub struct ManagerConfig {
     /// Addresses of NATS servers, in a file a single string or a list. Default `["nats://127.0.0.1:4222"]`; at least one.
     /// The client learns of the cluster's other servers from the first that answers. An address may say who connects
-    /// (`nats://user:password@host`, or a token alone), if `auth` does not; other servers are told the same.
+    /// (`nats://user:password@host`, or a token alone), if `auth` does not; other servers are told the same. WebSocket
+    /// (`ws://`, `wss://`) is refused.
     #[serde(deserialize_with = "one_or_many")]
     pub servers: Vec<String>,
 
@@ -113,6 +114,9 @@ impl ManagerConfig {
                 Ok(address) if address.host().is_empty() => "it has no host".to_owned(),
                 Ok(address) if address.host().contains(',') => {
                     "several servers are a list".to_owned()
+                }
+                Ok(address) if matches!(address.scheme(), "ws" | "wss") => {
+                    "WebSocket is not spoken here: name the port for NATS clients".to_owned()
                 }
                 Ok(_) => continue,
                 Err(error) => error.to_string(),
@@ -281,6 +285,8 @@ mod tests {
             "",
             "nats://",
             "http://host",
+            "ws://host:443",
+            "wss://host",
             "nats://host:port",
             "nats://a:4222,nats://b:4222",
             "a,b",
