@@ -2,7 +2,9 @@
 
 use nats_elect::testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, silent, told};
+use crate::fleet::{
+    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, silent, stranger, told,
+};
 use crate::pair::answer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,45 +66,10 @@ async fn nobody_at_all_and_nobody_for_the_role_end_with_3() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }
 
-/// Somebody who answers a search like an instance, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
-    use futures::StreamExt;
     let server = NatsServer::start().expect("start");
-    let client = crate::fleet::client(&server).await;
-    let mut asked = client
-        .subscribe("nats-elect-admin.leaders.>")
-        .await
-        .expect("subscribe");
-    // `flush` only fills the socket; an echo proves that the server knows of the subscription.
-    let sent = client.publish("nats-elect-admin.leaders.echo", "".into());
-    sent.await.expect("sent");
-    asked.next().await.expect("an echo");
-    let mute = tokio::spawn(async move {
-        while let Some(message) = asked.next().await {
-            let Some(reply) = message
-                .reply
-                .filter(|_| message.subject.ends_with("instances"))
-            else {
-                continue;
-            };
-            let answer = serde_json::json!({
-                "type": "io.nats.micro.v1.info_response",
-                "name": "nats-elect",
-                "id": "x",
-                "version": "9.9.9\u{1b}[2J",
-                "metadata": {
-                    "bucket": "leaders",
-                    "subject_prefix": "nats-elect-admin",
-                    "instance_id": "mute\u{9b}",
-                    "incarnation": "00000000-0000-0000-0000-000000000001",
-                },
-                "description": "",
-                "endpoints": [],
-            });
-            let _ = client.publish(reply, answer.to_string().into()).await;
-        }
-    });
+    let mute = stranger(&server, None).await;
     let table = told(&server, &["candidates"]);
     mute.abort();
     assert_eq!(table.code, Some(0), "{}", table.stderr);

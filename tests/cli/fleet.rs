@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::kv::Store;
+use futures::StreamExt;
 use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     AdminConfig, EventsConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
 };
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::{Ended, ended, nats_elect};
 
@@ -47,6 +49,43 @@ pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
 pub async fn silent(server: &NatsServer, id: &str) -> RoleManager {
     let silent = instance(server, id).admin(AdminConfig::off());
     silent.start().await.expect("start")
+}
+
+/// Somebody who answers a search like an instance; and whatever else it is asked with this, if with anything.
+pub async fn stranger(server: &NatsServer, says: Option<&'static str>) -> JoinHandle<()> {
+    let client = client(server).await;
+    let asked = client.subscribe("nats-elect-admin.leaders.>").await;
+    let mut asked = asked.expect("subscribe");
+    // `flush` only fills the socket; an echo proves that the server knows of the subscription.
+    let sent = client.publish("nats-elect-admin.leaders.echo", "".into());
+    sent.await.expect("sent");
+    asked.next().await.expect("an echo");
+    let found = serde_json::json!({
+        "type": "io.nats.micro.v1.info_response",
+        "name": "nats-elect",
+        "id": "x",
+        "version": "9.9.9\u{1b}[2J",
+        "metadata": {
+            "bucket": "leaders",
+            "subject_prefix": "nats-elect-admin",
+            "instance_id": "mute\u{9b}",
+            "incarnation": "00000000-0000-0000-0000-000000000001",
+        },
+        "description": "",
+        "endpoints": [],
+    });
+    tokio::spawn(async move {
+        while let Some(message) = asked.next().await {
+            let answer = if message.subject.ends_with("instances") {
+                Some(found.to_string())
+            } else {
+                says.map(ToOwned::to_owned)
+            };
+            if let (Some(reply), Some(answer)) = (message.reply, answer) {
+                let _ = client.publish(reply, answer.into()).await;
+            }
+        }
+    })
 }
 
 pub async fn client(server: &NatsServer) -> Client {

@@ -100,6 +100,7 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
     is_fit_for_a_terminal(&table);
     assert!(table.stdout.contains("(no name)"), "{}", table.stdout);
     assert!(table.stderr.contains("2 unconfirmed"), "{}", table.stderr);
+    assert!(!table.stderr.contains("\\u{"), "{}", table.stderr);
     let json = told(&server, &["ls", "--json", "--wait", "0s"]);
     assert!(
         !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
@@ -130,6 +131,7 @@ async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
         &["ls", "--role", ROLE],
         &["inspect", ROLE],
         &["candidates", ROLE],
+        &["history", ROLE],
     ] {
         let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
         let looks = ended(at(&server, command).envs(login));
@@ -174,4 +176,96 @@ async fn with_keys_only_who_signed_is_told_to_lead() {
         "{}",
         inspected.stdout
     );
+}
+
+#[tokio::test]
+async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let (key, id) = ("k".repeat(200), "i".repeat(300));
+    let record = json!({ "id": id, "ttl_ms": 60_000 }).to_string();
+    bucket.put(&key, record.into()).await.expect("put");
+    let table = told(&server, &["ls", "--wait", "0s"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    for line in table.stdout.lines() {
+        assert!(line.chars().count() <= 200, "{line}");
+    }
+    let shown = format!("{}…", "k".repeat(47));
+    assert!(table.stdout.contains(&shown), "{}", table.stdout);
+    let json = &lines(&told(&server, &["ls", "--json", "--wait", "0s"]))[0];
+    assert_eq!(json["role"], *key);
+}
+
+/// A user with all permissions but this one.
+fn all_but(denied: &str) -> NatsServer {
+    let config = format!(
+        "authorization {{ users: [ {{ user: all, password: all }}
+           {{ user: some, password: some, permissions: {{ publish: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
+    );
+    NatsServer::builder()
+        .config(&config)
+        .start()
+        .expect("start")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_to_grant() {
+    let login = [("NATS_USER", "some"), ("NATS_PASSWORD", "some")];
+    let looks: [&[&str]; 4] = [
+        &["ls"],
+        &["inspect", ROLE],
+        &["watch", ROLE, "--until-leader"],
+        &["top", "--once"],
+    ];
+    for (denied, commands) in [
+        ("$JS.API.CONSUMER.>", &looks[..]),
+        ("$JS.API.STREAM.INFO.>", &looks[..]),
+        ("$JS.API.STREAM.INFO.>", &[&["history"]]),
+    ] {
+        let server = all_but(denied);
+        let a = instance(&server, "node-1").user_and_password("all", "all");
+        let _a = a.start().await.expect("start");
+        for command in commands {
+            let refused = ended(at(&server, command).envs(login));
+            let told = format!("{denied} {command:?}: {}", refused.stderr);
+            assert_eq!(refused.code, Some(4), "{told}");
+            assert!(refused.stderr.contains(&denied[..15]), "{told}");
+            assert!(!refused.stderr.contains("check the address"), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn jetstream_that_is_off_is_told_alike_by_all() {
+    let server = NatsServer::builder()
+        .without_jetstream()
+        .start()
+        .expect("start");
+    for command in [
+        &["ls"][..],
+        &["history"],
+        &["candidates"],
+        &["step-down", ROLE],
+        &["verify", "--key", OTHER, "--role", ROLE],
+    ] {
+        let off = told(&server, command);
+        assert_eq!(off.code, Some(1), "{command:?}: {}", off.stderr);
+        let expected = "JetStream is not enabled (the server does not offer it)";
+        assert!(off.stderr.contains(expected), "{command:?}: {}", off.stderr);
+    }
+}
+
+/// That is how it is found out whether a user may watch, while nothing else is in doubt.
+#[tokio::test]
+async fn no_server_makes_a_watch_of_a_request_for_nothing() {
+    let server = NatsServer::start().expect("start");
+    bucket(&server).await;
+    let subject = "$JS.API.CONSUMER.CREATE.KV_leaders.elect-look";
+    let asked = crate::fleet::client(&server).await;
+    let answer = asked
+        .request(subject, "{}".into())
+        .await
+        .expect("an answer");
+    let answer: Value = serde_json::from_slice(&answer.payload).expect("JSON");
+    assert!(answer["error"]["code"].is_u64(), "{answer}");
 }

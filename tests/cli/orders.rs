@@ -32,8 +32,12 @@ async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     let status = |role| fleet.first.role(role).expect("a role").status();
     assert!(status("scheduler").paused && status("scheduler").is_leader);
     assert!(!status("metrics").paused);
-    let told = order(&fleet.server, &["resume", "--instance", "node-1"]);
+    let mut twice = vec!["resume", "--instance", "node-1"];
+    twice.extend(["--role", "scheduler", "--role", "scheduler"]);
+    let told = order(&fleet.server, &twice);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let expected = "stands for scheduler again";
+    assert!(told.stdout.contains(expected), "{}", told.stdout);
     assert!(!status("scheduler").paused);
 }
 

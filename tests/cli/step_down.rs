@@ -5,7 +5,8 @@ use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::pair::{Fleet, builder, follows, leads, started};
+use crate::fleet::stranger;
+use crate::pair::{Fleet, answer, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn step_down(server: &NatsServer, more: &[&str]) -> Ended {
@@ -66,6 +67,7 @@ async fn what_is_refused_is_told_with_its_reason_and_changes_nothing() {
             "candidates scheduler",
         ),
         (&["scheduler", "--to", "node-2"], 4, "nats-elect resume"),
+        (&["scheduler", "--hold-off", "25h"], 2, "at most a day"),
         (
             &["scheduler", "--expect", &old],
             4,
@@ -124,6 +126,11 @@ async fn a_role_that_nobody_else_stands_for_is_freed() {
         "{}",
         told.stdout
     );
+    assert!(
+        told.stderr.contains("no other candidate"),
+        "{}",
+        told.stderr
+    );
     let other = started(builder(server.url(), "node-2")).await;
     leads(&other, "scheduler").await;
     let told = step_down(&server, &["scheduler", "--no-wait"]);
@@ -172,4 +179,58 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
     let told = ask("operator", &["cordon", "--instance", "candidate"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(!candidate.role("scheduler").expect("a role").is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_nobody_relieves_is_told_to_lead_again_with_4() {
+    let server = NatsServer::start().expect("a server");
+    let only = started(builder(server.url(), "node-1")).await;
+    leads(&only, "scheduler").await;
+    answer(&server, 1).await;
+    let told = step_down(&server, &["scheduler", "--timeout", "30s"]);
+    assert_eq!(told.code, Some(4), "{}{}", told.stdout, told.stderr);
+    assert!(told.stdout.contains("leads again"), "{}", told.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_nobody_is_left_to_take_over_is_told_and_how_it_ends() {
+    let fleet = Fleet::new().await;
+    let told = step_down(&fleet.server, &["scheduler", "--hold-off", "1h"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    for expected in ["no other candidate", "hold-off by itself"] {
+        assert!(told.stderr.contains(expected), "{}", told.stderr);
+    }
+    // Whoever stays out is no successor either.
+    let told = step_down(&fleet.server, &["scheduler", "--to", "node-1"]);
+    assert_eq!(told.code, Some(4), "{}", told.stderr);
+    for expected in ["cool-down", "hold-off ends by itself"] {
+        assert!(told.stderr.contains(expected), "{}", told.stderr);
+    }
+    let told = step_down(&fleet.server, &["metrics"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(!told.stderr.contains("warning"), "{}", told.stderr);
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_not_there_is_told_as_such() {
+    let server = NatsServer::start().expect("a server");
+    let told = step_down(&server, &["scheduler"]);
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    let expected = "bucket \"leaders\" does not exist";
+    assert!(told.stderr.contains(expected), "{}", told.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_not_understood_is_no_reason_to_delete_anything() {
+    let server = NatsServer::start().expect("a server");
+    let bucket = crate::fleet::bucket(&server).await;
+    let record = "{\"id\":\"mute\",\"ttl_ms\":60000}";
+    bucket.put("scheduler", record.into()).await.expect("put");
+    let rubbish = stranger(&server, Some("rubbish")).await;
+    let told = step_down(&server, &["scheduler"]);
+    rubbish.abort();
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    assert!(told.stderr.contains("mute"), "{}", told.stderr);
+    assert!(told.stderr.contains("not understood"), "{}", told.stderr);
+    assert!(!told.stderr.contains("kv del"), "{}", told.stderr);
 }

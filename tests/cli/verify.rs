@@ -99,10 +99,27 @@ async fn what_is_not_valid_is_refused_and_told_why() {
             4,
             "{\"advice\":null,\"error\":\"refused\"",
         ),
+        (&["--key", &leader.key, ""], 3, "no proof to verify"),
     ] {
         let told = ended(nats_elect(&["verify"]).args(arguments));
         assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
         assert!(told.stderr.contains(expected), "{}", told.stderr);
         assert_eq!(told.stdout, "");
     }
+}
+
+#[test]
+fn an_empty_input_is_no_proof_and_rubbish_is_one_that_is_not_valid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("proof");
+    for (content, code) in [(&b" \n"[..], 3), (b"\xff\xfe", 4), (b"rubbish", 4)] {
+        std::fs::write(&file, content).expect("write");
+        let told = ended(nats_elect(&["verify", "--key", OTHER, "--file"]).arg(&file));
+        assert_eq!(told.code, Some(code), "{content:?}: {}", told.stderr);
+    }
+    let empty = ended(&mut nats_elect(&["verify", "--key", OTHER]));
+    assert_eq!(empty.code, Some(3), "{}", empty.stderr);
+    std::fs::remove_file(&file).expect("removed");
+    let missing = ended(nats_elect(&["verify", "--key", OTHER, "--file"]).arg(&file));
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
 }

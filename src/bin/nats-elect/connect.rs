@@ -1,16 +1,22 @@
 //! Which NATS, and who connects: options before the environment, before the context, before the defaults.
 
+use std::cell::Cell;
+use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::context::KeyValueErrorKind;
-use async_nats::jetstream::{self, kv};
+use async_nats::jetstream::context::{
+    GetStreamError, GetStreamErrorKind, KeyValueError, KeyValueErrorKind, RequestError,
+    RequestErrorKind,
+};
+use async_nats::jetstream::{self, ErrorCode, kv};
 use nats_elect::admin::AdminClient;
-use nats_elect::{AuthConfig, ManagerConfig, Observer};
+use nats_elect::{AuthConfig, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
 use crate::context;
+use crate::doctor::line::Line;
 use crate::exit::{Code, Failure, Outcome};
 use crate::trust::Trust;
 
@@ -96,42 +102,88 @@ impl Shared {
         if let Some(keys) = trust.keys()? {
             builder = builder.trusted_keys(keys, trust.max_skew);
         }
-        // It waits for a bucket to appear; whoever types wants to know at once that there is none.
-        let missing = async {
-            match self.bucket().await {
-                Err(failure) if failure.code == Code::NotFound => failure,
-                _ => std::future::pending().await,
+        let answers = Cell::new(false);
+        // It waits for a bucket to appear, and hears nothing of what is forbidden; whoever types wants to know at once.
+        let hindered = async {
+            match self.hindrance(&answers).await {
+                Some(failure) => failure,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
-            started = builder.start() => Ok(started?),
-            failure = missing => Err(failure),
+            started = builder.start() => started.map_err(|error| match error {
+                Error::Unavailable { .. } if answers.get() => {
+                    Failure::new(Code::Unreachable, error.to_string())
+                        .advice("NATS itself answers at that address: `nats-elect doctor` says what is wrong with the rest")
+                }
+                error => error.into(),
+            }),
+            failure = hindered => Err(failure),
+        }
+    }
+
+    /// What keeps this user from watching the bucket, if NATS says so; and whether it answers.
+    async fn hindrance(&self, answers: &Cell<bool>) -> Option<Failure> {
+        let look = async |client: Client, name: String| {
+            answers.set(true);
+            self.bucket_of(client.clone(), &name).await?;
+            // As a watch is asked for, but for nothing: no server makes one of it, but it says so only to those who may.
+            let subject = format!("$JS.API.CONSUMER.CREATE.KV_{name}.elect-look");
+            let _ = client.request(subject, "{}".into()).await;
+            Ok(())
+        };
+        let failure = self.reading(look).await.err()?;
+        (failure.code != Code::Unreachable).then_some(failure)
+    }
+
+    /// Asks NATS, and ends as soon as the server forbids one of the requests: nothing else would tell before the time is over.
+    pub async fn reading<T>(
+        &self,
+        read: impl AsyncFnOnce(Client, String) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let config = self.config()?;
+        let line = Line::connect(&config, None, self.patience()).await?;
+        tokio::select! {
+            biased;
+            denied = line.hears(|_| true) => {
+                Err(Failure::new(Code::Refused, denied.to_string()).advice(denied.advice()))
+            }
+            read = read(line.client.clone(), config.bucket.clone()) => read,
         }
     }
 
     /// The election's bucket, for reading.
     pub async fn bucket(&self) -> Result<kv::Store, Failure> {
-        let (client, config) = self.connect().await?;
+        self.reading(async |client, name: String| self.bucket_of(client, &name).await)
+            .await
+    }
+
+    /// The election's bucket, over this connection.
+    pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
+        let offered = client.server_info().jetstream;
         let mut jetstream = jetstream::new(client);
         jetstream.set_timeout(self.patience());
-        jetstream.get_key_value(&config.bucket).await.map_err(|error| {
-            let bucket = &config.bucket;
-            match error.kind() {
-                KeyValueErrorKind::InvalidStoreName => {
-                    Failure::usage(format!("{bucket:?} is no name of a bucket"))
-                }
-                // Whatever else the server says of a bucket that it can't find has this kind, too.
-                KeyValueErrorKind::GetBucket if error.to_string().contains("not found") => {
-                    Failure::not_found(format!("bucket {bucket:?} does not exist"))
-                        .advice("name another with --bucket or NATS_ELECT_BUCKET, or make it: `exec --create-bucket`")
-                }
-                _ => Failure::new(
+        jetstream.get_key_value(name).await.map_err(|error| {
+            if error.kind() == KeyValueErrorKind::InvalidStoreName {
+                return Failure::usage(format!("{name:?} is no name of a bucket"));
+            }
+            match WhyNot::of(&error, offered) {
+                WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
+                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or make it: `exec --create-bucket`"),
+                WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
+                WhyNot::Other => Failure::new(
                     Code::Unreachable,
-                    format!("bucket {bucket:?} could not be looked at: {error}"),
+                    format!("bucket {name:?} could not be looked at: {error}"),
                 )
-                .advice("JetStream may be off for this account, or a permission is missing: docs/security.md lists them"),
+                .advice("`nats-elect doctor` looks closer"),
             }
         })
+    }
+
+    /// What to say if JetStream is off, where something else than the bucket was looked for and not found.
+    pub async fn jetstream_off(&self) -> Option<Failure> {
+        let failure = self.bucket().await.err()?;
+        (failure.code == Code::Failed).then_some(failure)
     }
 
     fn auth(&self) -> AuthConfig {
@@ -142,6 +194,43 @@ impl Shared {
         auth.nkey_file.clone_from(&self.nkey);
         auth.creds_file.clone_from(&self.creds);
         auth
+    }
+}
+
+/// Why a bucket was not found.
+enum WhyNot {
+    Missing,
+    JetStreamOff(String),
+    Other,
+}
+
+impl WhyNot {
+    /// `offered` is what the server says of JetStream.
+    fn of(error: &KeyValueError, offered: bool) -> Self {
+        let source = error.source();
+        let Some(error) = source.and_then(|source| source.downcast_ref::<GetStreamError>()) else {
+            return Self::Other;
+        };
+        match error.kind() {
+            GetStreamErrorKind::JetStream(said) => match said.error_code() {
+                ErrorCode::STREAM_NOT_FOUND => Self::Missing,
+                ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
+                    Self::JetStreamOff(said.to_string())
+                }
+                _ => Self::Other,
+            },
+            GetStreamErrorKind::Request => {
+                let source = error.source();
+                let request = source.and_then(|source| source.downcast_ref::<RequestError>());
+                match request.map(RequestError::kind) {
+                    Some(RequestErrorKind::NoResponders) if !offered => {
+                        Self::JetStreamOff("the server does not offer it".into())
+                    }
+                    _ => Self::Other,
+                }
+            }
+            _ => Self::Other,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect::admin::{AdminClient, LeaderFound, RoleReport};
+use nats_elect::admin::{AdminClient, Instance, LeaderFound, RoleReport};
 use nats_elect::{FencingToken, Handoff, SteppedDown};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -46,6 +46,11 @@ impl Stepped {
         self.ended.released || self.leader.is_some()
     }
 
+    /// Whether whoever ended its term leads in another one: nobody else stood in time.
+    pub fn is_led_again(&self, by: &Instance) -> bool {
+        self.leader.as_ref().is_some_and(|it| it.instance == *by)
+    }
+
     /// In words; `from` led before.
     pub fn words(&self, from: &str) -> String {
         let Self {
@@ -76,6 +81,11 @@ impl Stepped {
                     "{now} leads now"
                 ))
             ),
+            (_, Some(now)) if now == from => {
+                format!(
+                    "{role}: {from} ended its term, nobody else claimed the role, and it leads again"
+                )
+            }
             (_, Some(now)) if ended.released => {
                 format!("{role}: {from} freed it, {now} leads now")
             }

@@ -39,6 +39,15 @@ pub fn short(token: FencingToken) -> String {
     format!("…{}", &whole[whole.len() - 8..])
 }
 
+/// The beginning of a text that has more characters than this, and a sign that it goes on.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(most.saturating_sub(1));
+    kept.chain(['…']).collect()
+}
+
 /// A time as RFC 3339 has it, to the millisecond.
 pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
@@ -133,6 +142,12 @@ mod tests {
         }
         assert_eq!(bar(ttl * 2, ttl, 5), "█████");
         assert_eq!(bar(Duration::ZERO, Duration::ZERO, 5), "░░░░░");
+    }
+
+    #[test]
+    fn a_text_is_cut_where_it_is_too_long_alone() {
+        assert_eq!(cut("größer", 6), "größer");
+        assert_eq!(cut("größeren", 6), "größe…");
     }
 
     #[test]

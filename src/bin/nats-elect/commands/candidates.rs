@@ -21,8 +21,9 @@ Columns:
   INSTANCE  its id; with the beginning of its incarnation where several processes have that id
   ROLE      a role that it stands for
   STATE     leader, follower, candidate (it is claiming), draining (its handler winds down),
-            demoted (it stays out for a while), init (it has not seen the bucket yet), stopped;
-            `paused` if it stands for no new term
+            demoted (it stays out for its cool-down or hold-off, which ends by itself),
+            init (it has not seen the bucket yet), stopped; `paused` if it stands for no new term
+            until it is resumed
   PRIORITY  who takes the role from whom, and who is named as a successor
   HEALTH    what its handler says: well, unwell, or ? if it said nothing within a second
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
@@ -33,6 +34,7 @@ that can't be used, and instances that are there but did not answer.
 
 Exit codes:
   0  somebody is there
+  1  nobody is, and JetStream is off
   3  nobody is; or nobody stands for the role
   4  NATS refused the credentials
   5  NATS did not answer, or no instance did
@@ -66,6 +68,9 @@ impl Candidates {
         let admin = shared.admin().await?;
         let found = candidates(&admin, self.role.as_deref(), shared).await?;
         if found.is_empty() {
+            if let Some(failure) = shared.jetstream_off().await {
+                return Err(failure);
+            }
             let bucket = shared.config()?.bucket;
             let what = match &self.role {
                 Some(role) => format!("no instance that answers stands for {role:?} in {bucket:?}"),

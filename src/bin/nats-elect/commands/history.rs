@@ -51,8 +51,8 @@ Examples:
 
 /// Tell who led, and why it changed
 ///
-/// It reads the stream that keeps the leader events of a bucket: instances whose settings say `events = { publish = true, keep =
-/// \"30d\" }` write it. The oldest comes first, and each role's terms in their order. It is news, not proof: docs/events.md says what it is worth.
+/// It reads the stream that keeps the leader events of a bucket: instances whose settings say
+/// `events = { publish = true, keep = "30d" }` write it. The oldest comes first, and each role's terms in their order. It is news, not proof: docs/events.md says what it is worth.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct History {
@@ -88,7 +88,7 @@ impl History {
                 output.json(&one.json())?;
             }
         } else if told.is_empty() {
-            output.note("nothing has changed hands since the history is kept, or in the time that was asked for");
+            output.note("nobody has told of a change in the history that is kept, or in the time that was asked for; `exec`, for one, tells only if its configuration says so");
         } else {
             show(&told, self.role.is_none(), output)?;
         }
@@ -98,20 +98,22 @@ impl History {
 
 /// What is kept, of a role or of all, the oldest first.
 pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Failure> {
-    let (client, config) = shared.connect().await?;
-    let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &config.bucket)).await;
-    let history = opened.map_err(|_| {
-        Failure::new(
-            Code::Unreachable,
-            "NATS did not say in time whether a history is kept",
-        )
-        .advice("this user may lack the permissions to read it: docs/events.md lists them")
-    })??;
-    let events = match role {
-        Some(role) => history.of_role(role, MOST).await?,
-        None => history.of_all(MOST).await?,
+    let kept = async |client, bucket: String| {
+        let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
+        let late = "NATS did not say in time whether a history is kept";
+        let history = opened.map_err(|_| Failure::new(Code::Unreachable, late))??;
+        Ok(match role {
+            Some(role) => history.of_role(role, MOST).await?,
+            None => history.of_all(MOST).await?,
+        })
     };
-    Ok(with_gaps(events))
+    match shared.reading(kept).await {
+        Ok(events) => Ok(with_gaps(events)),
+        Err(failure) if failure.code == Code::Unreachable => {
+            Err(shared.jetstream_off().await.unwrap_or(failure))
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Each event, and for the start of a term how long nobody had led.

@@ -101,7 +101,6 @@ impl Inspect {
         let keys = self.trust.keys()?;
         let role = std::slice::from_ref(&self.role);
         let observer = shared.observer(Some(role), &self.trust).await?;
-        let bucket = shared.bucket().await?;
         let (beats, candidates, history) = tokio::join!(
             Beats::watched(&observer, &self.role, self.wait),
             self.candidates(shared),
@@ -110,8 +109,13 @@ impl Inspect {
         let Some(seen) = observer.role(&self.role) else {
             return Err(Failure::new(Code::Failed, "the role is not watched"));
         };
-        let record = Written::read(&bucket, &self.role).await?;
-        let fence = Written::read(&bucket, &format!("_fence.{}", self.role)).await?;
+        let stands = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            let record = Written::read(&bucket, &self.role).await?;
+            let fence = Written::read(&bucket, &format!("_fence.{}", self.role)).await?;
+            Ok((bucket, record, fence))
+        };
+        let (bucket, record, fence) = shared.reading(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(Failure::not_found(format!(
@@ -292,7 +296,7 @@ impl Findings {
         output.line("\nhistory")?;
         match &self.history {
             Ok(told) if told.is_empty() => {
-                output.line("  nothing has changed hands since it is kept")
+                output.line("  nobody has told of this role in the history that is kept")
             }
             Ok(told) => history::show(told, false, output),
             Err(error) if error.code == Code::NotFound => {

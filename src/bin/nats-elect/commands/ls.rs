@@ -9,8 +9,11 @@ use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::seen::{Seen, confirmed};
-use crate::text::{lasted, short, wall_clock};
+use crate::text::{cut, lasted, short, wall_clock};
 use crate::trust::Trust;
+
+/// Of longer names the beginning is shown, in characters: one of them would widen every row.
+const SHOWN: usize = 48;
 
 const MORE: &str = "\
 Columns:
@@ -26,6 +29,7 @@ Columns:
   LEASE     what is left of the lease if no heartbeat comes
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   REVISION  of the role's key: each heartbeat makes a new one
+Of names of more than 48 characters the beginning is shown; --json has all of them.
 
 Exit codes:
   0  it was listed, also if the bucket is empty
@@ -102,9 +106,9 @@ fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
             .map(|since| lasted(now.duration_since(since).unwrap_or_default()));
         let revision = one.observed.revision.map(|revision| revision.to_string());
         table.add_row([
-            one.role.clone().into(),
+            cut(&one.role, SHOWN).into(),
             one.state(),
-            one.who().into(),
+            cut(&one.who(), SHOWN).into(),
             led_for.unwrap_or_else(none).into(),
             one.lease().into(),
             one.observed.fencing_token.map_or_else(none, short).into(),
@@ -115,8 +119,9 @@ fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
     let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
     let unproven = seen.iter().filter(unproven).count();
     if unproven > 0 {
+        output.note("");
         output.note(&format!(
-            "\n{unproven} unconfirmed: a record stands there, but no heartbeat was seen yet. Look again in a lease, or with a longer --wait"
+            "{unproven} unconfirmed: a record stands there, but no heartbeat was seen yet. Look again in a lease, or with a longer --wait"
         ));
     }
     Ok(())

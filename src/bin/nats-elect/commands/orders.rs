@@ -1,6 +1,7 @@
 //! `pause`, `resume`, `cordon`: whether instances stand for election.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
@@ -41,7 +42,7 @@ pub struct Pause {
 
 /// Have instances stand for election again, after `pause` or `cordon`
 ///
-/// They stand at once, or after a cool-down that still runs.
+/// They stand at once, or after a cool-down or a hold-off of `step-down` that still runs: those end by themselves alone.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{CODES}  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {
@@ -57,7 +58,7 @@ pub struct Resume {
 /// An order lives in the process alone: an instance that is started anew stands again. That suits a restart; before longer work stop
 /// it as well, or `resume` it in the end.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11    one of several processes of one id"))]
+#[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one is meant for one of several processes that have one id: it names its incarnation."))]
 pub struct Cordon {
     #[command(flatten)]
     whom: Whom,
@@ -70,7 +71,8 @@ struct Whom {
     #[arg(short, long, value_name = "ID")]
     instance: Option<String>,
 
-    /// Every instance of the bucket: with `pause` nobody takes over from a leader that fails, with `cordon` nobody leads
+    /// Every instance of the bucket that answers within 400ms of another: with `pause` nobody takes over from a leader that fails,
+    /// with `cordon` nobody leads
     #[arg(long, conflicts_with = "instance")]
     all_instances: bool,
 
@@ -114,7 +116,9 @@ impl Cordon {
 }
 
 impl Whom {
-    async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
+    async fn order(mut self, order: Order, shared: &Shared, output: Output) -> Outcome {
+        let mut named = BTreeSet::new();
+        self.roles.retain(|role| named.insert(role.clone()));
         for role in &self.roles {
             RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
         }
@@ -143,7 +147,7 @@ impl Whom {
                     .await
                     .map_err(told)?,
             ],
-            None => admin.instances(shared.patience()).await?,
+            None => everyone(admin, shared.patience()).await?,
         };
         if instances.is_empty() {
             return Err(Failure::not_found("no instance of the bucket answers")
@@ -232,6 +236,15 @@ impl Whom {
             failure,
         }
     }
+}
+
+/// Whoever answers one of two searches: who is late among many in the first one may not be in the second.
+async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
+    let mut found = admin.instances(within).await?;
+    found.extend(admin.instances(within).await?);
+    found.sort();
+    found.dedup();
+    Ok(found)
 }
 
 async fn give(

@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::admin::{AdminClient, AdminError, LeaderFound, ProblemCode, RoleReport};
-use nats_elect::{FencingToken, RoleName, StepDown as How};
+use futures::future::join_all;
+use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode, RoleReport};
+use nats_elect::{FencingToken, RoleName, RoleState, StepDown as How};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -23,14 +24,22 @@ const MORE: &str = "\
 Exit codes:
   0  it is done: somebody else leads, or the role is free
   3  no instance leads the role, or none that answers
-  4  refused, and nothing was done: the successor is not there, paused, not well or out of touch with NATS; or the term that was
-     meant is over
+  4  refused, and nothing was done: the successor is not there, paused, not well, out of touch
+     with NATS or in a cool-down, or the term that was meant is over; or nobody else claimed the
+     role, and its leader leads it again
   5  no answer in time; or the role could not be freed and nobody leads yet: its lease runs out
+
+A leader that stepped down stays out for the role's cool-down, or for --hold-off. Both end by
+themselves, and not before: `resume` ends a pause alone. If no candidate is left that could take
+the role over then, that is told on stderr.
 
 Examples:
   nats-elect step-down scheduler                       whoever is ready may lead next
   nats-elect step-down scheduler --to node-2           node-2, or nothing is done
   nats-elect step-down scheduler --hold-off 10m        and its leader stays out for ten minutes";
+
+/// The longest that an instance can be asked to stay out.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Have a role's leader step down, and tell who leads then
 ///
@@ -51,7 +60,7 @@ pub struct StepDown {
     to: Option<String>,
 
     /// For how long its leader stays out afterwards, at most a day [default: the role's cool-down]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = hold_off)]
     hold_off: Option<Duration>,
 
     /// Do nothing unless this is the term's fencing token, in 32 hexadecimal digits [default: the term that is found]
@@ -87,7 +96,7 @@ impl StepDown {
         progress(output, &format!("looking for the leader of {role:?}"));
         let leader = match admin.leader(role, shared.patience()).await {
             Ok(leader) => leader,
-            Err(AdminError::NoLeader(_)) => return Err(self.nobody(shared).await),
+            Err(AdminError::NoLeader(_)) => return Err(self.nobody(admin, shared).await),
             Err(error) => return Err(error.into()),
         };
         let from = leader.instance.to_string();
@@ -136,6 +145,19 @@ impl StepDown {
         } else {
             output.line(stepped.words(&from))?;
         }
+        if stepped.is_led_again(&leader.instance) {
+            return Ok(Code::Refused as u8);
+        }
+        let leads = stepped.leader.as_ref().map(|it| &it.instance);
+        if !self
+            .is_any_left(admin, &leader.instance, leads, shared)
+            .await
+        {
+            output.warning(&format!(
+                "no other candidate that answers could take {role:?} over now, as `nats-elect candidates {role}` shows: \
+                 a pause ends with `resume`, a cool-down or hold-off by itself"
+            ));
+        }
         let done = self.no_wait || stepped.is_done();
         Ok(if done { 0 } else { Code::Unreachable as u8 })
     }
@@ -155,6 +177,33 @@ impl StepDown {
         (report.fencing_token == Some(leader.fencing_token)).then_some(report)
     }
 
+    /// Whether somebody else than the leader could take the role over. Whoever stepped down can soon, unless it was told to stay out.
+    async fn is_any_left(
+        &self,
+        admin: &AdminClient,
+        before: &Instance,
+        leads: Option<&Instance>,
+        shared: &Shared,
+    ) -> bool {
+        let Ok(mut others) = admin.instances(shared.patience()).await else {
+            return true;
+        };
+        others.retain(|it| Some(it) != leads);
+        let could = others.iter().map(async |instance| {
+            let status = admin.status_of(instance, &self.role).await.ok();
+            let role = status.and_then(|mut it| it.roles.remove(&self.role))?;
+            let stays_out = match role.state {
+                Some(RoleState::Demoted | RoleState::Draining) => {
+                    instance != before || self.hold_off.is_some()
+                }
+                Some(RoleState::Stopped) => true,
+                _ => false,
+            };
+            (!stays_out && !role.paused && role.healthy != Some(false)).then_some(())
+        });
+        join_all(could).await.iter().any(Option::is_some)
+    }
+
     fn leads_already(&self, leader: &LeaderFound, output: Output) -> Outcome {
         let role = &self.role;
         if output.is_json() {
@@ -171,22 +220,45 @@ impl StepDown {
     }
 
     /// Why there is nobody to ask.
-    async fn nobody(&self, shared: &Shared) -> Failure {
+    async fn nobody(&self, admin: &AdminClient, shared: &Shared) -> Failure {
         #[derive(Deserialize)]
         struct Record {
             id: String,
         }
         let role = &self.role;
-        // Whoever may operate instances need not be allowed to read the bucket.
-        let reading = tokio::time::timeout(RECORD, async {
-            let bucket = shared.bucket().await.ok()?;
-            Some((bucket.name.clone(), bucket.get(role.as_str()).await.ok()?))
-        });
-        let Ok(Some((bucket, value))) = reading.await else {
-            return Failure::not_found(format!("no instance that answers leads {role:?}")).advice(
-                "if somebody does: its admin service is switched off, has another --admin-prefix, or it is of another library. \
-                 This user may not read the bucket; whoever may sees more with `nats-elect ls`",
+        let unclear = self.unclear(admin, shared).await;
+        if !unclear.is_empty() {
+            return Failure::not_found(format!(
+                "no instance says that it leads {role:?}, but not all of them say how they are: {}",
+                unclear.join("; ")
+            ))
+            .advice(
+                "one of them may lead it: look again with `nats-elect candidates` and `nats-elect ls`, \
+                 with a nats-elect of their version",
             );
+        }
+        let record = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            let value = bucket.get(role.as_str()).await.map_err(|error| {
+                let what = format!("the record of role {role:?} could not be read: {error}");
+                Failure::new(Code::Unreachable, what)
+            })?;
+            Ok((name, value))
+        };
+        let late = || Failure::new(Code::Unreachable, "the bucket could not be read in time");
+        let read = tokio::time::timeout(RECORD, shared.reading(record)).await;
+        let (bucket, value) = match read.unwrap_or_else(|_| Err(late())) {
+            Ok(read) => read,
+            // Whoever may operate instances need not be allowed to read the bucket.
+            Err(failure) if matches!(failure.code, Code::Refused | Code::Unreachable) => {
+                return Failure::not_found(format!("no instance that answers leads {role:?}"))
+                    .advice(format!(
+                        "if somebody does: its admin service is switched off, has another --admin-prefix, or it is of another \
+                         library. Its record would tell, but {}",
+                        failure.what
+                    ));
+            }
+            Err(failure) => return failure,
         };
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Failure::not_found(format!("nobody leads {role:?}: the role is free"))
@@ -201,6 +273,18 @@ impl StepDown {
             "it may have died: then its lease runs out. Or its admin service is switched off, has another --admin-prefix, or it is of \
              another library: then `nats kv del {bucket} {role}` takes the role from it, which it notices with its next heartbeat"
         ))
+    }
+
+    /// What instances said that are there and did not say how the role stands with them.
+    async fn unclear(&self, admin: &AdminClient, shared: &Shared) -> Vec<String> {
+        let instances = admin.instances(shared.patience()).await.unwrap_or_default();
+        let asked = instances.iter().map(|it| admin.status_of(it, &self.role));
+        let failed = join_all(asked).await.into_iter().filter_map(Result::err);
+        failed
+            .filter(|error| error.refusal() != Some(ProblemCode::UnknownRole))
+            .filter(|error| !matches!(error, AdminError::NoSuchInstance(_)))
+            .map(|error| error.to_string())
+            .collect()
     }
 
     fn refused(&self, error: AdminError) -> Failure {
@@ -222,7 +306,8 @@ impl StepDown {
                     self.role
                 )),
                 Some(ProblemCode::SuccessorRefused) => Some(format!(
-                    "`nats-elect candidates {}` shows how they are; `nats-elect resume` ends a pause",
+                    "`nats-elect candidates {}` shows how they are: `nats-elect resume` ends a pause, \
+                     a cool-down or hold-off ends by itself",
                     self.role
                 )),
                 Some(ProblemCode::Unfinished) => {
@@ -240,6 +325,14 @@ impl StepDown {
             None => failure,
         }
     }
+}
+
+fn hold_off(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time > LONGEST_HOLD_OFF {
+        return Err("it must be at most a day: whoever is to stay out for longer is paused".into());
+    }
+    Ok(time)
 }
 
 /// What is going on, for whoever sits before a terminal.

@@ -1,6 +1,6 @@
 //! `verify`: whether a leader proof is true.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +26,8 @@ Examples:
 /// can check that, whoever brought the proof: it is read from the argument, a file, stdin, or from the role's record in the
 /// bucket. Only with --role is anything connected to.
 ///
-/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify, and 4 if it is not
-/// valid; stderr says why. That a proof is valid does not say that the instance still leads: docs/signing.md says what it says.
+/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify, as where the input is empty,
+/// and 4 if it is not valid, whatever else was read; stderr says why. A file that can't be read is 2. That a proof is valid does not say that the instance still leads: docs/signing.md says what it says.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Verify {
@@ -60,6 +60,11 @@ impl Verify {
                 .advice("give the signers' public nkeys with --key or --keys-file")
         })?;
         let text = self.text(shared).await?;
+        if text.trim().is_empty() {
+            return Err(Failure::not_found(
+                "there is no proof to verify: the input is empty",
+            ));
+        }
         let proof: LeaderProof = text.trim().parse().map_err(|error| refused(&error))?;
         let now = wall_clock();
         let leader = proof
@@ -88,26 +93,38 @@ impl Verify {
             return Ok(proof.clone());
         }
         let read = match &self.file {
-            Some(path) if path.as_os_str() != "-" => std::fs::read_to_string(path),
+            Some(path) if path.as_os_str() != "-" => std::fs::read(path),
             _ if self.file.is_none() && std::io::stdin().is_terminal() => {
                 return Err(Failure::usage("there is no proof to verify")
                     .advice("give it as an argument, with --file, on stdin, or name a --role"));
             }
-            _ => std::io::read_to_string(std::io::stdin()),
+            _ => all_of(std::io::stdin().lock()),
         };
-        read.map_err(|error| Failure::usage(format!("the proof can't be read: {error}")))
+        let read =
+            read.map_err(|error| Failure::usage(format!("the proof can't be read: {error}")))?;
+        // What is no text is no proof, as other rubbish.
+        Ok(String::from_utf8_lossy(&read).into_owned())
     }
+}
+
+fn all_of(mut input: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    input.read_to_end(&mut read)?;
+    Ok(read)
 }
 
 async fn of_record(role: &str, shared: &Shared) -> Result<String, Failure> {
     RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
-    let bucket = shared.bucket().await?;
-    let value = bucket.get(role).await.map_err(|error| {
-        Failure::new(
-            Code::Unreachable,
-            format!("the record of role {role:?} could not be read: {error}"),
-        )
-    })?;
+    let reading = async |client, name: String| {
+        let bucket = shared.bucket_of(client, &name).await?;
+        bucket.get(role).await.map_err(|error| {
+            Failure::new(
+                Code::Unreachable,
+                format!("the record of role {role:?} could not be read: {error}"),
+            )
+        })
+    };
+    let value = shared.reading(reading).await?;
     let value = value.ok_or_else(|| {
         Failure::not_found(format!("role {role:?} has no leader: there is no record"))
     })?;
