@@ -30,6 +30,9 @@ fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
         let told = ended(&mut nats_elect(&["completions", shell]));
         assert_eq!(told.code, Some(0));
         assert!(told.stdout.contains("verify"), "{shell}");
+        for internal in ["exec-guard", "exec-starter"] {
+            assert!(!told.stdout.contains(internal), "{shell}");
+        }
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");
@@ -52,6 +55,7 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         "exec",
         "check",
         "verify",
+        "man ",
         "Exit codes:",
         "NATS_URL",
     ] {
@@ -62,4 +66,77 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         !told.stdout.contains('\u{1b}'),
         "no colours but on a terminal"
     );
+}
+
+#[test]
+fn nothing_typed_is_answered_with_help_whatever_the_environment_says() {
+    let plain = ended(&mut nats_elect(&[]));
+    let set = [
+        ("NATS_ELECT_BUCKET", "leaders"),
+        ("NATS_URL", "nats://host"),
+    ];
+    let with = ended(nats_elect(&[]).envs(set));
+    assert_eq!((plain.code, with.code), (Some(2), Some(2)));
+    for told in [&plain, &with] {
+        assert!(told.stderr.contains("Commands:"), "{}", told.stderr);
+        assert!(told.stderr.contains("NATS_TIMEOUT"), "{}", told.stderr);
+    }
+    let of_one = ended(&mut nats_elect(&["help", "ls"]));
+    assert_eq!(of_one.code, Some(0), "{}", of_one.stderr);
+    assert!(of_one.stdout.contains("--wait"), "{}", of_one.stdout);
+    let history = ended(&mut nats_elect(&["history", "--help"]));
+    assert!(
+        history.stdout.contains("keep = \"30d\""),
+        "{}",
+        history.stdout
+    );
+}
+
+#[test]
+fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
+    for command in [
+        "step-down",
+        "pause",
+        "cordon",
+        "candidates",
+        "ls",
+        "watch",
+        "history",
+        "inspect",
+    ] {
+        let told = ended(&mut nats_elect(&[command, "--help"]));
+        let (_, listed) = told.stdout.split_once("Exit codes:").expect(command);
+        let lines: Vec<_> = listed.lines().collect();
+        for pair in lines.windows(2) {
+            let is_broken = pair[0].starts_with("  ") && pair[1].starts_with(char::is_lowercase);
+            assert!(!is_broken, "{command}: {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_wrongly_is_told_to_programs_as_json() {
+    let told = ended(&mut nats_elect(&["exec", "--json", "--", "nope"]));
+    assert_eq!(told.code, Some(2));
+    let error: serde_json::Value = serde_json::from_str(&told.stderr).expect("one line of JSON");
+    assert_eq!(error["error"], "usage");
+    let message = error["message"].as_str().expect("text");
+    assert!(message.contains("--role"), "{message}");
+    // What stands after `--` is the command's own.
+    let told = ended(&mut nats_elect(&["exec", "--", "nope", "--json"]));
+    assert!(told.stderr.starts_with("error: "), "{}", told.stderr);
+}
+
+#[test]
+fn help_and_errors_heed_that_no_colours_are_wanted() {
+    for arguments in [&["--help"][..], &["ls", "--nonsense"]] {
+        let mut asked = nats_elect(&["--no-color"]);
+        let plain = ended(asked.args(arguments).env("CLICOLOR_FORCE", "1"));
+        let shown = plain.stdout + &plain.stderr;
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        let mut asked = nats_elect(arguments);
+        let coloured = ended(asked.env("CLICOLOR_FORCE", "1"));
+        let shown = coloured.stdout + &coloured.stderr;
+        assert!(shown.contains('\u{1b}'), "{shown}");
+    }
 }

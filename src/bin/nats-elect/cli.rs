@@ -1,10 +1,14 @@
 //! What can be typed.
 
+use std::env;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::exec;
@@ -12,6 +16,8 @@ use crate::commands::{
     candidates, check, completions, doctor, history, inspect, ls, orders, step_down, top, verify,
     watch,
 };
+use crate::exit::Code;
+use crate::output::Output;
 
 const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
 
@@ -46,7 +52,7 @@ const STYLES: Styles = Styles::styled()
 #[derive(Debug, Parser)]
 #[command(
     name = "nats-elect", version, about = ABOUT, long_about = LONG_ABOUT, after_long_help = AFTER,
-    styles = STYLES, max_term_width = 100, disable_help_subcommand = true
+    styles = STYLES, max_term_width = 100
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -55,17 +61,54 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Reads the command line. Help that was asked for and what is wrong are told, and what to end with is returned.
+    pub fn read() -> Result<Self, ExitCode> {
+        let command = if is_said("--no-color") {
+            Self::command().color(ColorChoice::Never)
+        } else {
+            Self::command()
+        };
+        let read = command.clone().try_get_matches();
+        let read = read.and_then(|matches| Self::from_arg_matches(&matches));
+        read.map_err(|error| {
+            // What the environment says counts as something typed.
+            if error.kind() == ErrorKind::MissingSubcommand && env::args_os().len() == 1 {
+                let mut command = command;
+                let _ = write!(std::io::stderr(), "{}", command.render_help());
+                return ExitCode::from(Code::Usage as u8);
+            }
+            told(&error)
+        })
+    }
+}
+
+/// Whether an option stands on the command line, also if what else stands there is wrong.
+fn is_said(option: &str) -> bool {
+    let mut own = env::args_os().skip(1).take_while(|word| word != "--");
+    own.any(|word| word == option)
+}
+
+fn told(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && is_said("--json") {
+        let text = error.to_string();
+        let what = text.split("\n\nUsage:").next().unwrap_or(&text);
+        let what = what.strip_prefix("error: ").unwrap_or(what);
+        let what: Vec<_> = what.split_whitespace().collect();
+        let advice = "--help, with the command or without, tells what there is";
+        Output::bare(true).failure(Code::Usage.word(), &what.join(" "), Some(advice));
+    } else {
+        // If nobody hears it, the exit code still tells.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8))
+}
+
 /// What is asked for: a file each in `commands`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     #[cfg(unix)]
     Exec(exec::Exec),
-    #[cfg(unix)]
-    #[command(hide = true)]
-    ExecGuard(exec::ExecGuard),
-    #[cfg(unix)]
-    #[command(hide = true)]
-    ExecStarter(exec::ExecStarter),
     Ls(ls::Ls),
     Watch(watch::Watch),
     Inspect(inspect::Inspect),
@@ -80,9 +123,15 @@ pub enum Command {
     Doctor(doctor::Doctor),
     Verify(verify::Verify),
     Completions(completions::Completions),
-    /// Write the manual pages
-    #[command(hide = true)]
     Man(completions::Man),
+}
+
+/// What `exec` starts by itself and nobody types: help and completions know nothing of it.
+#[cfg(unix)]
+#[derive(Debug, Parser)]
+pub enum Inner {
+    ExecGuard(exec::ExecGuard),
+    ExecStarter(exec::ExecStarter),
 }
 
 impl Command {
@@ -201,7 +250,7 @@ pub struct Shared {
     )]
     pub admin_prefix: Option<String>,
 
-    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s]
+    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; of `exec`, for NATS when it starts: 30s]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 

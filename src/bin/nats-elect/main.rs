@@ -27,10 +27,22 @@ mod trust;
 
 use std::process::ExitCode;
 
+#[cfg(unix)]
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    #[cfg(unix)]
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|it| it == "exec-guard" || it == "exec-starter")
+    {
+        let ended = commands::run_inner(&cli::Inner::parse());
+        return exit::told(ended, output::Output::bare(false));
+    }
+    let cli = match cli::Cli::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let output = output::Output::new(&cli.shared);
     exit::told(run(cli, output), output)
 }

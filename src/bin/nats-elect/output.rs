@@ -24,6 +24,14 @@ impl Output {
         }
     }
 
+    /// For what is told before the options are known to be right; without colours.
+    pub const fn bare(json: bool) -> Self {
+        Self {
+            json,
+            colours: false,
+        }
+    }
+
     /// Whether a program reads it.
     pub const fn is_json(self) -> bool {
         self.json
@@ -140,5 +148,6 @@ fn wanted(terminal: bool) -> bool {
     if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
         return true;
     }
-    terminal && set("CLICOLOR").is_none_or(|value| value != "0")
+    let plain = set("TERM").is_some_and(|value| value == "dumb");
+    terminal && !plain && set("CLICOLOR").is_none_or(|value| value != "0")
 }

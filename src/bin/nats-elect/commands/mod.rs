@@ -15,10 +15,21 @@ pub mod top;
 pub mod verify;
 pub mod watch;
 
+#[cfg(unix)]
+use crate::cli::Inner;
 use crate::cli::{Command, Shared};
 use crate::connect::block_on;
 use crate::exit::Outcome;
 use crate::output::Output;
+
+/// Does what `exec` started this process for.
+#[cfg(unix)]
+pub fn run_inner(inner: &Inner) -> Outcome {
+    match inner {
+        Inner::ExecGuard(guard) => guard.run(),
+        Inner::ExecStarter(starter) => starter.run(),
+    }
+}
 
 /// Does what was asked.
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
@@ -38,10 +49,6 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared)),
-        #[cfg(unix)]
-        Command::ExecGuard(guard) => guard.run(),
-        #[cfg(unix)]
-        Command::ExecStarter(starter) => starter.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

@@ -35,8 +35,8 @@ Each line has the time in UTC, the role, who led and who leads, and why:
   not trusted      no key of --key and --keys-file signed what stands there
   new bucket       the bucket was deleted and made again
 
-While the connection is away nothing is told as changed; that it is away, and that it is back,
-has a line of its own.
+That the connection is away, and that it is back, has a line of its own. Meanwhile nobody is told
+as gone: when a lease has passed unseen the role is told as `out of sight`, which is not free.
 
 Exit codes:
   0    Ctrl-C, or nobody reads any more; with --until-leader: each of the roles has a leader
