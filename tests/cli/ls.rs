@@ -197,10 +197,10 @@ async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
 }
 
 /// A user with all permissions but this one.
-fn all_but(denied: &str) -> NatsServer {
+fn all_but(verb: &str, denied: &str) -> NatsServer {
     let config = format!(
         "authorization {{ users: [ {{ user: all, password: all }}
-           {{ user: some, password: some, permissions: {{ publish: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
+           {{ user: some, password: some, permissions: {{ {verb}: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
     );
     NatsServer::builder()
         .config(&config)
@@ -217,22 +217,44 @@ async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_t
         &["watch", ROLE, "--until-leader"],
         &["top", "--once"],
     ];
-    for (denied, commands) in [
-        ("$JS.API.CONSUMER.>", &looks[..]),
-        ("$JS.API.STREAM.INFO.>", &looks[..]),
-        ("$JS.API.STREAM.INFO.>", &[&["history"]]),
+    let reads: [&[&str]; 2] = [&["history"], &["verify", "--key", OTHER, "--role", ROLE]];
+    let all = [&looks[..], &reads].concat();
+    for (verb, denied, commands) in [
+        ("publish", "$JS.API.CONSUMER.>", &looks[..]),
+        ("publish", "$JS.API.STREAM.INFO.>", &all),
+        ("subscribe", "_INBOX.>", &all),
     ] {
-        let server = all_but(denied);
+        let server = all_but(verb, denied);
         let a = instance(&server, "node-1").user_and_password("all", "all");
         let _a = a.start().await.expect("start");
         for command in commands {
             let refused = ended(at(&server, command).envs(login));
             let told = format!("{denied} {command:?}: {}", refused.stderr);
             assert_eq!(refused.code, Some(4), "{told}");
-            assert!(refused.stderr.contains(&denied[..15]), "{told}");
+            let subject = denied.trim_end_matches('>');
+            assert!(refused.stderr.contains(subject), "{told}");
             assert!(!refused.stderr.contains("check the address"), "{told}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_refused_is_not_laid_to_the_address() {
+    let limits =
+        "accounts { A { jetstream: { max_consumers: 1 }, users: [ { user: a, password: a } ] } }";
+    let server = NatsServer::builder().config(limits).start().expect("start");
+    let a = instance(&server, "node-1").user_and_password("a", "a");
+    let a = a.events(nats_elect::EventsConfig::default());
+    let _a = a.start().await.expect("start");
+    let login = [("NATS_USER", "a"), ("NATS_PASSWORD", "a")];
+    let refused = ended(at(&server, &["ls"]).envs(login));
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("consumers"), "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("check the address"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[tokio::test]
