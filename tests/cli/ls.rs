@@ -222,6 +222,7 @@ async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_t
     for (verb, denied, commands) in [
         ("publish", "$JS.API.CONSUMER.>", &looks[..]),
         ("publish", "$JS.API.STREAM.INFO.>", &all),
+        ("publish", "nats-elect-admin.>", &[&["candidates"]]),
         ("subscribe", "_INBOX.>", &all),
     ] {
         let server = all_but(verb, denied);

@@ -1,6 +1,7 @@
 //! `candidates`: who stands for election, as they say themselves.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Cell, Color};
@@ -36,7 +37,7 @@ Exit codes:
   0  somebody is there
   1  nobody is, and JetStream is off
   3  nobody is; or nobody stands for the role
-  4  NATS refused the credentials
+  4  NATS refused the credentials or a permission
   5  NATS did not answer, or no instance did
 
 Examples:
@@ -65,8 +66,7 @@ pub struct Candidate {
 
 impl Candidates {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let admin = shared.admin().await?;
-        let found = candidates(&admin, self.role.as_deref(), shared).await?;
+        let found = candidates(shared, self.role.as_deref()).await?;
         if found.is_empty() {
             if let Some(failure) = shared.jetstream_off().await {
                 return Err(failure);
@@ -93,15 +93,24 @@ impl Candidates {
 }
 
 /// All who are there, or who stand for one role.
-pub async fn candidates(
-    admin: &AdminClient,
-    role: Option<&str>,
-    shared: &Shared,
-) -> Result<Vec<Candidate>, Failure> {
+pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candidate>, Failure> {
     if let Some(role) = role {
         nats_elect::RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
     }
-    let instances = admin.instances(shared.patience()).await?;
+    let prefix = shared.config()?.admin.subject_prefix;
+    let asking = async |client, bucket: String| {
+        let admin = AdminClient::under(client, &bucket, &prefix)?;
+        asked(&admin, role, shared.patience()).await
+    };
+    shared.reading(asking).await
+}
+
+async fn asked(
+    admin: &AdminClient,
+    role: Option<&str>,
+    patience: Duration,
+) -> Result<Vec<Candidate>, Failure> {
+    let instances = admin.instances(patience).await?;
     let mut ids = BTreeMap::new();
     for instance in &instances {
         *ids.entry(instance.instance_id.clone()).or_default() += 1;

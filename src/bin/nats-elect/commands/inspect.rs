@@ -103,7 +103,7 @@ impl Inspect {
         let observer = shared.observer(Some(role), &self.trust).await?;
         let (beats, candidates, history) = tokio::join!(
             Beats::watched(&observer, &self.role, self.wait),
-            self.candidates(shared),
+            candidates(shared, Some(&self.role)),
             self.history(shared),
         );
         let Some(seen) = observer.role(&self.role) else {
@@ -140,11 +140,6 @@ impl Inspect {
             findings.show(output)?;
         }
         Ok(0)
-    }
-
-    async fn candidates(&self, shared: &Shared) -> Result<Vec<Candidate>, Failure> {
-        let admin = shared.admin().await?;
-        candidates(&admin, Some(&self.role), shared).await
     }
 
     async fn history(&self, shared: &Shared) -> Result<Vec<Told>, Failure> {
