@@ -141,8 +141,6 @@ impl Command {
         match self {
             #[cfg(unix)]
             Self::Exec(_) => Some("warn"),
-            #[cfg(unix)]
-            Self::ExecGuard(_) | Self::ExecStarter(_) => None,
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
             _ => Some("error,async_nats=off"),
