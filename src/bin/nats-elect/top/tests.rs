@@ -143,10 +143,10 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
 \x20nats-elect top  bucket leaders at 127.0.0.1:4222                  01:00:05 UTC
  view current   2 roles   2 instances answer
 -- Roles by name ---------------------------------------------------------------
-  ROLE       LEADER        TOKEN LEASE               CHANGES     LAST HEARTBEAT
-> metrics    node-1    ~0000002a ######...... 5.0s         0        -     1.2ms
-  scheduler  node-2    ~0000002a ############ 10s          1     3.0s     1.2ms
-  metrics: led by node-1 for 1m 5s, token 0000000000000001000000000000002a, ttl~
+  ROLE       LEADER        TOKEN LEASE                CHANGES     LAST HEARTBEAT
+> metrics    node-1    ~0000002a ######...... 5.0s          0        -     1.2ms
+  scheduler  node-2    ~0000002a ############ 10s           1     3.0s     1.2ms
+  metrics: led by node-1 for 1m 5s, token 0000000000000001000000000000002a
 -- Instances -------------------------------------------------------------------
              node-1           node-2
   CONNECTION connected        connected
@@ -410,6 +410,46 @@ fn no_size_is_too_small_and_none_too_large() {
                 let _ = shown_as(&state, PLAIN, width, height);
             }
         }
+    }
+}
+
+#[test]
+fn on_a_narrow_screen_a_number_is_whole_or_absent() {
+    let mut state = fleet();
+    let facts = state.facts_mut();
+    let mut roles = facts.roles.clone();
+    roles.insert("network-of-the-east-side".into(), led(node(3), 754));
+    facts.sight(at(5), roles, None);
+    let row = |width: u16, role: &str| {
+        let screen = shown_as(&state, PLAIN, width, 24);
+        let row = screen.lines().skip(4).find(|line| line.contains(role));
+        let row: Vec<_> = row.expect("a row").split_whitespace().collect();
+        row.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (role, lease) in [("scheduler", "10s"), ("metrics", "5.0s")] {
+        let role = &role[..4];
+        let whole = row(120, role);
+        for width in 21..120 {
+            let told = row(width, role);
+            let cut = |it: &&String| it.ends_with('~') || it.contains('#');
+            let strange = told.iter().find(|it| !whole.contains(it) && !cut(it));
+            assert_eq!(strange, None, "{width}: {told:?}");
+            assert!(width < 25 || told.iter().any(|it| it == lease), "{width}");
+        }
+    }
+    assert!(row(41, "netw").ends_with(&["12m".into(), "34s".into()]));
+    let forty = shown_as(&fleet(), PLAIN, 40, 24);
+    let sixty = shown_as(&fleet(), PLAIN, 60, 24);
+    assert!(forty.contains("LEADER       LEASE     LAST"), "{forty}");
+    assert!(
+        sixty.contains("LEADER       LEASE CHANGES     LAST HEARTBEAT"),
+        "{sixty}"
+    );
+    for screen in [forty, sixty] {
+        let keys = screen.lines().last().expect("a line");
+        assert!(keys.starts_with("  q quit") && keys.ends_with("  ? help"));
+        assert!(keys.contains("jk select"), "{keys}");
+        assert!(screen.contains("2 instances answer"), "{screen}");
     }
 }
 

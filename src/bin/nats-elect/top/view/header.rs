@@ -12,8 +12,11 @@ use crate::top::state::State;
 pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let facts = state.facts();
     let what = format!("  bucket {} at {}", facts.bucket, facts.server);
-    let time = format!(" {} UTC ", clock(facts.now.wall));
     let title = " nats-elect top";
+    let mut time = format!(" {} UTC ", clock(facts.now.wall));
+    if title.len() + time.len() > width {
+        time.clear();
+    }
     let room = width.saturating_sub(title.len() + time.len());
     let what = fit(&what, room, look);
     let gap = room.saturating_sub(columns(&what));
@@ -37,9 +40,6 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
             second.push(Span::styled(text, look.bad()));
         }
     }
-    let roles = facts.roles.len();
-    let s = if roles == 1 { "" } else { "s" };
-    second.push(Span::raw(format!("   {roles} role{s}   ")));
     let (text, style) = match &facts.asked {
         Asked::NotYet => ("instances are being asked".to_owned(), look.faint()),
         Asked::Answered(_) => {
@@ -64,6 +64,19 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
             look.doubtful(),
         ),
     };
-    second.push(Span::styled(text, style));
+    let answers = Span::styled(text, style);
+    let roles = facts.roles.len();
+    let s = if roles == 1 { "" } else { "s" };
+    let roles = Span::raw(format!("   {roles} role{s}"));
+    let mut left = width.saturating_sub(second.iter().map(Span::width).sum());
+    if roles.width() + 3 + answers.width() <= left {
+        left -= roles.width();
+        second.push(roles);
+    }
+    // Words may be cut off, but not the number that they begin with.
+    if left > 16 {
+        let text = fit(&answers.content, left - 3, look);
+        second.push(Span::styled(format!("   {text}"), answers.style));
+    }
     vec![first, Line::from(second)]
 }

@@ -13,7 +13,7 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::state::State;
-use words::{clock, fit, padded};
+use words::{clock, columns, fit, padded};
 
 /// Lines that are always there: two of the header, two of the roles and one about the selected one, three of the matrix, one of the
 /// changes, and the footer.
@@ -57,7 +57,7 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
     if height > 0 {
-        lines.push(footer(state, look));
+        lines.push(footer(state, look, width));
     }
     lines
 }
@@ -109,7 +109,8 @@ fn changes(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'st
     lines
 }
 
-fn footer(state: &State, look: Look) -> Line<'static> {
+/// The keys, as many as fit; but always how to get away, and where the others are.
+fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
     if state.typing {
         return Line::from(vec![
             Span::styled(format!("  filter: {}", state.filter), look.title()),
@@ -117,22 +118,31 @@ fn footer(state: &State, look: Look) -> Line<'static> {
             Span::styled("   Enter keeps it, Esc shows everything", look.faint()),
         ]);
     }
-    let mut spans = Vec::new();
-    let (up_down, left_right) = (look.sign("↑↓", "jk"), look.sign("←→", "hl"));
-    for (key, what) in [
-        ("q", "quit"),
-        (up_down, "select"),
-        (left_right, "instances"),
+    let (quit, help) = (("q", "quit"), ("?", "help"));
+    let takes = |(key, what): (&str, &str)| 3 + columns(key) + columns(what);
+    let mut left = width.saturating_sub(takes(quit) + takes(help));
+    let mut keys = vec![quit];
+    for other in [
+        (look.sign("↑↓", "jk"), "select"),
+        (look.sign("←→", "hl"), "instances"),
         ("/", "filter"),
         ("s", "sort"),
         ("p", "pause"),
-        ("?", "help"),
     ] {
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        spans.push(Span::styled(format!("  {key}"), bold));
-        spans.push(Span::styled(format!(" {what}"), look.faint()));
+        if takes(other) <= left {
+            left -= takes(other);
+            keys.push(other);
+        }
     }
-    Line::from(spans)
+    keys.push(help);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let spans = keys.into_iter().flat_map(|(key, what)| {
+        [
+            Span::styled(format!("  {key}"), bold),
+            Span::styled(format!(" {what}"), look.faint()),
+        ]
+    });
+    spans.collect()
 }
 
 /// The mark of the selected row, and the role's name.

@@ -11,30 +11,102 @@ use crate::top::facts::{Facts, Seen};
 use crate::top::look::Look;
 use crate::top::state::{Sort, State};
 
-/// The remaining time beside its bar.
-const TIME: usize = 7;
-/// As `text::short` writes it.
-const TOKEN: usize = 9;
-const CHANGES: usize = 7;
-const LAST: usize = 8;
-const HEARTBEAT: usize = 9;
+/// The remaining time beside its bar, with a blank before it.
+const TIME: usize = 8;
+/// A shorter bar says nothing.
+const SHORTEST_BAR: usize = 4;
+/// Of a name as much is shown as there is room, but no less than this beside a number.
+const SHORTEST_NAME: usize = 5;
 
+/// What there may be beside role and leader, in the order in which it stands on the screen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Token,
+    Lease,
+    Changes,
+    Last,
+    Heartbeat,
+}
+
+impl Column {
+    const ALL: [Self; 5] = [
+        Self::Token,
+        Self::Lease,
+        Self::Changes,
+        Self::Last,
+        Self::Heartbeat,
+    ];
+    /// Where not all of them fit, the first of these stay. The token is told of the selected role, too.
+    const BY_WORTH: [Self; 5] = [
+        Self::Lease,
+        Self::Heartbeat,
+        Self::Last,
+        Self::Changes,
+        Self::Token,
+    ];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Token => "TOKEN",
+            Self::Lease => "LEASE",
+            Self::Changes => "CHANGES",
+            Self::Last => "LAST",
+            Self::Heartbeat => "HEARTBEAT",
+        }
+    }
+
+    const fn width(self) -> usize {
+        match self {
+            // As `text::short` writes it.
+            Self::Token | Self::Heartbeat => 9,
+            Self::Lease => TIME,
+            Self::Changes => 7,
+            Self::Last => 8,
+        }
+    }
+}
+
+/// What fits on a line: numbers as a whole or not at all.
 struct Widths {
     name: usize,
     leader: usize,
+    /// Part of the lease's column; none where there is no room.
     bar: usize,
+    columns: Vec<Column>,
 }
 
 impl Widths {
     fn new(facts: &Facts, names: &[&str], width: usize) -> Self {
         let seen = || names.iter().map(|name| (*name, &facts.roles[*name]));
-        let name = name_width(names);
         let leader = seen().map(|(name, seen)| columns(&leader(facts, name, seen).0));
         let leader = leader.max().unwrap_or(0).clamp(9, 20);
-        // The mark, and a blank between each two columns.
-        let used = 2 + name + leader + TOKEN + TIME + CHANGES + LAST + HEARTBEAT + 7;
-        let bar = width.saturating_sub(used).clamp(4, 24);
-        Self { name, leader, bar }
+        // The mark, and a blank before each column but the first.
+        let room = width.saturating_sub(2 + 1 + 1 + TIME);
+        let (name, leader) = if room < 2 * SHORTEST_NAME {
+            (name_width(names), leader)
+        } else {
+            let name = name_width(names).min(room - SHORTEST_NAME);
+            (name, leader.min((room - name).max(SHORTEST_NAME)))
+        };
+        let mut left = width.saturating_sub(2 + name + 1 + leader);
+        let fits = |column: &Column| {
+            let fits = left > column.width();
+            left -= if fits { 1 + column.width() } else { 0 };
+            fits
+        };
+        let fitting: Vec<_> = Column::BY_WORTH.into_iter().filter(fits).collect();
+        let all = fitting.len() == Column::ALL.len();
+        let columns = Column::ALL.into_iter();
+        Self {
+            name,
+            leader,
+            bar: if all && left >= SHORTEST_BAR {
+                left.min(24)
+            } else {
+                0
+            },
+            columns: columns.filter(|it| fitting.contains(it)).collect(),
+        }
     }
 }
 
@@ -60,15 +132,17 @@ pub fn table(
     if shown < all {
         more = format!("{more}, {shown} of {all} in sight");
     }
-    let heads = [
+    let mut heads = vec![
         padded("  ROLE", widths.name + 2),
         padded("LEADER", widths.leader),
-        right("TOKEN", TOKEN),
-        padded("LEASE", widths.bar + TIME),
-        right("CHANGES", CHANGES),
-        right("LAST", LAST),
-        right("HEARTBEAT", HEARTBEAT),
     ];
+    for column in &widths.columns {
+        heads.push(match column {
+            Column::Lease if widths.bar == 0 => right("LEASE", TIME),
+            Column::Lease => padded("LEASE", widths.bar + TIME),
+            column => right(column.title(), column.width()),
+        });
+    }
     let mut lines = vec![
         rule(look, width, "Roles", &more),
         Line::styled(heads.join(" "), look.faint()),
@@ -101,22 +175,28 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
         format!(" {}", padded(&who, widths.leader)),
         style,
     ));
-    spans.push(Span::raw(format!(" {} ", right(&token(seen, look), TOKEN))));
-    spans.extend(lease(seen, look, widths.bar));
     let past = facts.past.get(name);
-    let transitions = past.map_or(0, |past| past.transitions);
-    let last = past.and_then(|past| past.last).map_or_else(
-        || look.sign("–", "-").to_owned(),
-        |at| lasted(facts.now.since_start.saturating_sub(at)),
-    );
-    let heartbeat = facts.leader_says(name).and_then(|says| says.heartbeat_took);
-    let heartbeat = heartbeat.map_or_else(|| look.sign("–", "-").to_owned(), took);
-    spans.push(Span::raw(format!(
-        " {} {} {}",
-        right(&transitions.to_string(), CHANGES),
-        right(&last, LAST),
-        right(&heartbeat, HEARTBEAT),
-    )));
+    let nothing = || look.sign("–", "-").to_owned();
+    for column in &widths.columns {
+        let text = match column {
+            Column::Token => token(seen, look),
+            Column::Lease => {
+                spans.push(Span::raw(" "));
+                spans.extend(lease(seen, look, widths.bar));
+                continue;
+            }
+            Column::Changes => past.map_or(0, |past| past.transitions).to_string(),
+            Column::Last => past.and_then(|past| past.last).map_or_else(nothing, |at| {
+                lasted(facts.now.since_start.saturating_sub(at))
+            }),
+            Column::Heartbeat => {
+                let says = facts.leader_says(name);
+                let heartbeat = says.and_then(|says| says.heartbeat_took);
+                heartbeat.map_or_else(nothing, took)
+            }
+        };
+        spans.push(Span::raw(format!(" {}", right(&text, column.width()))));
+    }
     Line::from(spans)
 }
 
@@ -162,13 +242,16 @@ fn lease(seen: &Seen, look: Look, width: usize) -> Vec<Span<'static>> {
     } else {
         look.bad()
     };
+    if width == 0 {
+        return vec![Span::styled(right(&lasted(remaining), TIME), style)];
+    }
     vec![
         Span::styled(look.bar(width, part), style),
         Span::raw(padded(&format!(" {}", lasted(remaining)), TIME)),
     ]
 }
 
-/// All about the selected role, on a line.
+/// All about the selected role that fits on a line.
 pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Line<'static> {
     let Some(name) = name else {
         return Line::default();
@@ -186,5 +269,12 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
     if let Some(ttl) = seen.ttl {
         parts.push(format!("ttl {}", lasted(ttl)));
     }
-    Line::styled(fit(&parts.join(", "), width, look), look.faint())
+    let mut line = fit(&parts.remove(0), width, look);
+    for part in parts {
+        let longer = format!("{line}, {part}");
+        if columns(&longer) <= width {
+            line = longer;
+        }
+    }
+    Line::styled(line, look.faint())
 }
