@@ -113,6 +113,11 @@ impl StoreError {
             | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
             // Of a cluster that is just starting not every node is there; and one that is down may come back.
             ErrorCode::CLUSTER_NO_PEERS if detail.contains("offline") => Self::Unavailable(detail),
+            // A limit of the bucket, which lasts until somebody raises it or makes room. Whatever else keeps it from storing may pass.
+            ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::Rejected {
+                code: code.0,
+                detail: format!("{detail}: the bucket is full (`max_bytes`, `max_msgs`)"),
+            },
             _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
             code => Self::Rejected {
                 code: code.0,
@@ -128,6 +133,12 @@ impl StoreError {
             detail: format!("unreadable {what}: {why}"),
         }
     }
+}
+
+fn is_full(text: &str) -> bool {
+    ["maximum bytes exceeded", "maximum messages exceeded"]
+        .iter()
+        .any(|limit| text.contains(limit))
 }
 
 fn last_sequence(text: &str) -> Option<u64> {
@@ -198,6 +209,15 @@ mod tests {
         ] {
             let error = sorted(code, err_code, "no");
             assert!(!error.is_transient(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_bucket_does_not_pass_by_itself() {
+        for text in ["maximum bytes exceeded", "maximum messages exceeded"] {
+            let error = sorted(503, 10077, text);
+            assert!(matches!(error, StoreError::Rejected { code: 10077, .. }));
+            assert!(!error.is_transient() && error.to_string().contains("max_bytes"));
         }
     }
 

@@ -14,6 +14,11 @@ const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
 /// Enough for a record with a good deal of metadata.
 const SMALLEST_MESSAGE: i64 = 4096;
 
+/// What a role takes: its key and its fence record.
+const LEAST_MESSAGES: u64 = 2;
+/// And in bytes, as the server counts them, with names and ids of some length and no metadata.
+const LEAST_BYTES: u64 = 1024;
+
 /// What a bucket is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketInfo {
@@ -41,6 +46,10 @@ pub struct BucketReview {
     pub unfit: Option<String>,
     /// What it lacks or risks.
     pub notes: Vec<BucketNote>,
+    /// For how many roles its limits have room at most, two keys and 1 KiB for each; nothing where it has no limits.
+    pub room: Option<u64>,
+    /// For how many more roles there is room at most beside what is stored already; nothing where it has no limits.
+    pub spare: Option<u64>,
 }
 
 /// What one of a bucket's settings risks.
@@ -66,6 +75,8 @@ impl BucketReview {
         Ok(stream.map(|stream| Self {
             unfit: stream.config.problem(&bucket),
             notes: stream.config.notes(),
+            room: stream.config.room_beside(&StreamState::default()),
+            spare: stream.config.room_beside(&stream.state),
         }))
     }
 }
@@ -83,6 +94,7 @@ pub(super) struct StreamInfo {
 #[serde(default)]
 struct StreamState {
     messages: u64,
+    bytes: u64,
     first_seq: u64,
 }
 
@@ -183,6 +195,19 @@ impl StreamConfig {
         self.first_seq >= FIRST_UNIQUE_SEQUENCE
     }
 
+    /// For how many roles there is room at most beside what is stored, where there are limits.
+    fn room_beside(&self, stored: &StreamState) -> Option<u64> {
+        let limits = [
+            (self.max_msgs, stored.messages, LEAST_MESSAGES),
+            (self.max_bytes, stored.bytes, LEAST_BYTES),
+        ];
+        let room = |(limit, used, each)| match u64::try_from(limit) {
+            Ok(0) | Err(_) => None,
+            Ok(limit) => Some(limit.saturating_sub(used) / each),
+        };
+        limits.into_iter().filter_map(room).min()
+    }
+
     fn problem(&self, bucket: &BucketName) -> Option<String> {
         let keys = format!("$KV.{bucket}.>");
         if self.mirror.is_some() {
@@ -210,6 +235,11 @@ impl StreamConfig {
             return Some(
                 "it refuses a new value while an old one stands (`discard_new_per_subject`)".into(),
             );
+        }
+        if self.room_beside(&StreamState::default()) == Some(0) {
+            return Some(format!(
+                "its limits have no room for the {LEAST_MESSAGES} keys of one role, {LEAST_BYTES} bytes (`max_msgs`, `max_bytes`)"
+            ));
         }
         None
     }
@@ -347,7 +377,7 @@ mod tests {
         let answer = r#"{"type":"x","created":"2026-11-05T10:20:30Z","config":{"subjects":["$KV.b.>"],"max_age":2000000000,
             "max_msgs_per_subject":1,"num_replicas":3,"first_seq":1793874030000000}}"#;
         let told = review("b", answer).unwrap().expect("a review");
-        assert_eq!(told.unfit, None);
+        assert_eq!((told.unfit, told.room, told.spare), (None, None, None));
         let settings: Vec<_> = told.notes.iter().map(|note| note.setting).collect();
         assert_eq!(settings, ["max_age"]);
         let other = review("c", answer).unwrap().expect("a review");
@@ -367,6 +397,8 @@ mod tests {
             json!({ "retention": "workqueue" }),
             json!({ "discard_new_per_subject": true }),
             json!({ "subject_transform": { "src": "a", "dest": "b" } }),
+            json!({ "max_msgs": 1 }),
+            json!({ "max_bytes": 1023, "max_msgs": 1000 }),
         ] {
             let assessed = assess(config.clone());
             assert!(
@@ -381,6 +413,25 @@ mod tests {
             json!([">"]),
         ] {
             assert!(assess(json!({ "subjects": subjects })).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
+        for (max_msgs, max_bytes, room, spare) in [
+            (-1, -1, None, None),
+            (0, 0, None, None),
+            (7, -1, Some(3), Some(2)),
+            (7, 2048, Some(2), Some(1)),
+            (-1, 1023, Some(0), Some(0)),
+            (1, i64::MAX, Some(0), Some(0)),
+        ] {
+            let config = json!({ "max_msgs": max_msgs, "max_bytes": max_bytes });
+            let state = json!({ "messages": 3, "bytes": 900 });
+            let answer = json!({ "created": "", "config": config, "state": state });
+            let told = BucketReview::of_answer("b", answer.to_string().as_bytes());
+            let told = told.unwrap().expect("a review");
+            assert_eq!((told.room, told.spare), (room, spare), "{config}");
         }
     }
 

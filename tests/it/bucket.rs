@@ -338,3 +338,29 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
     assert_eq!(stranger.record_of("network").await["id"], "b");
     assert_eq!(b.manager().status().len(), 1, "in bucket {BUCKET}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_bucket_is_told_as_a_failure_that_lasts_and_used_when_there_is_room() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let config = kv::Config {
+        max_bytes: 3000,
+        ..kv::Config::default()
+    };
+    let store = stranger.make_bucket(config).await;
+    let heap = vec![b'x'; 2700];
+    store.put("_data.x.y", heap.into()).await.expect("a put");
+    let journal = Journal::default();
+    let a = guest("a", server.url(), &journal)
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    let full = |event: &Event| {
+        matches!(event, Event::Failure { kind: FailureKind::Rejected, detail }
+            if detail.contains("the bucket is full"))
+    };
+    a.log().wait_for("a word of it", full).await;
+    assert!(!a.is_leader());
+    store.put("_data.x.y", "".into()).await.expect("a put");
+    a.wait_until_leader().await;
+}
