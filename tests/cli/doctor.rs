@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use async_nats::jetstream::{self, stream};
-use nats_elect::StopOptions;
 use nats_elect::testing::{NatsCluster, NatsServer, eventually};
+use nats_elect::{Error, StopOptions};
 use serde_json::{Value, json};
 
 use crate::pair::{SOON, answer, builder, leads, started};
@@ -225,6 +225,22 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
     let full = Checkup::of(&mut doctor(&url, &[]));
     full.says("fill", "fail", "heartbeats are refused");
     full.says("size limits", "warn", "refuses heartbeats");
+    jetstream
+        .delete_stream("KV_leaders")
+        .await
+        .expect("deleted");
+    let jetstream = bucket_with(&url, |it| it.max_messages = 4).await;
+    let three = ["--role", "a", "--role", "b", "--role", "c"];
+    let few = Checkup::of(&mut doctor(&url, &three));
+    few.says("size limits", "fail", "2 of 3 roles");
+    assert_eq!(few.code, Some(1));
+    let enough = Checkup::of(&mut doctor(&url, &three[..4]));
+    assert_eq!(enough.verdicts("fail"), [""; 0], "{:#}", enough.report);
+    for key in ["_data.a.b", "_data.a.c", "_data.a.d"] {
+        put(&jetstream, key, "x").await;
+    }
+    let other = Checkup::of(&mut doctor(&url, &[]));
+    other.says("fill", "fail", "3 of 4 messages");
 
     jetstream
         .delete_stream("KV_leaders")
@@ -232,6 +248,36 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         .expect("deleted");
     bucket_with(&url, |it| it.subjects = vec!["$KV.leaders.x".into()]).await;
     Checkup::of(&mut doctor(&url, &[])).says("bucket", "fail", "does not listen");
+}
+
+#[tokio::test]
+async fn a_bucket_without_room_for_a_single_role_is_unfit() {
+    let server = NatsServer::start().expect("a server");
+    let url = server.url();
+    let changes: [fn(&mut stream::Config); 4] = [
+        |it| it.max_bytes = 100,
+        |it| it.max_messages = 1,
+        |it| {
+            it.max_bytes = 300;
+            it.discard = stream::DiscardPolicy::Old;
+        },
+        |it| {
+            it.max_messages = 1;
+            it.discard = stream::DiscardPolicy::Old;
+        },
+    ];
+    for change in changes {
+        let jetstream = bucket_with(&url, change).await;
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        checkup.says("bucket", "fail", "no room for the 2 keys");
+        assert_eq!(checkup.code, Some(1));
+        let start = builder(&*url, "node-1").start().await;
+        assert!(matches!(start, Err(Error::BucketUnfit(_))), "{start:?}");
+        jetstream
+            .delete_stream("KV_leaders")
+            .await
+            .expect("deleted");
+    }
 }
 
 #[tokio::test]
@@ -287,8 +333,9 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
         .config(&users)
         .start()
         .expect("a server");
-    let made = builder(server.url(), "maker").user_and_password("admin", "change-me");
-    let _maker = started(made).await;
+    let login = ["--user", "admin", "--password", "change-me"];
+    let made = ended(nats_elect(&["create-bucket", "--server", &server.url()]).args(login));
+    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
     let as_user = |user: &str, part: &str, more: &[&str]| {
         let mut command = doctor(
             &server.url(),
@@ -312,7 +359,14 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     other.says("may lead", "fail", "\"$KV.leaders.other\"");
     let nameless = as_user("candidate", "candidate", &[]);
     assert_eq!(nameless.code, Some(0), "{:#}", nameless.report);
-    nameless.says("may lead", "skipped", "--role");
+    nameless.says("may lead", "warn", "no role stands in the bucket");
+    let made = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
+    let candidate = started(made).await;
+    leads(&candidate, "scheduler").await;
+    as_user("candidate", "candidate", &[]).says("may lead", "ok", "which stands in the bucket");
+    let none = as_user("observer", "candidate", &[]);
+    none.says("may lead", "fail", "\"$KV.leaders.");
+    assert_eq!(none.code, Some(1));
     let passer = as_user("observer", "operator", &[]);
     assert!(
         passer.verdicts("fail").contains(&"may operate"),

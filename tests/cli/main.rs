@@ -3,6 +3,7 @@
 mod candidates;
 mod check;
 mod connecting;
+mod create_bucket;
 mod doctor;
 mod fleet;
 mod history;

@@ -169,7 +169,7 @@ impl Shared {
             }
             match WhyNot::of(&error, offered) {
                 WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
-                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or make it: `exec --create-bucket`"),
+                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or make it: `nats-elect create-bucket`"),
                 WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
                 WhyNot::Other => Failure::new(
                     Code::Unreachable,

@@ -98,7 +98,7 @@ impl From<Error> for Failure {
                 "check the address: --server, NATS_URL, or the context that is selected (`nats context ls`)",
             ),
             Error::BucketMissing(_) => {
-                Some("name another with --bucket; `exec --create-bucket` makes it")
+                Some("name another with --bucket; `nats-elect create-bucket` makes it")
             }
             _ => None,
         };

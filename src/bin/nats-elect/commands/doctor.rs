@@ -190,7 +190,7 @@ impl Examined<'_> {
 
     async fn bucket(&self, trial: &Trial<'_>, findings: &mut Findings) -> std::io::Result<()> {
         let (line, name) = (self.line, self.config.bucket.as_str());
-        let found = bucket::check(line, name, findings).await?;
+        let found = bucket::check(line, name, self.roles.named(), findings).await?;
         server::limits(line, findings).await?;
         let Some(found) = found else {
             return Ok(());
@@ -198,8 +198,9 @@ impl Examined<'_> {
         let readable = trial.reading(findings).await?;
         let candidate = self.part == Part::Candidate;
         let mut written = None;
-        if candidate && trial.writing(findings).await? {
-            written = self.roles.names.first().map(String::as_str);
+        if candidate {
+            let standing: Vec<_> = found.roles().map(String::as_str).collect();
+            written = trial.writing(&standing, findings).await?;
         }
         if readable || written.is_some() {
             pace::round_trips(line, name, written, self.times, findings).await?;

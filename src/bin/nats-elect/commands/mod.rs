@@ -3,6 +3,7 @@
 pub mod candidates;
 pub mod check;
 pub mod completions;
+pub mod create_bucket;
 pub mod doctor;
 #[cfg(unix)]
 pub mod exec;
@@ -36,6 +37,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
         Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
+        Command::CreateBucket(create) => block_on(create.run(shared, output)),
         Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),

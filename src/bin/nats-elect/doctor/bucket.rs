@@ -2,10 +2,11 @@
 //!
 //! What a setting risks is said by the library, which warns of the same when a manager starts; here is what to change.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use nats_elect::BucketReview;
+use nats_elect::{BucketReview, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
@@ -15,6 +16,8 @@ use super::line::{Answer, Line};
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
 const CLOSE: u64 = 80;
 const FULL: u64 = 95;
+/// The server's code for a stream that does not exist.
+const NOT_FOUND: u64 = 10059;
 
 /// What the rest of the checks needs to know of it.
 pub struct Found {
@@ -26,10 +29,28 @@ pub struct Found {
     pub keys: Vec<String>,
 }
 
-/// Looks at it; nothing if no election can be held there.
+impl Found {
+    /// The roles whose keys stand in it.
+    pub fn roles(&self) -> impl Iterator<Item = &String> {
+        let is_role = |key: &&String| RoleName::new(key.as_str()).is_ok();
+        self.keys.iter().filter(is_role)
+    }
+}
+
+/// Whether the server says that it does not exist.
+pub async fn is_missing(line: &Line, bucket: &str) -> bool {
+    let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
+    match line.ask(&subject, &json!({})).await {
+        Answer::Json(answer) => answer["error"]["err_code"] == NOT_FOUND,
+        _ => false,
+    }
+}
+
+/// Looks at it, as a place for these roles and for those that stand in it; nothing if no election can be held there.
 pub async fn check(
     line: &Line,
     bucket: &str,
+    named: &[String],
     findings: &mut Findings,
 ) -> io::Result<Option<Found>> {
     let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
@@ -64,12 +85,12 @@ pub async fn check(
             .and_then(Value::as_str)
             .unwrap_or("no reason");
         match code {
-            Some(10059) => {
+            Some(NOT_FOUND) => {
                 findings.ok("JetStream", "it is on")?;
                 findings.fail(
                     "bucket",
                     format!("{bucket:?} does not exist"),
-                    "name another with --bucket; or make it: `bucket_auto_create`, or `nats-elect exec --create-bucket`",
+                    "name another with --bucket; or make it: `nats-elect create-bucket`, or `bucket_auto_create`",
                 )?;
             }
             Some(10039 | 10076) => findings.fail(
@@ -103,17 +124,14 @@ pub async fn check(
         )?;
         return Ok(None);
     }
-    settings(bucket, &answer, &review, findings)?;
-    fill(&answer, findings)?;
     let clustered = line.server().cluster.is_some();
-    servers(&answer, clustered, findings)?;
     let config = &answer["config"];
     let keys = answer["state"]["subjects"]
         .as_object()
         .into_iter()
         .flatten();
     let prefix = format!("$KV.{bucket}.");
-    Ok(Some(Found {
+    let found = Found {
         replicas: usize::try_from(config["num_replicas"].as_u64().unwrap_or(1)).unwrap_or(1),
         max_age: nanos(&config["max_age"]),
         memory: config["storage"] == "memory",
@@ -122,7 +140,11 @@ pub async fn check(
             .filter_map(|(key, _)| key.strip_prefix(&prefix))
             .map(str::to_owned)
             .collect(),
-    }))
+    };
+    settings(bucket, &answer, &review, findings)?;
+    limits(&answer, &review, named, &found, findings)?;
+    servers(&answer, clustered, findings)?;
+    Ok(Some(found))
 }
 
 /// One line for each setting that something depends on.
@@ -234,31 +256,53 @@ fn settings(
     )
 }
 
+/// Whether its limits, if it has any, hold the keys of every role, and how full it is.
+fn limits(
+    answer: &Value,
+    review: &BucketReview,
+    named: &[String],
+    found: &Found,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let standing: BTreeSet<_> = found.roles().collect();
+    let new = named.iter().filter(|name| !standing.contains(name));
+    let new: BTreeSet<_> = new.collect();
+    let roles = (standing.len() + new.len()).max(1) as u64;
+    if let Some(room) = review.room.filter(|room| *room < roles) {
+        findings.fail(
+            "size limits",
+            format!("they have room for the keys of {room} of {roles} roles: each takes two, and 1 KiB or more"),
+            "take the limits away, or raise them: `max_bytes`, `max_msgs`",
+        )?;
+    }
+    // Those that stand in it replace their keys.
+    let new = roles - standing.len() as u64;
+    fill(
+        answer,
+        review.spare.is_some_and(|spare| spare < new),
+        findings,
+    )
+}
+
 /// How full it is, if it can be.
-fn fill(answer: &Value, findings: &mut Findings) -> io::Result<()> {
+fn fill(answer: &Value, too_full: bool, findings: &mut Findings) -> io::Result<()> {
     let (state, config) = (&answer["state"], &answer["config"]);
     for (what, used, limit) in [
         ("bytes", "bytes", "max_bytes"),
         ("messages", "messages", "max_msgs"),
     ] {
-        let (Some(used), Some(limit)) = (state[used].as_u64(), config[limit].as_u64()) else {
+        let (Some(used), Some(max)) = (state[used].as_u64(), config[limit].as_u64()) else {
             continue;
         };
-        if limit == 0 {
+        if max == 0 {
             continue;
         }
-        let percent = used.saturating_mul(100) / limit;
-        let found = format!("{used} of {limit} {what}, {percent} %");
-        let advice = format!(
-            "raise `{limit_name}`, or delete keys that nobody needs: `nats kv ls`",
-            limit_name = if what == "bytes" {
-                "max_bytes"
-            } else {
-                "max_msgs"
-            }
-        );
+        let percent = used.saturating_mul(100) / max;
+        let found = format!("{used} of {max} {what}, {percent} %");
+        let advice = format!("raise `{limit}`, or delete keys that nobody needs: `nats kv ls`");
         match percent {
             FULL.. => findings.fail("fill", format!("{found}: heartbeats are refused, or leaders' keys dropped, as soon as it is full"), advice)?,
+            _ if too_full => findings.fail("fill", format!("{found}: there may be no room for the keys of a role that has none yet"), advice)?,
             CLOSE.. => findings.warn("fill", found, advice)?,
             _ => findings.ok("fill", found)?,
         }

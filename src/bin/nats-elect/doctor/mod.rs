@@ -32,6 +32,13 @@ pub struct Roles {
     pub made_up: bool,
 }
 
+impl Roles {
+    /// Those that somebody named.
+    pub fn named(&self) -> &[String] {
+        if self.made_up { &[] } else { &self.names }
+    }
+}
+
 /// A duration for people, without digits that say nothing.
 pub fn human(time: std::time::Duration) -> String {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

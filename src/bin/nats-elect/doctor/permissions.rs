@@ -16,6 +16,9 @@ use super::{Part, Roles};
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
 
+/// More roles of the bucket are not tried.
+const MOST_ROLES: usize = 100;
+
 pub struct Trial<'a> {
     pub line: &'a Line,
     pub bucket: &'a str,
@@ -96,37 +99,103 @@ impl Trial<'_> {
         }
     }
 
-    /// Writes what leaders write, so that it is refused. Returns whether that may be done for the first role.
-    pub async fn writing(&self, findings: &mut Findings) -> io::Result<bool> {
+    /// Writes what leaders write, so that it is refused. Returns the first role for which that may be done. Where permissions for a
+    /// made-up role are missing, those for the roles that stand in the bucket tell whether any can be led.
+    pub async fn writing<'r>(
+        &'r self,
+        standing: &[&'r str],
+        findings: &mut Findings,
+    ) -> io::Result<Option<&'r str>> {
         let mut first = None;
         for role in &self.roles.names {
-            let key = |rest: String| format!("$KV.{}.{rest}", self.bucket);
-            let of_election = [key(role.clone()), key(format!("_fence.{role}"))];
-            let of_store = [
-                key(format!("_data.{role}._doctor")),
-                key(format!("_guard.{role}")),
-            ];
             let lost = format!("role {role:?} can't be claimed or kept");
-            let may = self
-                .refused("may lead", role, &of_election, &lost, false, findings)
+            let told = self
+                .refused("may lead", &self.of_election(role), &lost, findings)
                 .await?;
-            first = first.or(Some(may));
+            match told {
+                Some(denied) if denied.is_empty() => {
+                    self.may("may lead", role, findings)?;
+                    first = first.or(Some(role.as_str()));
+                }
+                Some(_) if self.roles.made_up => first = self.any_of(standing, findings).await?,
+                Some(denied) => self.tell("may lead", &denied, &lost, false, findings)?,
+                None => {}
+            }
             let lost = format!("the leader of {role:?} has no `Term::store()`");
-            self.refused("may keep data", role, &of_store, &lost, true, findings)
+            let told = self
+                .refused("may keep data", &self.of_store(role), &lost, findings)
                 .await?;
+            match told {
+                Some(denied) if denied.is_empty() => self.may("may keep data", role, findings)?,
+                Some(denied) => self.tell("may keep data", &denied, &lost, true, findings)?,
+                None => {}
+            }
         }
-        Ok(first == Some(true))
+        Ok(first)
     }
 
+    fn of_election(&self, role: &str) -> [String; 2] {
+        let bucket = self.bucket;
+        [
+            format!("$KV.{bucket}.{role}"),
+            format!("$KV.{bucket}._fence.{role}"),
+        ]
+    }
+
+    fn of_store(&self, role: &str) -> [String; 2] {
+        let bucket = self.bucket;
+        [
+            format!("$KV.{bucket}._data.{role}._doctor"),
+            format!("$KV.{bucket}._guard.{role}"),
+        ]
+    }
+
+    /// Looks for a role of the bucket that this user may lead.
+    async fn any_of<'r>(
+        &self,
+        standing: &[&'r str],
+        findings: &mut Findings,
+    ) -> io::Result<Option<&'r str>> {
+        let check = "may lead";
+        let mut latest = None;
+        for role in standing.iter().take(MOST_ROLES) {
+            let lost = format!("role {role:?} can't be claimed or kept");
+            let subjects = self.of_election(role);
+            match self.refused(check, &subjects, &lost, findings).await? {
+                Some(denied) if denied.is_empty() => {
+                    let found = format!(
+                        "the keys of role {role:?}, which stands in the bucket, but not of any role; name yours with --role"
+                    );
+                    findings.ok(check, found)?;
+                    return Ok(Some(role));
+                }
+                Some(denied) => latest = denied.into_iter().next(),
+                None => return Ok(None),
+            }
+        }
+        match latest {
+            Some(denied) => findings.fail(
+                check,
+                format!("{denied}, nor to the keys of any other role that stands in the bucket: none of them can be claimed or kept"),
+                format!("{}; or name another role with --role", denied.advice()),
+            )?,
+            None => findings.warn(
+                check,
+                format!("denied for a role that is made up ({}), and no role stands in the bucket that could be tried", self.roles.names[0]),
+                "name one of yours with --role",
+            )?,
+        }
+        Ok(None)
+    }
+
+    /// What is denied of these; nothing, and it is told, where the answer is another one than expected.
     async fn refused(
         &self,
         check: &'static str,
-        role: &str,
         subjects: &[String],
         lost: &str,
-        dispensable: bool,
         findings: &mut Findings,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<Vec<Denied>>> {
         let mut denied = Vec::new();
         for subject in subjects {
             match self.line.ask_for_refusal(subject).await {
@@ -134,21 +203,19 @@ impl Trial<'_> {
                 Answer::Denied(denial) => denied.push(denial),
                 other => {
                     failed(check, subject, &other, lost, findings)?;
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
         }
-        if denied.is_empty() {
-            let found = if self.roles.made_up {
-                "the keys of a role; name yours with --role, if permissions differ by role".into()
-            } else {
-                format!("the keys of role {role:?}")
-            };
-            findings.ok(check, found)?;
-            return Ok(true);
+        Ok(Some(denied))
+    }
+
+    fn may(&self, check: &'static str, role: &str, findings: &mut Findings) -> io::Result<()> {
+        if self.roles.made_up {
+            let found = "the keys of a role; name yours with --role, if permissions differ by role";
+            return findings.ok(check, found);
         }
-        self.tell(check, &denied, lost, dispensable, findings)?;
-        Ok(false)
+        findings.ok(check, format!("the keys of role {role:?}"))
     }
 
     /// Everything else: letters between candidates, and the admin service.

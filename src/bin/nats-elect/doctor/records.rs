@@ -4,7 +4,6 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use data_encoding::BASE64;
-use nats_elect::RoleName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,11 +30,7 @@ pub async fn check(
     findings: &mut Findings,
 ) -> io::Result<()> {
     let check = "records";
-    let roles: Vec<_> = found
-        .keys
-        .iter()
-        .filter(|key| RoleName::new(key.as_str()).is_ok())
-        .collect();
+    let roles: Vec<_> = found.roles().collect();
     let (mut led, mut free) = (0, 0);
     for role in roles.iter().take(MOST) {
         let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");

@@ -1,0 +1,115 @@
+//! `create-bucket`: makes the bucket of the elections, as a manager makes it.
+
+use clap::{Args, ValueEnum};
+use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
+
+use crate::cli::Shared;
+use crate::doctor::bucket::{self, Found};
+use crate::doctor::findings::Findings;
+use crate::doctor::line::Line;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  nats-elect create-bucket --replicas 3
+  nats-elect create-bucket --bucket leaders --creds admin.creds
+  nats-elect create-bucket --json | jq '.checks[] | select(.verdict != \"ok\")'";
+
+/// Make the bucket of the elections, if it is not there
+///
+/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value of each key, no limits, no expiry,
+/// numbers that no deleted bucket had. A bucket that is there is left as it is. Then its settings are looked at, as `doctor` does, and told.
+///
+/// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it takes.
+///
+/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, and 4 if this user may not make it.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct CreateBucket {
+    /// On how many servers it is kept, 1 to 5: three survive the loss of one [default: 1]
+    #[arg(long, value_name = "N")]
+    replicas: Option<usize>,
+
+    /// Where it is kept [default: file]
+    #[arg(long, value_name = "WHERE", value_enum)]
+    storage: Option<Kept>,
+}
+
+/// Where a bucket is kept.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kept {
+    /// On disk
+    File,
+    /// In memory: a restart of all its servers forgets who led
+    Memory,
+}
+
+impl CreateBucket {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let config = self.config(shared.config()?)?;
+        let line = Line::connect(&config, None, shared.patience()).await?;
+        let mut findings = Findings::new(output);
+        if bucket::is_missing(&line, &config.bucket).await {
+            make(config.clone()).await?;
+            findings.ok("made", format!("bucket {:?}", config.bucket))?;
+        } else {
+            let what = "if it is there, its settings stay as they are";
+            findings.skipped("made", what)?;
+        }
+        if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
+            self.compare(&found, &mut findings)?;
+        }
+        let failed = findings.sum_up(false)?;
+        Ok(if failed { Code::Failed as u8 } else { 0 })
+    }
+
+    /// For a manager that makes the bucket and nothing else.
+    fn config(&self, mut config: ManagerConfig) -> Result<ManagerConfig, Failure> {
+        config.bucket_auto_create = true;
+        config.admin.enabled = false;
+        config.events.publish = false;
+        if let Some(replicas) = self.replicas {
+            config.replicas = replicas;
+        }
+        config.storage = match self.storage {
+            Some(Kept::File) => Storage::File,
+            Some(Kept::Memory) => Storage::Memory,
+            None => config.storage,
+        };
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Says what was asked for and is otherwise in a bucket that was there.
+    fn compare(&self, found: &Found, findings: &mut Findings) -> std::io::Result<()> {
+        if let Some(wanted) = self.replicas.filter(|wanted| *wanted != found.replicas) {
+            findings.warn(
+                "as asked for",
+                format!("it has {} replicas, not {wanted}", found.replicas),
+                format!("`nats stream edit` with `--replicas {wanted}`"),
+            )?;
+        }
+        let in_memory = self.storage.map(|kept| matches!(kept, Kept::Memory));
+        if in_memory.is_some_and(|wanted| wanted != found.memory) {
+            findings.warn(
+                "as asked for",
+                "it is kept elsewhere",
+                "storage can't be changed: make the bucket anew, when no role is led",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A manager without a role makes it when it starts.
+async fn make(config: ManagerConfig) -> Result<(), Failure> {
+    let manager = RoleManager::builder().config(config).start().await;
+    let manager = manager.map_err(|error| match error {
+        Error::PermissionDenied(_) => Failure::from(error)
+            .advice("deploy/nats/admin.conf has the permissions of a user who makes the bucket"),
+        error => error.into(),
+    })?;
+    manager.stop(StopOptions::default()).await?;
+    Ok(())
+}
