@@ -54,7 +54,7 @@ impl CreateBucket {
             make(config.clone()).await?;
             findings.ok("made", format!("bucket {:?}", config.bucket))?;
         } else {
-            let what = "if it is there, its settings stay as they are";
+            let what = "nothing: a bucket that is there stays as it is";
             findings.skipped("made", what)?;
         }
         if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {

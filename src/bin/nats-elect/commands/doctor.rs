@@ -50,7 +50,7 @@ pub struct Doctor {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
 
-    /// Try the permissions for this role; may be repeated [default: those of --config, else a made-up one]
+    /// Try the permissions for this role; may be repeated [default: those of --config, else a made-up one, or any of the bucket]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 

@@ -176,7 +176,7 @@ impl Trial<'_> {
         match latest {
             Some(denied) => findings.fail(
                 check,
-                format!("{denied}, nor to the keys of any other role that stands in the bucket: none of them can be claimed or kept"),
+                format!("{denied}: of the {} roles of the bucket that were tried none can be claimed or kept", standing.len().min(MOST_ROLES)),
                 format!("{}; or name another role with --role", denied.advice()),
             )?,
             None => findings.warn(
