@@ -69,6 +69,8 @@ pub(super) struct Sight {
     heir: Option<Uuid>,
     fence: Option<FenceEntry>,
     fence_shown: bool,
+    /// The present watch did not show the fence record of who leads, and has shown all else: servers before 2.12 leave some out.
+    fence_missing: bool,
     distrust: Option<Distrust>,
     /// A look at the stream leader's word is under way: it was asked while this revision stood here.
     looking: Option<u64>,
@@ -95,6 +97,7 @@ impl Sight {
             heir: None,
             fence: None,
             fence_shown: false,
+            fence_missing: false,
             distrust: None,
             looking: None,
             look_at: now,
@@ -124,6 +127,7 @@ impl Sight {
         self.missing = false;
         self.confirmed = false;
         self.fence_shown = false;
+        self.fence_missing = false;
         self.looking = None;
     }
 
@@ -154,6 +158,7 @@ impl Sight {
     /// been replaced just then, removed, or taken back with the bucket.
     pub fn caught_up(&mut self) {
         self.missing = !self.shown && self.entry.is_some();
+        self.fence_missing = !self.fence_shown && self.holder().is_some();
         self.known = true;
     }
 
@@ -207,6 +212,7 @@ impl Sight {
         if !(self.fence_shown && older) {
             self.fence = Some(fence);
             self.fence_shown = true;
+            self.fence_missing = false;
         }
     }
 
@@ -217,7 +223,7 @@ impl Sight {
         if !current && is_open {
             self.doubt = Doubt::Unseen;
         }
-        if !current || !(is_open || self.missing) {
+        if !current || !(is_open || self.missing || self.fence_missing) {
             return false;
         }
         self.looking.is_none() && now >= self.look_at
@@ -232,9 +238,19 @@ impl Sight {
         self.looking = self.entry.as_ref().map(|entry| entry.revision);
     }
 
-    /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed.
+    /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed, or for what the
+    /// watch did not show.
     pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
         let asked = self.looking.take();
+        if let Some(Snapshot { fence, .. }) = &found {
+            if let Some(fence) = fence {
+                self.show_fence(*fence);
+            }
+            // Who does not lead by this library has none.
+            self.fence_missing = false;
+        } else if self.fence_missing {
+            self.look_at = now + LOOK_AGAIN;
+        }
         let is_about = |entry: &Entry| Some(entry.revision) == asked;
         let is_open = self.missing || self.is_overdue(now);
         if !self.entry.as_ref().is_some_and(is_about) || !is_open {
@@ -242,15 +258,12 @@ impl Sight {
             return;
         }
         self.look_at = now + LOOK_AGAIN;
-        let Some(Snapshot { role, fence, .. }) = found else {
+        let Some(Snapshot { role, .. }) = found else {
             if self.doubt == Doubt::None && self.is_overdue(now) {
                 self.doubt = Doubt::Unseen;
             }
             return;
         };
-        if let Some(fence) = fence {
-            self.show_fence(fence);
-        }
         self.missing = false;
         let Some(mut entry) = role else {
             self.entry = None;

@@ -97,6 +97,11 @@ impl Stage {
         self.begin(epoch);
         for (name, entry) in stands {
             self.sights.role(&role(name), entry.clone(), now);
+            if let Content::Record(record) = &entry.content {
+                let id = record.incarnation.unwrap_or_default().as_u128();
+                let fence = fence(id, entry.revision - 1);
+                self.sights.fence(&role(name), fence, now);
+            }
         }
         self.sights.caught_up(now);
     }
@@ -628,4 +633,36 @@ proptest! {
             world.check()?;
         }
     }
+}
+
+#[test]
+fn a_fence_record_that_was_not_shown_is_looked_up_once() {
+    let mut stage = Stage::new(None);
+    stage.begin(EPOCH);
+    stage.show(record(1, 10));
+    stage.sights.caught_up(stage.now());
+    assert_eq!(stage.observed().fencing_token, None);
+    assert_eq!(stage.wait(1), [role("r")]);
+    stage.looked(None);
+    assert!(stage.wait(1).is_empty(), "not at once again");
+    assert_eq!(stage.wait(LEASE), [role("r")]);
+    // Meanwhile it renewed: the fence record is the same.
+    stage.show(record(1, 11));
+    stage.looked(Some(Snapshot {
+        fence: Some(fence(1, 9)),
+        ..found(Some(record(1, 10)))
+    }));
+    let token = stage.observed().fencing_token.expect("a token");
+    assert_eq!((token.epoch, token.sequence), (EPOCH, 9));
+    assert!(stage.wait(1).is_empty());
+
+    // Who leads by another library has none.
+    let mut stage = Stage::new(None);
+    stage.begin(EPOCH);
+    stage.show(record(1, 10));
+    stage.sights.caught_up(stage.now());
+    assert_eq!(stage.wait(1), [role("r")]);
+    stage.looked(Some(found(Some(record(1, 10)))));
+    assert!(stage.wait(1).is_empty());
+    assert_eq!(stage.observed().standing, Standing::Led);
 }

@@ -66,6 +66,49 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
     assert_eq!(on.of(ROLE).len(), 3, "{:?}", on.of(ROLE));
 }
 
+/// nats-server before 2.12 shows a new watch fewer keys than stand there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_looks_late_knows_the_tokens_of_old_terms_too() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let lease = || leased_for(ms(3000)).heartbeat_interval(ms(50));
+    let roles = ["one", "two", "three"];
+    let mut a = instance("a", server.url(), &journal);
+    for role in roles {
+        a = a.role(role, lease());
+    }
+    let a = a.start().await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let last = async || stranger.stream().await.cached_info().state.last_sequence;
+    let begun = last().await;
+    eventually(SOON, "a hundred heartbeats", async || {
+        (last().await > begun + 100).then_some(())
+    })
+    .await;
+    let on = Onlooker::start(looking_at(server.url())).await;
+    for role in roles {
+        eventually(SOON, "its token", async || {
+            let term = a.role(role).status().fencing_token?;
+            let seen = on.observer.role(role)?;
+            (seen.fencing_token == Some(term)).then_some(())
+        })
+        .await;
+    }
+    // And of terms that begin while it looks on.
+    let b = instance("b", server.url(), &journal);
+    let b = roles.iter().fold(b, |b, role| b.role(role, lease()));
+    let b = b.start().await;
+    a.stop().await;
+    for role in roles {
+        eventually(SOON, "its next token", async || {
+            let term = b.role(role).status().fencing_token?;
+            let seen = on.observer.role(role)?;
+            (seen.fencing_token == Some(term)).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before() {
     let server = NatsServer::start().expect("start");
