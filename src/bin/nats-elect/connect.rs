@@ -16,8 +16,8 @@ use nats_elect::{AuthConfig, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
 use crate::context;
-use crate::doctor::line::Line;
 use crate::exit::{Code, Failure, Outcome};
+use crate::line::Line;
 use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.

@@ -1,6 +1,6 @@
 //! The command `nats-elect`: looks at elections, changes them, and runs commands under them.
 //!
-//! `cli` says what can be typed, `commands` has one file per command. `connect` and `context` say which NATS; `output`,
+//! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and `context` say which NATS; `output`,
 //! `text`, `logs` and `exit` how it is told; `trust` whose signatures count, `top` the live screen.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
@@ -15,6 +15,7 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod line;
 mod logs;
 mod operating;
 mod output;

@@ -3,8 +3,8 @@
 use nats_elect::admin::AdminClient;
 
 use crate::cli::Shared;
-use crate::doctor::line::Line;
 use crate::exit::{Code, Failure, Outcome};
+use crate::line::Line;
 
 /// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell before the time is over.
 pub async fn operating(shared: &Shared, act: impl AsyncFnOnce(AdminClient) -> Outcome) -> Outcome {

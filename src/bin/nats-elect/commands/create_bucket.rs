@@ -6,8 +6,8 @@ use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
 use crate::cli::Shared;
 use crate::doctor::bucket::{self, Found};
 use crate::doctor::findings::Findings;
-use crate::doctor::line::Line;
 use crate::exit::{Code, Failure, Outcome};
+use crate::line::Line;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\

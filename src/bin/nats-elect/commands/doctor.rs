@@ -9,11 +9,11 @@ use nats_elect::{Error, ManagerConfig, RoleConfig, RoleName};
 use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
 use crate::doctor::findings::Findings;
-use crate::doctor::line::Line;
 use crate::doctor::pace::Times;
 use crate::doctor::permissions::Trial;
 use crate::doctor::{Part, Roles, bucket, fleet, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
+use crate::line::Line;
 use crate::output::Output;
 
 /// A name that nobody gives a role.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::findings::Findings;
 use super::human;
-use super::line::{Answer, Line};
+use crate::line::{Answer, Line};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
 const CLOSE: u64 = 80;

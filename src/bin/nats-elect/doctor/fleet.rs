@@ -7,7 +7,7 @@ use std::time::Duration;
 use nats_elect::admin::{AdminClient, AdminError};
 
 use super::findings::Findings;
-use super::line::Line;
+use crate::line::Line;
 
 /// How long is waited for instances to answer.
 const SEARCH: Duration = Duration::from_secs(2);

@@ -1,12 +1,10 @@
 //! What `doctor` looks at: one file for each part of what an election stands on.
 //!
-//! `line` is a connection that hears what it may not do, `findings` what was found. Nothing here can change a bucket: the only
-//! messages to its keys carry two conditions that no stream can fulfil.
+//! Nothing here can change a bucket: the only messages to its keys carry two conditions that no stream can fulfil.
 
 pub mod bucket;
 pub mod findings;
 pub mod fleet;
-pub mod line;
 pub mod pace;
 pub mod permissions;
 pub mod records;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::bucket::Found;
 use super::findings::Findings;
 use super::human;
-use super::line::{Answer, Line};
+use crate::line::{Answer, Line};
 
 const ROUND_TRIPS: usize = 100;
 /// How long a three-node cluster takes at most to go on when it loses the node that leads the stream.

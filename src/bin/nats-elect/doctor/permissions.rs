@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::findings::Findings;
-use super::line::{Answer, Denied, Line};
 use super::{Part, Roles};
+use crate::line::{Answer, Denied, Line};
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bucket::Found;
 use super::findings::Findings;
 use super::human;
-use super::line::{Answer, Line};
+use crate::line::{Answer, Line};
 
 /// More are not read one by one.
 const MOST: usize = 500;

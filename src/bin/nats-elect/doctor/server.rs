@@ -4,7 +4,7 @@ use nats_elect::ManagerConfig;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use super::line::{Answer, Line};
+use crate::line::{Answer, Line};
 
 /// A limit of the account is close from here on, in percent.
 const CLOSE: u64 = 80;

@@ -61,7 +61,7 @@ impl Line {
             }
         };
         Ok(Self {
-            client: config.connect_hearing("nats-elect doctor", heard).await?,
+            client: config.connect_hearing("nats-elect", heard).await?,
             denied,
             patience,
             bucket: config.bucket.clone(),
