@@ -479,8 +479,9 @@ impl MonitorState {
             self.connect_anew(myself);
             return;
         }
-        // JetStream that was there comes back; till then the leases decide.
+        // JetStream that was there comes back; till then the leases decide. And a cluster may be just starting.
         let passes = error.is_transient()
+            || self.setup.ready.is_some() && error.lacks_nodes()
             || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
         if !passes {
             let failure = Failure {

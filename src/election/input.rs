@@ -144,7 +144,10 @@ pub struct Failure {
 impl Failure {
     /// Whether trying again soon may help.
     pub const fn is_transient(&self) -> bool {
-        matches!(self.kind, FailureKind::Timeout | FailureKind::Unavailable)
+        matches!(
+            self.kind,
+            FailureKind::Timeout | FailureKind::Unavailable | FailureKind::BucketFull
+        )
     }
 }
 

@@ -180,6 +180,8 @@ pub enum FailureKind {
     BucketMissing,
     /// The bucket's settings do not fit the role's.
     BucketUnfit,
+    /// The bucket's limits had no room for a write: on a cluster perhaps for a moment, for what is under way counts, too.
+    BucketFull,
     /// The server refused the request for another reason.
     Rejected,
     /// A confirmed write is no longer there.
@@ -190,12 +192,13 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Unavailable,
         Self::PermissionDenied,
         Self::BucketMissing,
         Self::BucketUnfit,
+        Self::BucketFull,
         Self::Rejected,
         Self::Regression,
         Self::ActorCrashed,
@@ -209,6 +212,7 @@ impl FailureKind {
             Self::PermissionDenied => "permission_denied",
             Self::BucketMissing => "bucket_missing",
             Self::BucketUnfit => "bucket_unfit",
+            Self::BucketFull => "bucket_full",
             Self::Rejected => "rejected",
             Self::Regression => "regression",
             Self::ActorCrashed => "actor_crashed",

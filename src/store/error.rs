@@ -54,6 +54,11 @@ pub enum StoreError {
     #[error("the bucket is unfit for elections: {0}; mend its settings or use another bucket")]
     BucketUnfit(String),
 
+    /// The bucket's limits have no room for the write; nothing was stored. Make room, or raise them; on a cluster the same write may be
+    /// stored a moment later, for those that are under way count as well.
+    #[error("the bucket is full ({0}); raise its limits (`max_bytes`, `max_msgs`) or make room")]
+    BucketFull(String),
+
     /// The server refused the request for a reason that is not known to pass.
     #[error("NATS refused the request: {detail}")]
     Rejected {
@@ -73,13 +78,23 @@ impl StoreError {
             Self::PermissionDenied(_) => FailureKind::PermissionDenied,
             Self::BucketMissing { .. } | Self::JetStreamDisabled(_) => FailureKind::BucketMissing,
             Self::BucketUnfit(_) | Self::Unsupported(_) => FailureKind::BucketUnfit,
+            Self::BucketFull(_) => FailureKind::BucketFull,
             Self::Conflict { .. } | Self::Rejected { .. } => FailureKind::Rejected,
         }
     }
 
     /// Whether the same request may succeed a moment later without anyone doing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Unavailable(_))
+        matches!(
+            self,
+            Self::Timeout { .. } | Self::Unavailable(_) | Self::BucketFull(_)
+        )
+    }
+
+    /// Whether nodes that a new bucket needs are not there yet, as in a cluster that is just starting.
+    pub fn lacks_nodes(&self) -> bool {
+        let no_peers = ErrorCode::CLUSTER_NO_PEERS.0;
+        matches!(self, Self::Rejected { code, detail } if *code == no_peers && detail.contains("offline"))
     }
 
     /// Sorts an error answer of `JetStream`.
@@ -111,13 +126,7 @@ impl StoreError {
             | ErrorCode::CLUSTER_NOT_LEADER
             | ErrorCode::STREAM_OFFLINE
             | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
-            // Of a cluster that is just starting not every node is there; and one that is down may come back.
-            ErrorCode::CLUSTER_NO_PEERS if detail.contains("offline") => Self::Unavailable(detail),
-            // A limit of the bucket, which lasts until somebody raises it or makes room. Whatever else keeps it from storing may pass.
-            ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::Rejected {
-                code: code.0,
-                detail: format!("{detail}: the bucket is full (`max_bytes`, `max_msgs`)"),
-            },
+            ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::BucketFull(detail),
             _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
             code => Self::Rejected {
                 code: code.0,
@@ -193,11 +202,6 @@ mod tests {
             assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
             assert!(error.is_transient());
         }
-        let no_peers = |why: &str| {
-            let text = format!("no suitable peers for placement, {why}");
-            sorted(400, 10005, &text).is_transient()
-        };
-        assert!(no_peers("peer offline") && !no_peers("insufficient storage"));
         for (code, err_code) in [
             (400, 10071),
             (404, 10059),
@@ -213,12 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_does_not_pass_by_itself() {
+    fn a_full_bucket_may_have_room_a_moment_later_and_is_told_as_what_it_is() {
         for text in ["maximum bytes exceeded", "maximum messages exceeded"] {
             let error = sorted(503, 10077, text);
-            assert!(matches!(error, StoreError::Rejected { code: 10077, .. }));
-            assert!(!error.is_transient() && error.to_string().contains("max_bytes"));
+            assert_eq!(error.kind(), FailureKind::BucketFull);
+            assert!(error.is_transient() && error.to_string().contains("max_bytes"));
         }
+    }
+
+    #[test]
+    fn nodes_that_are_offline_may_come() {
+        let no_peers = |why: &str| {
+            let text = format!("no suitable peers for placement, {why}");
+            sorted(400, 10005, &text).lacks_nodes()
+        };
+        assert!(no_peers("peer offline") && !no_peers("insufficient storage"));
     }
 
     #[test]

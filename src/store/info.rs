@@ -18,6 +18,8 @@ const SMALLEST_MESSAGE: i64 = 4096;
 const LEAST_MESSAGES: u64 = 2;
 /// And in bytes, as the server counts them, with names and ids of some length and no metadata.
 const LEAST_BYTES: u64 = 1024;
+/// Writes of a role that are under way: where there are several replicas the server counts them beside what they replace.
+const UNDER_WAY: u64 = 1;
 
 /// What a bucket is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,8 @@ pub struct BucketReview {
     pub unfit: Option<String>,
     /// What it lacks or risks.
     pub notes: Vec<BucketNote>,
-    /// For how many roles its limits have room at most, two keys and 1 KiB for each; nothing where it has no limits.
+    /// For how many roles its limits have room at most, two keys and 1 KiB for each, with several replicas three and 1.5 KiB; nothing
+    /// where it has no limits.
     pub room: Option<u64>,
     /// For how many more roles there is room at most beside what is stored already; nothing where it has no limits.
     pub spare: Option<u64>,
@@ -197,15 +200,25 @@ impl StreamConfig {
 
     /// For how many roles there is room at most beside what is stored, where there are limits.
     fn room_beside(&self, stored: &StreamState) -> Option<u64> {
+        let (messages, bytes) = self.least();
         let limits = [
-            (self.max_msgs, stored.messages, LEAST_MESSAGES),
-            (self.max_bytes, stored.bytes, LEAST_BYTES),
+            (self.max_msgs, stored.messages, messages),
+            (self.max_bytes, stored.bytes, bytes),
         ];
         let room = |(limit, used, each)| match u64::try_from(limit) {
             Ok(0) | Err(_) => None,
             Ok(limit) => Some(limit.saturating_sub(used) / each),
         };
         limits.into_iter().filter_map(room).min()
+    }
+
+    /// Messages and bytes of a role.
+    const fn least(&self) -> (u64, u64) {
+        if self.num_replicas > 1 {
+            let messages = LEAST_MESSAGES + UNDER_WAY;
+            return (messages, LEAST_BYTES / LEAST_MESSAGES * messages);
+        }
+        (LEAST_MESSAGES, LEAST_BYTES)
     }
 
     fn problem(&self, bucket: &BucketName) -> Option<String> {
@@ -237,8 +250,9 @@ impl StreamConfig {
             );
         }
         if self.room_beside(&StreamState::default()) == Some(0) {
+            let (messages, bytes) = self.least();
             return Some(format!(
-                "its limits have no room for the {LEAST_MESSAGES} keys of one role, {LEAST_BYTES} bytes (`max_msgs`, `max_bytes`)"
+                "its limits have no room for one role, {messages} messages with {bytes} bytes (`max_msgs`, `max_bytes`)"
             ));
         }
         None
@@ -418,15 +432,22 @@ mod tests {
 
     #[test]
     fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
-        for (max_msgs, max_bytes, room, spare) in [
-            (-1, -1, None, None),
-            (0, 0, None, None),
-            (7, -1, Some(3), Some(2)),
-            (7, 2048, Some(2), Some(1)),
-            (-1, 1023, Some(0), Some(0)),
-            (1, i64::MAX, Some(0), Some(0)),
+        for (replicas, max_msgs, max_bytes, room, spare) in [
+            (1, -1, -1, None, None),
+            (1, 0, 0, None, None),
+            (1, 7, -1, Some(3), Some(2)),
+            (1, 7, 2048, Some(2), Some(1)),
+            (1, -1, 1023, Some(0), Some(0)),
+            (1, 1, i64::MAX, Some(0), Some(0)),
+            (3, 7, -1, Some(2), Some(1)),
+            (3, 2, -1, Some(0), Some(0)),
+            (3, -1, 1535, Some(0), Some(0)),
         ] {
-            let config = json!({ "max_msgs": max_msgs, "max_bytes": max_bytes });
+            let config = json!({
+                "max_msgs": max_msgs,
+                "max_bytes": max_bytes,
+                "num_replicas": replicas,
+            });
             let state = json!({ "messages": 3, "bytes": 900 });
             let answer = json!({ "created": "", "config": config, "state": state });
             let told = BucketReview::of_answer("b", answer.to_string().as_bytes());

@@ -269,7 +269,7 @@ async fn a_bucket_without_room_for_a_single_role_is_unfit() {
     for change in changes {
         let jetstream = bucket_with(&url, change).await;
         let checkup = Checkup::of(&mut doctor(&url, &[]));
-        checkup.says("bucket", "fail", "no room for the 2 keys");
+        checkup.says("bucket", "fail", "no room for one role");
         assert_eq!(checkup.code, Some(1));
         let start = builder(&*url, "node-1").start().await;
         assert!(matches!(start, Err(Error::BucketUnfit(_))), "{start:?}");

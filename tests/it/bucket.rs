@@ -356,8 +356,13 @@ async fn a_full_bucket_is_told_as_a_failure_that_lasts_and_used_when_there_is_ro
         .start()
         .await;
     let full = |event: &Event| {
-        matches!(event, Event::Failure { kind: FailureKind::Rejected, detail }
-            if detail.contains("the bucket is full"))
+        matches!(
+            event,
+            Event::Failure {
+                kind: FailureKind::BucketFull,
+                ..
+            }
+        )
     };
     a.log().wait_for("a word of it", full).await;
     assert!(!a.is_leader());

@@ -130,7 +130,7 @@
             here + ': {{ $labels.error_type }}, {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
           ),
           alert(
-            'NatsElectRequestsRejected', 'warning', failures('rejected'), '> 0',
+            'NatsElectRequestsRejected', 'warning', failures('rejected|bucket_full'), '> 0',
             'NATS refuses requests for {{ $labels.role }}.',
             here + ': {{ $value | humanize }} requests within ten minutes were refused for a reason that is in the logs.'
           ),

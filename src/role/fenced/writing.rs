@@ -161,7 +161,7 @@ impl FencedStore {
                 self.refused(bucket, changes, writes, current, until).await
             }
             error if is_closed(&error) => Next::GiveUp(FencedError::Unconfirmed { reason }),
-            StoreError::Unavailable(_) => Next::Pause(reason),
+            StoreError::Unavailable(_) | StoreError::BucketFull(_) => Next::Pause(reason),
             // An answer that can't be read may be a confirmation.
             StoreError::Timeout { .. } | StoreError::Rejected { code: 0, .. } => {
                 Next::GiveUp(FencedError::Unconfirmed { reason })

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::findings::Findings;
 use super::human;
-use crate::line::{Answer, Line};
+use crate::line::{Answer, Denied, Line};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
 const CLOSE: u64 = 80;
@@ -37,12 +37,24 @@ impl Found {
     }
 }
 
-/// Whether the server says that it does not exist.
-pub async fn is_missing(line: &Line, bucket: &str) -> bool {
+/// What the server says of whether it exists.
+pub enum Standing {
+    There,
+    Missing,
+    /// This user may not know.
+    Denied(Denied),
+    /// The server can't tell just now.
+    Unclear,
+}
+
+/// Whether it exists.
+pub async fn standing(line: &Line, bucket: &str) -> Standing {
     let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
     match line.ask(&subject, &json!({})).await {
-        Answer::Json(answer) => answer["error"]["err_code"] == NOT_FOUND,
-        _ => false,
+        Answer::Json(answer) if answer["error"].is_null() => Standing::There,
+        Answer::Json(answer) if answer["error"]["err_code"] == NOT_FOUND => Standing::Missing,
+        Answer::Denied(denied) => Standing::Denied(denied),
+        Answer::Json(_) | Answer::Nobody | Answer::Silence => Standing::Unclear,
     }
 }
 
@@ -271,11 +283,10 @@ fn limits(
     if let Some(room) = review.room.filter(|room| *room < roles) {
         findings.fail(
             "size limits",
-            format!("they have room for the keys of {room} of {roles} roles: each takes two, and 1 KiB or more"),
+            format!("they have room for the keys of {room} of {roles} roles: each takes two, and 1 KiB or more, with several replicas half as much again"),
             "take the limits away, or raise them: `max_bytes`, `max_msgs`",
         )?;
     }
-    // Those that stand in it replace their keys.
     let new = roles - standing.len() as u64;
     fill(
         answer,
