@@ -98,8 +98,8 @@ impl ObserverBuilder {
     ///
     /// # Errors
     /// A setting or a name that breaks a rule, and a file that can't be used, at once and before anything connects.
-    /// Credentials that NATS refuses, certificates that either side refuses, JetStream being off, a permission that is
-    /// missing: as soon as it is known. [`Error::BucketMissing`] if the bucket has not appeared within `start_timeout`, and
+    /// Credentials that NATS refuses, certificates that either side refuses, JetStream being off, a permission to look at the bucket or to
+    /// hear answers that is missing: as soon as it is known. [`Error::BucketMissing`] if the bucket has not appeared within `start_timeout`, and
     /// [`Error::Unavailable`] if NATS could not be used within it.
     ///
     /// # Cancel safety

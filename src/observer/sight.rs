@@ -48,6 +48,14 @@ pub(super) enum How {
     Live,
 }
 
+/// What a look is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Looking {
+    revision: u64,
+    /// The lease had passed when it was asked: then nothing newer means that it has ended.
+    overdue: bool,
+}
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Sight {
     vouching: Vouching,
@@ -73,7 +81,7 @@ pub(super) struct Sight {
     fence_missing: bool,
     distrust: Option<Distrust>,
     /// A look at the stream leader's word is under way: it was asked while this revision stood here.
-    looking: Option<u64>,
+    looking: Option<Looking>,
     look_at: Moment,
     told: Told,
     last_leader: Option<LeaderInfo>,
@@ -206,10 +214,10 @@ impl Sight {
         }
     }
 
-    /// A message under the role's fence key.
+    /// The watch showed a message under the role's fence key. One below what was seen is of a server that lags.
     pub fn show_fence(&mut self, fence: FenceEntry) {
-        let older = self.fence.is_some_and(|old| fence.revision < old.revision);
-        if !(self.fence_shown && older) {
+        let seen = self.fence.map(|seen| seen.revision);
+        if seen.is_none_or(|seen| fence.revision >= seen) {
             self.fence = Some(fence);
             self.fence_shown = true;
             self.fence_missing = false;
@@ -234,17 +242,28 @@ impl Sight {
         self.told.leader.is_some() && (self.doubt != Doubt::None || self.vouching.is_required())
     }
 
-    pub fn looks(&mut self) {
-        self.looking = self.entry.as_ref().map(|entry| entry.revision);
+    pub fn looks(&mut self, now: Moment) {
+        self.looking = self.entry.as_ref().map(|entry| Looking {
+            revision: entry.revision,
+            overdue: self.is_overdue(now),
+        });
     }
 
     /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed, or for what the
     /// watch did not show.
     pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
-        let asked = self.looking.take();
+        let looking = self.looking.take();
+        let asked = looking.map(|looking| looking.revision);
+        let was_overdue = looking.is_some_and(|looking| looking.overdue);
         if let Some(Snapshot { fence, .. }) = &found {
-            if let Some(fence) = fence {
-                self.show_fence(*fence);
+            let older = |fence: &FenceEntry| {
+                self.fence_shown
+                    && self
+                        .fence
+                        .is_some_and(|shown| fence.revision < shown.revision)
+            };
+            if let Some(fence) = fence.filter(|fence| !older(fence)) {
+                self.fence = Some(fence);
             }
             // Who does not lead by this library has none.
             self.fence_missing = false;
@@ -259,7 +278,7 @@ impl Sight {
         }
         self.look_at = now + LOOK_AGAIN;
         let Some(Snapshot { role, .. }) = found else {
-            if self.doubt == Doubt::None && self.is_overdue(now) {
+            if self.doubt == Doubt::None && was_overdue {
                 self.doubt = Doubt::Unseen;
             }
             return;
@@ -278,8 +297,11 @@ impl Sight {
         }
         if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
             self.shown = true;
-            if self.is_overdue(now) {
+            if was_overdue {
                 self.doubt = Doubt::Expired;
+            } else {
+                // It may have passed meanwhile: then the next look tells.
+                self.look_at = now;
             }
             return;
         }

@@ -157,7 +157,7 @@ impl Sights {
         let mut looks = Vec::new();
         for (role, sight) in &mut self.roles {
             if sight.tick(current, now.clock) && looks.len() < most {
-                sight.looks();
+                sight.looks(now.clock);
                 looks.push(role.clone());
             }
             if sight.may_have_turned()

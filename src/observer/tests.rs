@@ -666,3 +666,31 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
     assert!(stage.wait(1).is_empty());
     assert_eq!(stage.observed().standing, Standing::Led);
 }
+
+#[test]
+fn a_look_that_was_asked_before_the_lease_had_passed_proves_no_end() {
+    let mut stage = Stage::new(None);
+    stage.begin(EPOCH);
+    stage.show(record(1, 10));
+    stage.sights.caught_up(stage.now());
+    stage.tells("-", "node-1", ChangeCause::Found);
+    assert_eq!(stage.wait(1), [role("r")], "for its fence record");
+    // The process stood still for longer than the lease; its heartbeats wait to be read.
+    stage.ms += LEASE * 2;
+    stage.looked(Some(found(Some(record(1, 10)))));
+    assert!(stage.told().is_empty());
+    stage.show(record(1, 14));
+    assert!(stage.wait(1).is_empty());
+    assert!(stage.told().is_empty(), "it has led all the time");
+}
+
+#[test]
+fn a_server_that_lags_takes_no_fence_record_back() {
+    let mut stage = Stage::watching();
+    stage.show(record(1, 10));
+    stage.sights.fence(&role("r"), fence(1, 12), stage.now());
+    stage.begin(EPOCH);
+    stage.sights.fence(&role("r"), fence(1, 9), stage.now());
+    let token = stage.observed().fencing_token.expect("a token");
+    assert_eq!(token.sequence, 12);
+}

@@ -230,7 +230,7 @@ impl Watching {
             self.looks.spawn(async move {
                 let found = look(&reach, &role).await;
                 if let Err(error) = &found {
-                    tracing::warn!(%role, %error, "its lease has passed, and its key can't be read");
+                    tracing::warn!(%role, %error, "its lease has passed or the watch did not show its keys, and they can't be read");
                     let _ = monitor.send_message(MonitorMsg::LookAtBucket);
                 }
                 (role, found.ok())
