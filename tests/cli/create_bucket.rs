@@ -18,6 +18,7 @@ fn server() -> NatsServer {
     let users = users_of(&[
         include_str!("../../deploy/nats/admin.conf"),
         include_str!("../../deploy/nats/candidate.conf"),
+        include_str!("../../deploy/nats/operator.conf"),
         "users = [ { user: all, password: change-me } ]",
     ]);
     let builder = NatsServer::builder().config(&users);
@@ -81,6 +82,9 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let server = server();
+    let blind = create(&server, "operator", &[]);
+    assert_eq!(blind.code, Some(4), "{}{}", blind.stdout, blind.stderr);
+    assert!(!blind.stdout.contains("made"), "{}", blind.stdout);
     let told = create(&server, "candidate", &[]);
     assert_eq!(told.code, Some(4), "{}{}", told.stdout, told.stderr);
     assert!(

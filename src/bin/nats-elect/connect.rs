@@ -17,7 +17,7 @@ use nats_elect::{AuthConfig, Error, ManagerConfig, Observer};
 use crate::cli::Shared;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
-use crate::line::Line;
+use crate::line::{Denied, Line};
 use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
@@ -143,9 +143,11 @@ impl Shared {
     ) -> Result<T, Failure> {
         let config = self.config()?;
         let line = Line::connect(&config, None, self.patience()).await?;
+        // Consumers that nobody uses any more end by themselves, too.
+        let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
         tokio::select! {
             biased;
-            denied = line.hears(|_| true) => {
+            denied = line.hears(matters) => {
                 Err(Failure::new(Code::Refused, denied.to_string()).advice(denied.advice()))
             }
             read = read(line.client.clone(), config.bucket.clone()) => read,

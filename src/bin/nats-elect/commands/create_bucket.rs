@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
 
 use crate::cli::Shared;
-use crate::doctor::bucket::{self, Found};
+use crate::doctor::bucket::{self, Found, Standing};
 use crate::doctor::findings::Findings;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
@@ -23,7 +23,7 @@ Examples:
 ///
 /// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it takes.
 ///
-/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, and 4 if this user may not make it.
+/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, 4 if this user may not make it, and 5 if NATS does not answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct CreateBucket {
@@ -50,12 +50,27 @@ impl CreateBucket {
         let config = self.config(shared.config()?)?;
         let line = Line::connect(&config, None, shared.patience()).await?;
         let mut findings = Findings::new(output);
-        if bucket::is_missing(&line, &config.bucket).await {
-            make(config.clone()).await?;
-            findings.ok("made", format!("bucket {:?}", config.bucket))?;
-        } else {
-            let what = "nothing: a bucket that is there stays as it is";
-            findings.skipped("made", what)?;
+        match bucket::standing(&line, &config.bucket).await {
+            Standing::There => {
+                let what = "nothing: a bucket that is there stays as it is";
+                findings.skipped("made", what)?;
+            }
+            Standing::Missing => {
+                make(config.clone()).await?;
+                findings.ok("made", format!("bucket {:?}", config.bucket))?;
+            }
+            // A cluster that is just starting is waited for.
+            Standing::Unclear => {
+                make(config.clone()).await?;
+                findings.ok(
+                    "made",
+                    format!("bucket {:?}, if it was not there", config.bucket),
+                )?;
+            }
+            Standing::Denied(denied) => {
+                let advice = denied.advice();
+                return Err(Failure::new(Code::Refused, denied.to_string()).advice(advice));
+            }
         }
         if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
             self.compare(&found, &mut findings)?;

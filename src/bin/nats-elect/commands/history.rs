@@ -38,6 +38,7 @@ Columns:
 
 Exit codes:
   0  it was told, also if nothing has happened yet
+  1  JetStream is off
   3  no history is kept
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time

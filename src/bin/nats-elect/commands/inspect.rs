@@ -37,6 +37,7 @@ Shown are:
 
 Exit codes:
   0  it was told, also if nobody leads the role
+  1  JetStream is off
   3  there is no such bucket; or no such role: it was never led, and nobody stands for it
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time

@@ -33,6 +33,7 @@ Of names of more than 48 characters the beginning is shown; --json has all of th
 
 Exit codes:
   0  it was listed, also if the bucket is empty
+  1  JetStream is off
   3  there is no such bucket; or one of the roles of --role has no leader
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time

@@ -22,7 +22,8 @@ const RECORD: Duration = Duration::from_secs(2);
 
 const MORE: &str = "\
 Exit codes:
-  0  it is done: somebody else leads, or the role is free
+  0  it is done: somebody else leads, or the role is free; with --no-wait: the term has ended
+  1  no instance answers, and JetStream is off
   3  no instance leads the role, or none that answers
   4  refused, and nothing was done: the successor is not there, paused, not well, out of touch
      with NATS or in a cool-down, or the term that was meant is over; or nobody else claimed the
@@ -149,9 +150,10 @@ impl StepDown {
             return Ok(Code::Refused as u8);
         }
         let leads = stepped.leader.as_ref().map(|it| &it.instance);
-        if !self
-            .is_any_left(admin, &leader.instance, leads, shared)
-            .await
+        if !self.no_wait
+            && !self
+                .is_any_left(admin, &leader.instance, leads, shared)
+                .await
         {
             output.warning(&format!(
                 "no other candidate that answers could take {role:?} over now, as `nats-elect candidates {role}` shows: \

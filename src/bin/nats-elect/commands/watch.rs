@@ -40,6 +40,7 @@ as gone: when a lease has passed unseen the role is told as `out of sight`, whic
 
 Exit codes:
   0    Ctrl-C, or nobody reads any more; with --until-leader: each of the roles has a leader
+  1    JetStream is off
   3    there is no such bucket; or the time of --within has passed
   4    NATS refused the credentials or a permission
   5    NATS did not answer in time, or was away when the time of --within had passed
