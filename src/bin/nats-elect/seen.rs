@@ -14,6 +14,8 @@ use crate::text::{bar, lasted, millis, stamp};
 const READS: usize = 16;
 /// How often heartbeats are looked for.
 const LOOK: Duration = Duration::from_millis(25);
+/// How long fencing tokens are waited for once their leaders are known.
+const TOKENS: Duration = Duration::from_millis(500);
 
 /// A role, and what the bucket says of it beside what an observer knows.
 pub struct Seen {
@@ -90,14 +92,19 @@ impl Seen {
 
 /// Waits until each leader was seen alive, but no longer than this: whoever began to watch has to wait for a heartbeat of each.
 pub async fn confirmed(observer: &Observer, within: Duration) {
-    let unproven = |observer: &Observer| {
-        let roles = observer.roles();
-        roles
-            .values()
-            .any(|seen| seen.leader.is_some() && !seen.confirmed)
+    let unproven = |seen: &Observed| seen.leader.is_some() && !seen.confirmed;
+    while_any(observer, unproven, within).await;
+    // A server before 2.12 has to be asked for some; leaders of other libraries have none.
+    let unnamed = |seen: &Observed| {
+        let leader = seen.leader.as_ref().filter(|_| seen.confirmed);
+        leader.is_some_and(|it| it.incarnation.is_some()) && seen.fencing_token.is_none()
     };
+    while_any(observer, unnamed, TOKENS.min(within)).await;
+}
+
+async fn while_any(observer: &Observer, is_so: impl Fn(&Observed) -> bool, within: Duration) {
     let _ = tokio::time::timeout(within, async {
-        while unproven(observer) {
+        while observer.roles().values().any(&is_so) {
             tokio::time::sleep(LOOK).await;
         }
     })
