@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nats_elect::testing::eventually;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::command::{CONDUCT, Conduct, HISTORY, arguments};
 use crate::history::{History, Run};
@@ -85,6 +85,15 @@ impl Exec {
     pub fn signal_guard(&self, signal: Signal) -> bool {
         self.guard()
             .is_some_and(|guard| kill_process(guard, signal).is_ok())
+    }
+
+    /// Has every further file refused to it.
+    pub fn opens_no_more_files(&self) {
+        let none = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, none).expect("a limit");
     }
 
     /// Kills it, as a power cut would if it left the rest alive.

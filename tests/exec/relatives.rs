@@ -12,7 +12,9 @@ use nats_elect::testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::SOON;
-use crate::instance::exec;
+use crate::command::Conduct;
+use crate::history::{History, stamp};
+use crate::instance::{Exec, exec, over};
 
 #[tokio::test]
 async fn orphans_of_a_command_that_runs_on_are_reaped() {
@@ -66,6 +68,19 @@ fn what_a_shell_started_before_it_became_exec_is_left_alone() {
         .expect("a number");
     let sleeper = Pid::from_raw(sleeper).expect("a process");
     kill_process(sleeper, Signal::KILL).expect("it is alive");
+}
+
+#[tokio::test]
+async fn exec_that_can_not_look_for_its_children_ends_when_none_is_left() {
+    let server = NatsServer::start().expect("a server");
+    let history = History::new();
+    let mut only = Exec::start("only", &server.url(), &history, Conduct::Obey, &[]);
+    let run = only.runs(&history).await;
+    only.opens_no_more_files();
+    only.signal(Signal::TERM);
+    assert_eq!(only.code().await, 128 + 15);
+    let exited = stamp();
+    assert!(over(&history, &run).await.last < exited);
 }
 
 #[test]

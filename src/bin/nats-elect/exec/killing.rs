@@ -45,8 +45,14 @@ fn children_have_ended(spared: &[Pid]) -> bool {
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
     });
-    // The last word is the kernel's, where nothing is to be spared.
-    read.is_ok() && ended && (!spared.is_empty() || has_no_child())
+    match read {
+        // The last word is the kernel's, where nothing is to be spared.
+        Ok(()) => ended && (!spared.is_empty() || has_no_child()),
+        // And without `/proc` the only one. One that is reaped here may have left others: they are seen the next time.
+        Err(_) => {
+            spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Err(Errno::CHILD))
+        }
+    }
 }
 
 /// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who started it.
