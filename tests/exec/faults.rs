@@ -1,15 +1,60 @@
 //! Faults: whatever becomes of `exec` or of its guard, no command outlives its lease.
 
-use std::io::{Write, pipe};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
+use std::process::Stdio;
 use std::thread;
 
-use nats_elect::testing::{NatsServer, TcpProxy};
-use rustix::process::Signal;
+use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::Conduct;
 use crate::history::{History, Run, overlaps, stamp};
-use crate::instance::{Exec, over};
+use crate::instance::{Exec, exec, over};
 use crate::{SOON, TTL};
+
+#[tokio::test]
+async fn a_command_that_the_end_of_its_lease_killed_gives_the_code_of_that() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut child = exec("only", &proxy.url())
+        .args(["--ttl", "4s", "--stop-budget", "2s", "--", "sh", "-c"])
+        .arg("trap 'echo told' TERM; echo runs; while :; do sleep 0.05; done")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start exec");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "runs");
+    proxy.black_hole();
+    // From here on the end of the lease comes before that of the patience with the command.
+    assert_eq!(lines.next().expect("a line").expect("text"), "told");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
+    let ended = async || child.try_wait().expect("a child");
+    let ended = eventually(SOON, "the end of exec", ended).await;
+    assert_eq!(ended.code(), Some(128 + 9));
+}
+
+/// A pipe that is full, and that nobody reads.
+struct Unread {
+    _reader: PipeReader,
+    full: PipeWriter,
+}
+
+impl Unread {
+    fn new() -> Self {
+        let (reader, full) = pipe().expect("a pipe");
+        // What waits for room takes up whatever there may come to be.
+        let mut filling = full.try_clone().expect("its end");
+        thread::spawn(move || while filling.write_all(&[b'.'; 4096]).is_ok() {});
+        Self {
+            _reader: reader,
+            full,
+        }
+    }
+
+    fn stderr(&self) -> Stdio {
+        self.full.try_clone().expect("its end").into()
+    }
+}
 
 /// A leader behind a proxy, and one who waits; both commands are deaf.
 struct Stage {
@@ -100,7 +145,7 @@ async fn a_guard_that_was_paused_counts_what_it_was_told_meanwhile() {
     assert!(stage.first.signal_guard(Signal::CONT));
     tokio::time::sleep(ttl).await;
     let running = async || stage.history.running();
-    let runs = nats_elect::testing::eventually(SOON, "a command", running).await;
+    let runs = eventually(SOON, "a command", running).await;
     assert_eq!(runs.name, stage.run.name);
 }
 
@@ -163,7 +208,7 @@ async fn a_command_whose_guard_was_killed_is_started_again_under_another() {
     .await;
     let guard = stage.first.guard();
     assert!(stage.first.signal_guard(Signal::KILL));
-    nats_elect::testing::eventually(SOON, "a run under another guard", async || {
+    eventually(SOON, "a run under another guard", async || {
         let again = stage.history.running()?;
         let is_another = again.name != stage.run.name && stage.first.guard() != guard;
         (is_another && again.instance == stage.first.id).then_some(())
@@ -182,7 +227,7 @@ async fn nats_that_stands_still_ends_the_command_in_time() {
     let lease = u64::try_from(TTL.as_nanos()).expect("seconds");
     assert!(ended.last < paused + lease);
     stage.server.resume().expect("resume");
-    nats_elect::testing::eventually(SOON, "another run", async || {
+    eventually(SOON, "another run", async || {
         stage.history.running().filter(|run| run.name != ended.name)
     })
     .await;
@@ -194,11 +239,9 @@ async fn exec_whose_stderr_nobody_reads_leads_on_and_can_be_terminated() {
     let server = NatsServer::start().expect("a server");
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
     let history = History::new();
-    let (unread, mut full) = pipe().expect("a pipe");
-    let stderr = full.try_clone().expect("its end");
-    let filling = thread::spawn(move || while full.write_all(&[b'.'; 4096]).is_ok() {});
+    let unread = Unread::new();
     let url = proxy.url();
-    let mut exec = Exec::start_telling(stderr.into(), "only", &url, &history, Conduct::Obey, &[]);
+    let mut exec = Exec::start_telling(unread.stderr(), "only", &url, &history, Conduct::Obey, &[]);
     let run = exec.runs(&history).await;
     // There is something to warn of.
     proxy.black_hole();
@@ -207,6 +250,42 @@ async fn exec_whose_stderr_nobody_reads_leads_on_and_can_be_terminated() {
     exec.runs(&history).await;
     exec.signal(Signal::TERM);
     assert_eq!(exec.code().await, 128 + 15);
-    drop(unread);
-    filling.join().expect("its end");
+}
+
+#[tokio::test]
+async fn exec_whose_stderr_nobody_reads_ends_when_it_fails() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let history = History::new();
+    let unread = Unread::new();
+    let (url, exits) = (proxy.url(), ["--on-loss", "exit"]);
+    let mut leads = Exec::start_telling(
+        unread.stderr(),
+        "leads",
+        &url,
+        &history,
+        Conduct::Obey,
+        &exits,
+    );
+    leads.runs(&history).await;
+    proxy.black_hole();
+    assert_eq!(leads.code().await, 1);
+
+    let mut unstartable = exec("cut-off", &url)
+        .args(["--timeout", "1s", "--", "true"])
+        .stderr(unread.stderr())
+        .spawn()
+        .expect("start exec");
+    let ended = async || unstartable.try_wait().expect("a child");
+    let ended = eventually(SOON, "the end of one that can't start", ended).await;
+    assert_eq!(ended.code(), Some(5));
+
+    let mut not_there = exec("only", &server.url())
+        .args(["--", "/nonexistent/command"])
+        .stderr(unread.stderr())
+        .spawn()
+        .expect("start exec");
+    let ended = async || not_there.try_wait().expect("a child");
+    let ended = eventually(SOON, "the end of one without a command", ended).await;
+    assert_eq!(ended.code(), Some(127));
 }

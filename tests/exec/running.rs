@@ -1,6 +1,7 @@
 //! Commands that run, end, and are told to end.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -164,26 +165,55 @@ async fn what_left_the_commands_session_is_ended_with_it() {
 #[tokio::test]
 async fn a_command_that_heard_of_its_end_before_exec_did_gives_its_exit_code() {
     let server = NatsServer::start().expect("a server");
+    let again: [&[&str]; 3] = [
+        &[],
+        &["--restart", "always", "--restart-delay", "60s"],
+        &["--on-exit", "resign"],
+    ];
+    for again in again {
+        let mut child = exec("only", &server.url())
+            .args(["--ttl", "60s"])
+            .args(again)
+            .args(["--", "sh", "-c"])
+            .arg("trap 'exit 4' TERM; echo $$; while :; do sleep 0.05; done")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start exec");
+        let only = Pid::from_child(&child);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let number = lines.next().expect("a line").expect("text");
+        let command = Pid::from_raw(number.parse().expect("a number")).expect("a process");
+        kill_process(only, Signal::STOP).expect("it is alive");
+        kill_process(command, Signal::TERM).expect("it is alive");
+        eventually(SOON, "the end of the command", async || {
+            let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+            stat.contains(") Z").then_some(())
+        })
+        .await;
+        kill_process(only, Signal::TERM).expect("it is alive");
+        kill_process(only, Signal::CONT).expect("it is alive");
+        assert_eq!(child.wait().expect("its end").code(), Some(4), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_ended_long_before_a_signal_to_exec_did_not_end_for_it() {
+    let server = NatsServer::start().expect("a server");
     let mut child = exec("only", &server.url())
-        .args(["--ttl", "60s", "--", "sh", "-c"])
-        .arg("trap 'exit 0' TERM; echo $$; while :; do sleep 0.05; done")
+        .args(["--restart", "always", "--restart-delay", "60s"])
+        .args(["--", "sh", "-c", "echo $$; exit 4"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("start exec");
-    let only = Pid::from_child(&child);
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let number = lines.next().expect("a line").expect("text");
-    let command = Pid::from_raw(number.parse().expect("a number")).expect("a process");
-    kill_process(only, Signal::STOP).expect("it is alive");
-    kill_process(command, Signal::TERM).expect("it is alive");
-    eventually(SOON, "the end of the command", async || {
-        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        stat.contains(") Z").then_some(())
+    eventually(SOON, "the burial of the command", async || {
+        (!Path::new(&format!("/proc/{number}")).exists()).then_some(())
     })
     .await;
-    kill_process(only, Signal::TERM).expect("it is alive");
-    kill_process(only, Signal::CONT).expect("it is alive");
-    assert_eq!(child.wait().expect("its end").code(), Some(0));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
+    assert_eq!(child.wait().expect("its end").code(), Some(128 + 15));
 }
 
 #[tokio::test]

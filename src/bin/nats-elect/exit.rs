@@ -2,10 +2,14 @@
 
 use std::io;
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::{sync::mpsc::channel, thread};
 
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::{ConfigError, Error, HistoryError};
 
+#[cfg(unix)]
+use crate::logs::LAST;
 use crate::output::Output;
 
 /// What exit codes tell scripts. The help text lists them, too.
@@ -156,18 +160,49 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says what went wrong, if anything did.
-pub fn told(ended: Outcome, output: Output) -> ExitCode {
+fn code_of(ended: &Outcome) -> ExitCode {
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => ExitCode::from(*code),
         Err(failure) if failure.unheard => ExitCode::SUCCESS,
-        Err(failure) => {
-            output.failure(
-                failure.code.word(),
-                &failure.what,
-                failure.advice.as_deref(),
-            );
-            ExitCode::from(failure.code as u8)
-        }
+        Err(failure) => ExitCode::from(failure.code as u8),
+    }
+}
+
+/// Says what went wrong, if anything did.
+pub fn told(ended: &Outcome, output: Output) -> ExitCode {
+    if let Err(failure) = ended
+        && !failure.unheard
+    {
+        output.failure(
+            failure.code.word(),
+            &failure.what,
+            failure.advice.as_deref(),
+        );
+    }
+    code_of(ended)
+}
+
+/// As `told`, but returns also if nobody reads what is said: where a supervisor waits for the end of this process.
+#[cfg(unix)]
+pub fn told_in_time(ended: Outcome, output: Output) -> ExitCode {
+    let code = code_of(&ended);
+    if ended.is_err() {
+        in_time(move || {
+            told(&ended, output);
+        });
+    }
+    code
+}
+
+/// Lets something be said on stderr, and waits for that, but not for a reader who does not read.
+#[cfg(unix)]
+pub fn in_time(say: impl FnOnce() + Send + 'static) {
+    let (said, is_said) = channel();
+    let saying = thread::Builder::new().spawn(move || {
+        say();
+        let _ = said.send(());
+    });
+    if saying.is_ok() {
+        let _ = is_said.recv_timeout(LAST);
     }
 }

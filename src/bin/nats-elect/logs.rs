@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 /// How many events may wait to be written.
 const QUEUE: usize = 4096;
 /// How long the end of the process waits for the last ones.
-const LAST: Duration = Duration::from_secs(1);
+pub const LAST: Duration = Duration::from_secs(1);
 
 /// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
 /// `RUST_LOG`.
@@ -68,9 +68,10 @@ impl Logs {
 impl Drop for Logs {
     fn drop(&mut self) {
         let (written, all_written) = channel();
-        if self.0.try_send(Entry::Last(written)).is_ok() {
-            let _ = all_written.recv_timeout(LAST);
-        }
+        let queue = self.0.clone();
+        // It waits for room in the queue, and this thread for no longer than it may.
+        let _ = thread::Builder::new().spawn(move || queue.send(Entry::Last(written)));
+        let _ = all_written.recv_timeout(LAST);
     }
 }
 
@@ -102,6 +103,32 @@ mod tests {
         let mut written = [0; 8];
         reader.read_exact(&mut written).unwrap();
         assert_eq!(&written, b"one\ntwo\n");
+    }
+
+    /// Takes its time for each event.
+    struct Slow(Sender<Vec<u8>>);
+
+    impl Write for Slow {
+        fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+            thread::sleep(Duration::from_millis(20));
+            let _ = self.0.send(event.to_vec());
+            Ok(event.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_queue_is_written_for_a_slow_reader_when_the_logs_are_dropped() {
+        let (written, all_written) = channel();
+        let logs = Logs::new(4, Slow(written)).unwrap();
+        let queued = (0..100)
+            .take_while(|&event| logs.0.try_send(Entry::Event(vec![event])).is_ok())
+            .count();
+        drop(logs);
+        assert_eq!(all_written.try_iter().count(), queued);
     }
 
     #[test]

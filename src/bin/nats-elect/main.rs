@@ -38,14 +38,18 @@ fn main() -> ExitCode {
         .is_some_and(|it| it == "exec-guard" || it == "exec-starter")
     {
         let ended = commands::run_inner(&cli::Inner::parse());
-        return exit::told(ended, output::Output::bare(false));
+        return exit::told_in_time(ended, output::Output::bare(false));
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
     let output = output::Output::new(&cli.shared);
-    exit::told(run(cli, output), output)
+    #[cfg(unix)]
+    if matches!(cli.command, cli::Command::Exec(_)) {
+        return exit::told_in_time(run(cli, output), output);
+    }
+    exit::told(&run(cli, output), output)
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {

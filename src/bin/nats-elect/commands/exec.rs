@@ -21,6 +21,8 @@ use crate::exit::{Code, Failure, Outcome};
 
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
+/// A command that ended so shortly before a signal has heard it first, from a supervisor that signals all processes of a service.
+const ANSWER: Duration = Duration::from_secs(1);
 /// How long NATS may take to be told, beyond the command's own end.
 const RELEASE_TIME: Duration = Duration::from_secs(5);
 /// How much later than the manager itself this process gives up.
@@ -81,7 +83,7 @@ pub struct Exec {
     #[arg(long, value_name = "HOW", value_parser = takeover)]
     takeover: Option<Takeover>,
 
-    /// How long the command may take to end [default: a fifth of the ttl, at most 3s]
+    /// How long before the end of its lease a term is wound down; the command gets three quarters of it to end [default: a fifth of the ttl, at most 3s]
     #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
     stop_budget: Option<Duration>,
 
@@ -188,8 +190,8 @@ impl Exec {
                 },
             }
         };
-        // How a run ended before this counts no more.
-        last.send_replace(None);
+        // A run that ended long before this did not end for it.
+        last.send_if_modified(|last| last.take_if(|(_, at)| at.plus(ANSWER).is_over()).is_some());
         let timeout = settings.stop_budget + RELEASE_TIME;
         let stop = manager.stop(StopOptions {
             timeout,
@@ -217,7 +219,7 @@ impl Exec {
             (Why::Signal(_), Ok(done @ Done::Ended(_))) => Why::Done(done),
             (why, _) => why,
         };
-        let end = *last.borrow();
+        let end = last.borrow().map(|(end, _)| end);
         match (why, end) {
             (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
             (Why::Signal(signal), None) => Ok(by_signal(signal)),

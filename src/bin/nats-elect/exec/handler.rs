@@ -77,8 +77,8 @@ pub struct RunCommand {
     pub passed_on: broadcast::Sender<Signal>,
     /// Somebody lost patience: kill instead of waiting.
     pub kill_now: CancellationToken,
-    /// How the last run ended.
-    pub last: watch::Sender<Option<End>>,
+    /// How the last run ended, and when; nothing while one goes on.
+    pub last: watch::Sender<Option<(End, Instant)>>,
     pub done: mpsc::UnboundedSender<Done>,
 }
 
@@ -170,6 +170,10 @@ impl RunCommand {
         Some(program)
     }
 
+    fn ended(&self, end: End) {
+        self.last.send_replace(Some((end, Instant::now())));
+    }
+
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped, nothing of it is left.
     async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
         let conduct = &self.conduct;
@@ -177,6 +181,7 @@ impl RunCommand {
         if term.is_cancelled() {
             return Ok(Run::Over);
         }
+        self.last.send_replace(None);
         let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
         let mut command = starting.await?;
         // What came before was not for this command.
@@ -194,18 +199,21 @@ impl RunCommand {
                     command.extend(lease_end(term).minus(conduct.guard_margin));
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }
-                () = deadline.rings() => return Ok(Run::Over),
+                () = deadline.rings() => {
+                    self.ended(End::Killed(9));
+                    return Ok(Run::Over);
+                }
                 () = patience.rings(), if told => {
                     tracing::warn!("the command did not stop in time: killing it");
-                    self.last.send_replace(Some(End::Killed(9)));
+                    self.ended(End::Killed(9));
                     return Ok(Run::Over);
                 }
                 () = self.kill_now.cancelled() => {
-                    self.last.send_replace(Some(End::Killed(9)));
+                    self.ended(End::Killed(9));
                     return Ok(Run::Over);
                 }
                 end = command.ended() => {
-                    self.last.send_replace(Some(end));
+                    self.ended(end);
                     // It may have been killed by its guard, for a lease that was over before this process noticed.
                     let over = told
                         || term.is_cancelled()

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Signal, getpid, getppid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, in_time};
 
 /// What shells return for a command that is not there, and for one that can't be run.
 const NOT_FOUND: u8 = 127;
@@ -28,8 +28,11 @@ pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_RUN,
     };
-    let program = program.to_string_lossy();
-    let _ = writeln_stderr(&format!("nats-elect: {program} can't be run: {error}"));
+    let text = format!(
+        "nats-elect: {} can't be run: {error}",
+        program.to_string_lossy()
+    );
+    in_time(move || drop(writeln_stderr(&text)));
     Ok(code)
 }
 
