@@ -445,6 +445,10 @@ impl Election {
         } else {
             self.retry.failed_for_long(self.now, chance)
         };
+        if failure.kind == FailureKind::BucketFull && limit.is_none() {
+            // Reads succeed meanwhile, so nothing else would slow down the next write.
+            self.retry.wait_until(self.now + self.settings.heartbeat);
+        }
         self.note_breaker(breaker);
     }
 

@@ -36,6 +36,16 @@ fn a_missing_permission_is_told_and_tried_again_slowly() {
 }
 
 #[test]
+fn a_full_bucket_is_tried_again_once_a_heartbeat() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let heartbeat = solo.settings.heartbeat;
+    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    // Whoever may not write may read: the read that comes first is what has to wait.
+    let pause = refused_by(&mut solo, FailureKind::BucketFull);
+    assert!((heartbeat..heartbeat * 2).contains(&pause), "{pause:?}");
+}
+
+#[test]
 fn a_timeout_is_tried_again_soon() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));

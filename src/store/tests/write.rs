@@ -277,7 +277,14 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     assert!(info.unique_sequences);
     let cross_checks = cluster.node(0).version() >= CROSS_CHECKS;
     let r = role("r");
-    let mut over = 0;
+    // That a stream has a leader may not be known to every node yet.
+    let claimed = eventually(TIMEOUT, "somebody who answers", async || {
+        match bucket.claim(&r, 0, &record(1000), TIMEOUT).await {
+            Err(StoreError::Unavailable(_)) => None,
+            claimed => Some(claimed.unwrap()),
+        }
+    });
+    let mut over = claimed.await;
     for beat in 1..=20 {
         let (claim, fence) = (record(beat), fence_record(beat));
         let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();

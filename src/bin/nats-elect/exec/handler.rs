@@ -101,6 +101,20 @@ impl Drop for Loss<'_> {
     }
 }
 
+/// Tells, when it is dropped, that the command was killed, if it did not end by itself: also if `run` is dropped, for the lease was
+/// over before this process noticed.
+struct Killed<'a>(&'a watch::Sender<Option<(End, Instant)>>);
+
+impl Drop for Killed<'_> {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|last| {
+            let told = last.is_some();
+            last.get_or_insert((End::Killed(9), Instant::now()));
+            !told
+        });
+    }
+}
+
 impl RoleHandler for RunCommand {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
         let Some(program) = self.program_of(&term).await else {
@@ -170,10 +184,6 @@ impl RunCommand {
         Some(program)
     }
 
-    fn ended(&self, end: End) {
-        self.last.send_replace(Some((end, Instant::now())));
-    }
-
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped, nothing of it is left.
     async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
         let conduct = &self.conduct;
@@ -184,6 +194,7 @@ impl RunCommand {
         self.last.send_replace(None);
         let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
         let mut command = starting.await?;
+        let _killed = Killed(&self.last);
         // What came before was not for this command.
         let mut passed_on = self.passed_on.subscribe();
         tracing::info!("the command runs");
@@ -199,21 +210,14 @@ impl RunCommand {
                     command.extend(lease_end(term).minus(conduct.guard_margin));
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }
-                () = deadline.rings() => {
-                    self.ended(End::Killed(9));
-                    return Ok(Run::Over);
-                }
+                () = deadline.rings() => return Ok(Run::Over),
                 () = patience.rings(), if told => {
                     tracing::warn!("the command did not stop in time: killing it");
-                    self.ended(End::Killed(9));
                     return Ok(Run::Over);
                 }
-                () = self.kill_now.cancelled() => {
-                    self.ended(End::Killed(9));
-                    return Ok(Run::Over);
-                }
+                () = self.kill_now.cancelled() => return Ok(Run::Over),
                 end = command.ended() => {
-                    self.ended(end);
+                    self.last.send_replace(Some((end, Instant::now())));
                     // It may have been killed by its guard, for a lease that was over before this process noticed.
                     let over = told
                         || term.is_cancelled()

@@ -214,6 +214,7 @@ pub(super) fn failure(u: &mut Unstructured<'_>) -> Result<Failure> {
         FailureKind::PermissionDenied,
         FailureKind::BucketMissing,
         FailureKind::BucketUnfit,
+        FailureKind::BucketFull,
         FailureKind::Rejected,
     ])?;
     Ok(Failure {
