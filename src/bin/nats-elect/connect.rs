@@ -147,9 +147,7 @@ impl Shared {
         let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
         tokio::select! {
             biased;
-            denied = line.hears(matters) => {
-                Err(Failure::new(Code::Refused, denied.to_string()).advice(denied.advice()))
-            }
+            denied = line.hears(matters) => Err(denied.into()),
             read = read(line.client.clone(), config.bucket.clone()) => read,
         }
     }

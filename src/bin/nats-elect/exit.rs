@@ -8,6 +8,7 @@ use std::{sync::mpsc::channel, thread};
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::{ConfigError, Error, HistoryError};
 
+use crate::line::Denied;
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
@@ -147,6 +148,12 @@ impl From<HistoryError> for Failure {
             _ => Code::Unreachable,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        Self::new(Code::Refused, denied.to_string()).advice(denied.advice())
     }
 }
 

@@ -67,10 +67,7 @@ impl CreateBucket {
                     format!("bucket {:?}, if it was not there", config.bucket),
                 )?;
             }
-            Standing::Denied(denied) => {
-                let advice = denied.advice();
-                return Err(Failure::new(Code::Refused, denied.to_string()).advice(advice));
-            }
+            Standing::Denied(denied) => return Err(denied.into()),
         }
         if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
             self.compare(&found, &mut findings)?;
