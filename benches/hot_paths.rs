@@ -14,7 +14,8 @@ use async_nats::jetstream::stream::StorageType;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nats_elect::internals::{
     Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, FenceRecord, Fresh, Input,
-    Link, Moment, SeenRecord, Snapshot, Statement, Write, WriteKind, WriteOutcome, now, sign,
+    Link, Moment, ReleaseSecret, SeenRecord, Snapshot, Statement, Write, WriteKind, WriteOutcome,
+    now, sign,
 };
 use nats_elect::testing::NatsServer;
 use nats_elect::{
@@ -124,6 +125,7 @@ impl Machine {
                 role: None,
                 fence: None,
                 epoch: Some(1),
+                last_sequence: None,
             },
             revision: 0,
             answers: Vec::new(),
@@ -140,6 +142,7 @@ impl Machine {
     fn step(&mut self, input: Input) {
         let fresh = Fresh {
             lease_token: LeaseToken::new(Uuid::from_u128(2)),
+            release_secret: ReleaseSecret::new(2),
             chance: 0.5,
         };
         let effects = self.election.step(self.now, fresh, input);
@@ -227,6 +230,7 @@ fn foreign_record(beat: u64) -> Entry {
             ttl: Some(Duration::from_secs(15)),
             incarnation: Some(Uuid::from_u128(3)),
             beat: Some(beat),
+            release: None,
             proof: None,
         })),
     }

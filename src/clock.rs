@@ -1,7 +1,8 @@
 //! The one place where clocks are read.
 //!
 //! Leases are counted on a local monotonic clock that goes on while the machine is suspended, where the platform has
-//! one: a clock that stops in suspend would let a sleeping leader believe in a lease that others saw expire.
+//! one: a clock that stops in suspend would let a sleeping leader believe in a lease that others saw expire. A hypervisor that
+//! pauses a virtual machine may stop this clock too; nothing in the guest can tell.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;

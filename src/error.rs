@@ -66,6 +66,12 @@ pub enum Error {
     /// The bucket can't serve elections.
     #[error("{0}")]
     BucketUnfit(String),
+    /// The connected server, or the one that leads the bucket's stream, is older than 2.11.2.
+    #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
+    ServerTooOld {
+        /// Its version, as far as it told it.
+        version: String,
+    },
     /// The NATS user may not do what is needed.
     #[error("permission denied: {0}: grant it to this user")]
     PermissionDenied(String),
@@ -136,6 +142,7 @@ impl Error {
                 StoreError::BucketMissing { bucket } => Self::BucketMissing(bucket),
                 StoreError::JetStreamDisabled(detail) => Self::JetStreamDisabled(detail),
                 StoreError::PermissionDenied(detail) => Self::PermissionDenied(detail),
+                StoreError::ServerTooOld { version } => Self::ServerTooOld { version },
                 StoreError::BucketUnfit(_) => Self::BucketUnfit(error.to_string()),
                 error => Self::Rejected(error.to_string()),
             },

@@ -29,7 +29,9 @@
 //! # Threads
 //!
 //! Elections, lease timers and the NATS connection live on a thread of their own; handlers run on the runtime on which
-//! [`RoleManagerBuilder::start`] was called. A handler that blocks its runtime does not cost any role its lease.
+//! [`RoleManagerBuilder::start`] was called. A handler that blocks that runtime costs no role its lease, however few threads it
+//! has: nothing that a lease needs runs there. [Health checks](RoleHandler::healthy) do, where an application has some. While the
+//! runtime stands still they are not counted, except against the very handler that blocks it.
 //!
 //! # What is guaranteed
 //!
@@ -43,7 +45,7 @@
 //! # Operating it
 //!
 //! - [`Observer`] tells who leads what without standing for election: `docs/observing.md`.
-//! - [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon: `docs/admin.md`.
+//! - [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon, and ends the wait for a lease whose holder is gone: `docs/admin.md`.
 //! - [`EventsConfig`] has leader changes published on NATS and kept, [`History`] reads them; each term has a [`CorrelationId`] in logs, spans and
 //!   events: `docs/events.md`.
 //! - [`METRICS`] lists the metrics; rules, alerts and a dashboard are in `deploy`: `docs/metrics.md`, and the runbook in `docs/runbook.md`.
@@ -96,7 +98,9 @@ pub use crate::model::config::{
     HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
     Takeover, TlsConfig,
 };
-pub use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
+pub use crate::model::event::{
+    Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
+};
 pub use crate::model::handoff::Handoff;
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::letter::Refusal;
@@ -129,6 +133,7 @@ pub mod internals {
     pub use crate::election::*;
     pub use crate::model::letter::*;
     pub use crate::model::record::*;
+    pub use crate::model::release::*;
     #[cfg(feature = "signing")]
     pub use crate::model::statement::Statement;
     #[cfg(feature = "signing")]

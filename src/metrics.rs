@@ -327,9 +327,9 @@ pub const METRICS: &[Metric] = &[
         kind: MetricKind::Counter,
         unit: Unit::Count,
         scope: MetricScope::Role,
-        labels: &[],
+        labels: &["reason"],
         buckets: &[],
-        description: "Health checks of this instance's handler that failed or did not end in time",
+        description: "Health checks of this instance's handler that failed, did not end in time, or found its runtime blocked",
     },
     Metric {
         name: OVERRUNS,

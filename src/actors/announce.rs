@@ -73,10 +73,15 @@ fn log(event: &Event) {
         Event::HealthCheckFailed { consecutive } => {
             tracing::warn!(consecutive, "health check failed");
         }
+        Event::HealthCheckUnanswered => {
+            tracing::warn!(
+                "no health check: the runtime that runs handlers does not answer, something blocks it"
+            );
+        }
         Event::ValidationFailed => tracing::warn!("somebody else wrote to the role's key"),
         Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),
         Event::Failure {
-            kind: FailureKind::Timeout | FailureKind::Unavailable,
+            kind: FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended,
             detail,
         } => {
             tracing::debug!(detail, "request failed");
@@ -89,6 +94,23 @@ fn log(event: &Event) {
         }
         Event::UntrustedRecord { why } => {
             tracing::debug!(why = why.as_str(), "a record that no trusted key signed");
+        }
+        Event::WaitingForLease {
+            holder,
+            why,
+            revision,
+            waited,
+            left,
+        } => {
+            let holder = holder.as_deref().unwrap_or("unknown");
+            tracing::warn!(
+                holder,
+                why = why.as_str(),
+                revision,
+                ?waited,
+                ?left,
+                "nobody leads: a lease longer than this role's ttl is waited for; if its holder is certainly gone, `nats-elect end-lease` ends the wait"
+            );
         }
         Event::Lagged { .. } => {}
     }

@@ -91,6 +91,8 @@ pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOption
         .max_reconnects(None)
         // A black-holed connection is given up after two missed pings; the default would take four minutes.
         .ping_interval(Duration::from_secs(2))
+        // Of several servers a dead one must not cost the lease. Greeting and login take a round trip and a half: more than 1.3 s is
+        // too slow to connect.
         .connection_timeout(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
             let exponent = u32::try_from(attempts.saturating_sub(1))

@@ -1,6 +1,7 @@
 //! The actor of one role's election: messages in, steps of the state machine, effects out.
 
 mod errands;
+mod requests;
 mod spans;
 
 use std::collections::{HashMap, VecDeque};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use async_nats::Subject;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use self::spans::Spans;
 use super::Link;
@@ -27,9 +29,10 @@ use crate::election::{
 use crate::model::event::{Event, FailureKind, Vacancy};
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::model::record::Entry;
+use crate::model::release::ReleaseSecret;
 use crate::model::status::LeaderInfo;
 use crate::model::token::LeaseToken;
-use crate::role::{HandlerReport, Order, Request, RoleScope, RunningTerm};
+use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store::{self, Denied};
 
 /// One role's election.
@@ -55,6 +58,8 @@ pub(super) struct ElectionState {
     writing: Option<OpId>,
     /// The same for the read under way.
     reading: Option<OpId>,
+    /// The requests that were sent last: some may not have been answered in time.
+    asked: VecDeque<AbortHandle>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     /// The question of another instance that came last: it is answered at once, or not at all.
@@ -118,6 +123,7 @@ impl Actor for ElectionActor {
             running: None,
             writing: None,
             reading: None,
+            asked: VecDeque::new(),
             requests: HashMap::new(),
             next_request: 0,
             letter: None,
@@ -168,6 +174,7 @@ impl ElectionState {
                 self.judge(&mut entry);
                 Input::Observed(entry)
             }
+            ElectionMsg::ObservedFence(fence) => Input::ObservedFence(fence),
             ElectionMsg::WriteEnded { op, outcome } => {
                 self.writing.take_if(|writing| *writing == op);
                 match &outcome {
@@ -205,32 +212,11 @@ impl ElectionState {
                 Input::HandlerEnded { term, end }
             }
             ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
-            ElectionMsg::Ask(Request::Validate { term, reply }) => {
-                let request = self.remember(reply);
-                Input::Validate { request, term }
+            ElectionMsg::HealthUnanswered => {
+                announce(&self.scope, Event::HealthCheckUnanswered);
+                return None;
             }
-            ElectionMsg::Ask(Request::StepDown {
-                to,
-                expected,
-                hold_off,
-                reply,
-            }) => {
-                let request = self.remember(reply);
-                Input::StepDown {
-                    request,
-                    to,
-                    expected,
-                    hold_off,
-                }
-            }
-            ElectionMsg::Ask(Request::Order { order, reply }) => {
-                let request = self.remember(reply);
-                match order {
-                    Order::Pause => Input::Pause { request },
-                    Order::Resume => Input::Resume { request },
-                    Order::Cordon => Input::Cordon { request },
-                }
-            }
+            ElectionMsg::Ask(request) => self.requested(request),
             ElectionMsg::Asked { question, reply } => {
                 self.letters += 1;
                 let letter = LetterId(self.letters);
@@ -238,11 +224,8 @@ impl ElectionState {
                 Input::Asked { letter, question }
             }
             ElectionMsg::Answered { question, answer } => Input::Answered { question, answer },
-            ElectionMsg::Ask(Request::Superseded { term }) => Input::Superseded { term },
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
-            #[cfg(feature = "testing")]
-            ElectionMsg::Ask(Request::Crash) => panic!("crashed on request"),
         })
     }
 
@@ -286,13 +269,6 @@ impl ElectionState {
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
     }
 
-    fn remember(&mut self, reply: oneshot::Sender<Reply>) -> RequestId {
-        self.next_request += 1;
-        let request = RequestId(self.next_request);
-        self.requests.insert(request, reply);
-        request
-    }
-
     fn step(&mut self, myself: &ActorRef<ElectionMsg>, input: Input) {
         let scope = Arc::clone(&self.scope);
         let _entered = scope.span.enter();
@@ -333,7 +309,7 @@ impl ElectionState {
     fn carry_out(&mut self, myself: &ActorRef<ElectionMsg>, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write(write) => self.write(myself, write),
-            Effect::Read { op, check_bucket } => self.read(myself, op, check_bucket),
+            Effect::Read { op, within } => self.read(myself, op, within),
             Effect::StartTerm(start) => {
                 // Whoever finds this instance leading finds the term in its status.
                 self.publish_status();
@@ -387,7 +363,10 @@ impl ElectionState {
                 within,
             } => self.inquire(myself, id, question, within),
             Effect::Answer { letter, answer } => self.answer(letter, answer),
-            Effect::Reopen => self.look_at_bucket(),
+            Effect::Reopen => {
+                let role = self.scope.role.clone();
+                let _ = self.supervisor.send_message(SupervisorMsg::Reopen(role));
+            }
             Effect::Reply { request, reply } => {
                 if let Some(waiting) = self.requests.remove(&request) {
                     // Whoever asked may have gone.
@@ -506,6 +485,7 @@ fn fresh() -> Fresh {
     let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     Fresh {
         lease_token: LeaseToken::new(uuid),
+        release_secret: ReleaseSecret::new(rand::random()),
         chance: rand::random(),
     }
 }

@@ -11,7 +11,7 @@ use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId,
 use crate::model::leader_event::LeaderEvent;
 use crate::model::letter::{Answer, Question};
 use crate::model::name::RoleName;
-use crate::model::record::Entry;
+use crate::model::record::{Entry, FenceEntry};
 use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, StoreError};
 
@@ -46,6 +46,8 @@ pub(crate) enum SupervisorMsg {
     },
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,
+    /// This role's election can't use the bucket as it was seen last: it is to hear how it is now, changed or not.
+    Reopen(RoleName),
     /// The server refused the admin service something.
     AdminDenied(Denied),
     #[cfg(feature = "testing")]
@@ -84,6 +86,8 @@ pub(crate) enum MonitorMsg {
     Poll,
     /// Somebody has reason to doubt that the bucket is what it was.
     LookAtBucket,
+    /// This role's election is to hear how the bucket is, changed or not.
+    Reopen(RoleName),
     /// The look with this number ended.
     Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
     Retry,
@@ -156,6 +160,8 @@ pub(crate) enum ElectionMsg {
     TimerFired(u64),
     LinkChanged(Link),
     Observed(Entry),
+    /// The watch showed the last message of the role's fence key.
+    ObservedFence(FenceEntry),
     WriteEnded {
         op: OpId,
         outcome: WriteOutcome,
@@ -183,6 +189,8 @@ pub(crate) enum ElectionMsg {
         term: TermId,
         healthy: bool,
     },
+    /// The runtime that runs handlers keeps a health check from being answered.
+    HealthUnanswered,
     Ask(Request),
     Stop {
         release: bool,

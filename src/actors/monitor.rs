@@ -1,6 +1,9 @@
 //! The connection monitor: makes the connection, watches over it and over the bucket, and tells everyone what can be
 //! relied on.
 
+mod looks;
+
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::clock::{self, Moment};
-use crate::election::{self as core, Failure};
+use crate::election as core;
 use crate::model::admin::AdminSubjects;
 use crate::model::name::{BucketName, RoleName};
 use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
@@ -21,14 +24,10 @@ use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
 /// Between looks at the connection's state. With a client of our own, events tell the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);
 const POLL_GIVEN: Duration = Duration::from_millis(20);
-/// How long one look at the bucket may take.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between looks at a bucket that can't be used, and between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Between new connections that are made to try a refused subscription again.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// Looks asked for by elections come in swarms: one in this time is enough.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct MonitorActor;
 
@@ -60,6 +59,10 @@ pub(crate) struct MonitorState {
     looking: bool,
     looked_at: Option<Moment>,
     look_again: bool,
+    /// Elections that ask for a look. One that is under way began before they asked.
+    asking: BTreeSet<RoleName>,
+    /// Elections that wait for what the look under way finds, also if it is nothing new.
+    awaiting: BTreeSet<RoleName>,
     retrying: bool,
     failures: u32,
     last_problem: String,
@@ -103,6 +106,8 @@ impl Actor for MonitorActor {
             looking: false,
             looked_at: None,
             look_again: false,
+            awaiting: BTreeSet::new(),
+            asking: BTreeSet::new(),
             retrying: false,
             failures: 0,
             last_problem: "no answer yet".into(),
@@ -132,6 +137,7 @@ impl Actor for MonitorActor {
                 state.poll_later(&myself);
             }
             MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
+            MonitorMsg::Reopen(role) => state.look_for(&myself, role),
             MonitorMsg::Looked(number, result) if number == state.looks => {
                 state.looked(&myself, result);
             }
@@ -378,125 +384,6 @@ impl MonitorState {
             return;
         }
         self.look_at_bucket(myself);
-    }
-
-    fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
-        let Some(client) = self.client.clone() else {
-            return;
-        };
-        if client.connection_state() != ConnectionState::Connected {
-            return;
-        }
-        if self.looking
-            || self
-                .looked_at
-                .is_some_and(|at| clock::now() < at + LOOK_PAUSE)
-        {
-            if !self.looking && !std::mem::replace(&mut self.look_again, true) {
-                myself.send_after(LOOK_PAUSE, || MonitorMsg::LookAtBucket);
-            }
-            return;
-        }
-        self.looking = true;
-        self.looks += 1;
-        let number = self.looks;
-        self.look_again = false;
-        self.looked_at = Some(clock::now());
-        // A subscription is tried once for each connection, and refused once.
-        self.denied.take_if(|denied| denied.publish);
-        let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
-        let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
-        let myself = myself.clone();
-        tokio::spawn(async move {
-            let looked = match &known {
-                // Looking again also forgets what was learnt of the server by trying: it may be another one now.
-                Some(bucket) => bucket
-                    .inspect(LOOK_TIMEOUT)
-                    .await
-                    .map(|info| (bucket.clone(), info)),
-                None => Err(StoreError::BucketMissing {
-                    bucket: name.to_string(),
-                }),
-            };
-            let looked = match looked {
-                Err(StoreError::BucketMissing { .. }) => {
-                    store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await
-                }
-                looked => looked,
-            };
-            let _ = myself.send_message(MonitorMsg::Looked(number, looked));
-        });
-    }
-
-    fn looked(
-        &mut self,
-        myself: &ActorRef<MonitorMsg>,
-        result: Result<(store::Bucket, BucketInfo), StoreError>,
-    ) {
-        self.looking = false;
-        match result {
-            Ok((bucket, info)) => {
-                self.failures = 0;
-                self.denied = None;
-                let core = core::Bucket {
-                    epoch: info.epoch,
-                    max_age: info.max_age,
-                    unique_sequences: info.unique_sequences,
-                };
-                let same = self
-                    .bucket
-                    .as_ref()
-                    .is_some_and(|(_, known)| *known == core);
-                self.bucket = Some((bucket.clone(), core));
-                if let Some(ready) = self.setup.ready.take() {
-                    for note in &info.notes {
-                        tracing::warn!(bucket = %self.setup.bucket, "{note}");
-                    }
-                    let _ = ready.send(Ok(info));
-                }
-                let connected = self
-                    .client
-                    .as_ref()
-                    .is_some_and(|c| c.connection_state() == ConnectionState::Connected);
-                if connected && (!same || self.link != Standing::Up) {
-                    self.link = Standing::Down;
-                    self.tell(Standing::Up, Link::Up { bucket, info: core });
-                }
-            }
-            Err(error) => self.look_failed(myself, &error),
-        }
-    }
-
-    fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
-        let error = match (error, &self.denied) {
-            (StoreError::Timeout { .. }, Some(denied)) => {
-                StoreError::PermissionDenied(denied.to_string())
-            }
-            (error, _) => error.clone(),
-        };
-        self.last_problem = error.to_string();
-        if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
-            self.connect_anew(myself);
-            return;
-        }
-        // JetStream that was there comes back; till then the leases decide. And a cluster may be just starting.
-        let passes = error.is_transient()
-            || self.setup.ready.is_some() && error.lacks_nodes()
-            || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
-        if !passes {
-            let failure = Failure {
-                kind: error.kind(),
-                detail: error.to_string(),
-            };
-            let is_missing = matches!(error, StoreError::BucketMissing { .. });
-            if is_missing && self.setup.if_missing == IfMissing::Await {
-                self.awaited = Some(error);
-            } else {
-                self.start_failed(StartFailure::Bucket(error));
-            }
-            self.tell(Standing::Unusable, Link::Unusable(failure));
-        }
-        self.retry_later(myself);
     }
 
     fn start_failed(&mut self, failure: StartFailure) {

@@ -57,7 +57,7 @@ impl Reign {
                 incarnation: None,
                 id: String::new(),
             },
-            Content::Release(_) | Content::Handoff { .. } => {
+            Content::Release(_) => {
                 if let Some(sign) = &mut self.last {
                     // Its leader wrote this.
                     sign.at = at;
@@ -85,6 +85,7 @@ impl Reign {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::record::Release;
 
     fn at(millis: u64) -> Moment {
         Moment::from_nanos(millis * 1_000_000)
@@ -113,7 +114,7 @@ mod tests {
     fn after_a_release_the_next_claim_begins_another_term_whosever_it_is() {
         let mut reign = Reign::default();
         reign.saw(&beat(1, 1), at(0));
-        reign.saw(&entry(2, Content::Release(None)), at(500));
+        reign.saw(&entry(2, Content::Release(Release::default())), at(500));
         let gap = reign.saw(&beat(3, 1), at(503));
         assert_eq!(gap, Some(Duration::from_millis(3)));
     }

@@ -18,6 +18,7 @@ use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
+use crate::model::name::RoleName;
 use crate::role::Instance;
 use crate::store::{BucketInfo, IfMissing};
 
@@ -93,6 +94,10 @@ impl Staff {
 
     pub fn look_at_bucket(&self) {
         let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
+    }
+
+    pub fn reopen(&self, role: RoleName) {
+        let _ = self.monitor.send_message(MonitorMsg::Reopen(role));
     }
 
     pub fn publish(&self, event: LeaderEvent) {

@@ -149,6 +149,7 @@ impl Actor for SupervisorActor {
             } => state.remove_role(&role, release, reply),
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
             SupervisorMsg::LookAtBucket => state.staff.look_at_bucket(),
+            SupervisorMsg::Reopen(role) => state.staff.reopen(role),
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(state.overrun());
             }

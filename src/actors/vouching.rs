@@ -212,6 +212,8 @@ mod tests {
 
     use super::*;
     use crate::model::notary::Signer;
+    use crate::model::record::Release;
+    use crate::model::release::ReleaseSecret;
     use crate::model::token::LeaseToken;
 
     const EPOCH: u64 = 5;
@@ -270,6 +272,7 @@ mod tests {
                 ttl: Some(LASTS),
                 incarnation: Some(Uuid::from_u128(incarnation)),
                 beat: Some(1),
+                release: None,
                 proof: proof.map(ToOwned::to_owned),
             })),
         }
@@ -345,7 +348,7 @@ mod tests {
         };
         let judged = vouching.judge(&mut opaque, second(100));
         assert_eq!(judged, Some(Distrust::Unsigned));
-        opaque.content = Content::Release(None);
+        opaque.content = Content::Release(Release::default());
         assert_eq!(vouching.judge(&mut opaque, second(100)), None);
     }
 
@@ -363,6 +366,7 @@ mod tests {
                 incarnation: Uuid::from_u128(99),
                 beat: 1,
             },
+            release: ReleaseSecret::new(1).hash(),
             proof: None,
         };
         let token = statement().fencing_token;

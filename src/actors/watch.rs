@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::latest::Latest;
@@ -11,7 +10,7 @@ use super::pace::Pace;
 use super::{Link, Routes};
 use crate::clock;
 use crate::metrics::InstanceLabels;
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, Told};
 
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
@@ -134,10 +133,16 @@ impl WatchState {
 }
 
 async fn forward(bucket: &store::Bucket, routes: &Routes) -> Result<(), StoreError> {
-    let mut entries = std::pin::pin!(bucket.watch(START_TIMEOUT).await?);
-    while let Some(entry) = entries.next().await {
-        let (role, entry) = entry?;
-        routes.send(&role, ElectionMsg::Observed(entry));
+    let mut watch = bucket.watch(START_TIMEOUT).await?;
+    loop {
+        match watch.next().await? {
+            Told::Entry(role, entry) => {
+                routes.send(&role, ElectionMsg::Observed(entry));
+            }
+            Told::Fence(role, fence) => {
+                routes.send(&role, ElectionMsg::ObservedFence(fence));
+            }
+            Told::Nothing | Told::Idle | Told::Waiting(_) => {}
+        }
     }
-    Ok(())
 }

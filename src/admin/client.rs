@@ -228,6 +228,7 @@ impl AdminClient {
             to: how.to,
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
+            revision: None,
         };
         let asked = self.ask::<Done>(instance, Verb::StepDown, Some(&name), &demand, within);
         let not_understood = || AdminError::NotUnderstood {
@@ -282,6 +283,31 @@ impl AdminClient {
         let ended = self.order(instance, Verb::Cordon, role, within).await?;
         let ended = ended.into_iter();
         Ok(ended.map(|(role, it)| (role, stepped_down(it))).collect())
+    }
+
+    /// Has an instance treat the message at this revision of the role's key (0 if it is missing) as over, and not wait for its lease any longer: for a
+    /// leader that is known to be gone for good, which only who operates it can know.
+    ///
+    /// **If whoever wrote that message still leads, there are two leaders**, until that one's next heartbeat is refused. Ask every
+    /// instance: one that was not asked waits on, but whichever of the others claims the role then leads it.
+    ///
+    /// # Errors
+    /// [`AdminError::Refused`], and nothing was done, with the codes `Changed`, if the instance does not wait for the
+    /// role or sees another message there, and `UnknownRole`; [`AdminError::NoSuchInstance`], also if it is of a version that does not know this; [`AdminError::Timeout`];
+    /// [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// The lease ends all the same if the future is dropped after the request was sent.
+    pub async fn end_lease(
+        &self,
+        instance: &Instance,
+        role: &str,
+        revision: u64,
+    ) -> Result<(), AdminError> {
+        let role = RoleName::new(role)?;
+        let demand = Demand::end_of(revision);
+        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &demand, ORDER);
+        asked.await.map(drop)
     }
 
     async fn order(

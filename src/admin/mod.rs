@@ -30,7 +30,7 @@
 //! # What an answer is worth
 //!
 //! It is what the instance says, or whoever else may answer on these subjects: no proof of who leads. Nothing here decides about
-//! leadership, and no request can make two instances lead.
+//! leadership, and no request can make two instances lead but [`AdminClient::end_lease`], where its caller is wrong about who is gone.
 
 mod client;
 mod discovery;

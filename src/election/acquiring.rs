@@ -3,10 +3,10 @@
 use super::agenda::Task;
 use super::core::{Doing, Election, Hold, Phase};
 use super::draining::Drain;
-use super::effect::{Effect, FenceCondition, TermStart, WriteKind};
+use super::effect::{Effect, TermStart, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
 use super::leading::Tenure;
-use super::ledger::{Attempt, Purpose};
+use super::ledger::{Attempt, Expected, Purpose};
 use super::mutation::mutated;
 use super::standing::Standing;
 use crate::clock::Moment;
@@ -19,10 +19,9 @@ use crate::model::token::FencingToken;
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
     pub hold: Hold,
+    /// The fence key's sequence when the role was judged free. If another's fence record came since, somebody else led meanwhile.
+    fence_over: u64,
     step: Step,
-    /// The claim was made where nothing stood, perhaps because the key was purged under a leader. So the fence must take the
-    /// place of the one that was read before the claim, and the claim be proved after it.
-    bare: Option<u64>,
     /// The claim is known to stand in the bucket whose creation time the fencing token will bear.
     bucket_known: bool,
 }
@@ -31,13 +30,10 @@ pub(super) struct Acquisition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     /// Write the fence record.
-    Fence(FenceCondition),
-    /// The fence stands at this revision, but its write did not look at the role's key: prove the claim by a second,
-    /// later compare-and-set.
-    Prove(u64),
-    /// Read both keys: to learn the fence key's revision, or what became of an unanswered write.
+    Fence,
+    /// Read both keys, to learn what became of an unanswered write.
     Look,
-    /// Our claim no longer stands, unless the keys show our own fence.
+    /// The fence was refused: read both keys, to learn why.
     LookOnce,
 }
 
@@ -54,8 +50,7 @@ impl Election {
         let mut agenda = vec![(promotable_until, Task::GiveBack)];
         if self.may_send() && self.now < promotable_until {
             let task = match acquisition.step {
-                Step::Fence(_) => Task::Fence,
-                Step::Prove(_) => Task::Renew,
+                Step::Fence => Task::Fence,
                 Step::Look | Step::LookOnce => Task::Read,
             };
             agenda.push((self.retry.at().max(acquisition.hold.sent), task));
@@ -74,11 +69,14 @@ impl Election {
         let told = match outcome {
             WriteOutcome::Acked { .. } => Outcome::Confirmed,
             WriteOutcome::Conflict { .. } => Outcome::Conflict,
-            WriteOutcome::Unsupported => Outcome::Failed,
             WriteOutcome::Failed(failure) => outcome_of(failure),
         };
+        let Phase::Standing(standing) = &self.phase else {
+            return;
+        };
+        let cooling = standing.cooling_until().is_some();
         self.tell(Event::ClaimEnded { outcome: told });
-        if !matches!(self.phase, Phase::Standing(_)) {
+        if cooling {
             return;
         }
         match outcome {
@@ -99,9 +97,6 @@ impl Election {
                 let read_at = self.now + self.patience_for_watch();
                 self.standing_must_read(read_at, false);
             }
-            WriteOutcome::Unsupported => {
-                self.retry.wait_until(self.now + self.settings.heartbeat);
-            }
             WriteOutcome::Failed(failure) => {
                 self.request_failed(failure);
                 self.standing_must_read(self.now, true);
@@ -113,30 +108,35 @@ impl Election {
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
         let seen = self.view.claim_over();
-        let forced = matches!(claim.purpose, Purpose::ForcedClaim { over } if seen == over || seen == revision);
+        let over = claim.expected.over;
+        let forced = claim.purpose == Purpose::ForcedClaim && (seen == over || seen == revision);
         let contested = !forced
+            && !self.view.shows_own_record()
             && self
                 .view
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
+        if !contested && !forced && self.view.fence_over() == claim.expected.fence {
+            self.view.note_end();
+        }
         self.view
             .wrote(revision, self.own_content(claim.beat), self.now);
         if contested {
             self.standing_must_read(self.now, false);
             return;
         }
+        self.forget_reads();
         let hold = Hold {
             term: claim.term,
-            token: claim.token,
+            secrets: claim.secrets,
             revision,
             sent: claim.sent,
             until: self.lease_until(claim.sent),
         };
-        let bare = claim.purpose.bare();
         self.phase = Phase::Acquiring(Acquisition {
             hold,
-            step: self.fence_step(&hold, bare),
-            bare,
+            fence_over: claim.expected.fence,
+            step: Step::Fence,
             bucket_known,
         });
         mutated!(SkipFence => self.promote(hold, revision));
@@ -144,19 +144,24 @@ impl Election {
 
     pub(super) fn fence(&mut self) {
         let Phase::Acquiring(Acquisition {
-            hold,
-            step: Step::Fence(condition),
-            ..
+            hold, fence_over, ..
         }) = self.phase
         else {
             return;
         };
-        self.send(Purpose::Fence, hold.term, hold.token, |election, nonce| {
-            WriteKind::Fence {
-                condition,
-                fence: election.fence_record(nonce),
-            }
-        });
+        let over = fence_over;
+        let expected = Expected { over, fence: over };
+        let Hold { term, secrets, .. } = hold;
+        self.send(
+            Purpose::Fence,
+            term,
+            secrets,
+            expected,
+            |election, nonce| WriteKind::Fence {
+                over,
+                fence: election.fence_record(secrets, nonce),
+            },
+        );
         mutated!(PromoteBeforeFence => self.promote(hold, hold.revision + 1));
     }
 
@@ -171,6 +176,7 @@ impl Election {
         if acquisition.hold.term != term {
             return;
         }
+        let release = acquisition.hold.secrets.release.hash();
         match outcome {
             WriteOutcome::Acked { revision } => {
                 self.fenced(FenceEntry {
@@ -178,21 +184,11 @@ impl Election {
                     record: Some(SeenFence {
                         nonce: self.own_nonce(beat),
                         ttl: Some(self.settings.ttl),
+                        release: Some(release),
                     }),
                 });
             }
-            WriteOutcome::Conflict { .. } => {
-                acquisition.step = match acquisition.step {
-                    Step::Fence(FenceCondition::FenceKeyAt(_)) if acquisition.bare.is_none() => {
-                        Step::Look
-                    }
-                    _ => Step::LookOnce,
-                };
-            }
-            WriteOutcome::Unsupported => {
-                acquisition.step = Step::Look;
-                self.cross_check = false;
-            }
+            WriteOutcome::Conflict { .. } => acquisition.step = Step::LookOnce,
             WriteOutcome::Failed(failure) => {
                 acquisition.step = Step::Look;
                 self.request_failed(failure);
@@ -205,64 +201,57 @@ impl Election {
 
     /// Both keys were read during the acquisition.
     pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Acquiring(Acquisition {
-            mut hold,
-            step,
-            bare,
-            bucket_known,
-        }) = self.phase
-        else {
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
+        let (hold, step) = (acquisition.hold, acquisition.step);
+        let expected = acquisition.fence_over;
         if self.now >= self.promotable_until(&hold) {
             return;
         }
-        let role = snapshot
-            .role
-            .as_ref()
-            .and_then(|entry| Some((entry.revision, self.ledger.find(entry.content.nonce())?)));
-        let stands = match role.filter(|(_, attempt)| attempt.term == hold.term) {
-            Some((revision, attempt))
-                if attempt.settled.is_none() && attempt.purpose == Purpose::Renew =>
-            {
-                self.ledger.settle(attempt.beat, revision);
-                hold = Hold {
-                    revision,
-                    sent: attempt.sent,
-                    until: self.lease_until(attempt.sent),
-                    ..hold
-                };
-                true
-            }
-            Some((revision, attempt)) => {
-                attempt.settled == Some(revision) && revision == hold.revision
-            }
-            None => false,
-        };
-        let fence = snapshot
-            .fence
-            .and_then(|fence| Some((fence, self.ledger.find(fence.nonce())?)));
-        self.phase = Phase::Acquiring(Acquisition {
-            hold,
-            step,
-            bare,
-            bucket_known: bucket_known || snapshot.epoch.is_some(),
+        let stands = snapshot.role.as_ref().is_some_and(|entry| {
+            let attempt = self.ledger.find(entry.content.nonce());
+            let ours = attempt.is_some_and(|it| it.settled == Some(hold.revision));
+            ours && entry.revision == hold.revision
         });
-        match fence.filter(|(_, attempt)| attempt.term == hold.term) {
-            _ if !stands => self.abandon_claim(),
-            Some((fence, attempt)) => {
-                if attempt.purpose == Purpose::Fence {
-                    self.ledger.settle(attempt.beat, fence.revision);
-                }
-                self.fenced(fence);
+        if let Phase::Acquiring(acquisition) = &mut self.phase {
+            acquisition.bucket_known |= snapshot.epoch.is_some();
+        }
+        if !stands {
+            self.abandon_claim();
+            return;
+        }
+        let fence = snapshot.fence.map_or(0, |fence| fence.revision);
+        let own = snapshot
+            .fence
+            .and_then(|fence| self.ledger.find(fence.nonce()))
+            .filter(|attempt| attempt.term == hold.term);
+        if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
+            if attempt.purpose == Purpose::Fence {
+                self.ledger.settle(attempt.beat, entry.revision);
             }
-            None if step == Step::LookOnce => {
-                if bare.is_some() {
-                    self.view.overtaken(self.now);
-                }
-                self.abandon_claim();
-            }
-            None => self.write_fence(),
+            self.fenced(entry);
+        } else if fence > expected && mutated!(FenceOverWhatStands) {
+            self.write_fence(fence);
+        } else if fence > expected {
+            // Another term has come, whatever stood in the role's key: its lease may last.
+            self.view.overtaken(self.now);
+            self.abandon_claim();
+        } else if step != Step::LookOnce {
+            self.write_fence(expected);
+        } else if fence < expected {
+            // It expired, or was lost: what is free is to be judged anew.
+            self.abandon_claim();
+        } else {
+            let detail = format!(
+                "the server refused the fence record of a claim although both keys are as they were (at {} and {fence}): the role is given back",
+                hold.revision
+            );
+            self.report(&Failure {
+                kind: FailureKind::Rejected,
+                detail,
+            });
+            self.give_back();
         }
     }
 
@@ -280,76 +269,31 @@ impl Election {
     /// A claim stands that will come to nothing, for this instance leaves, pauses, or can't write its fence: release it, for
     /// nobody else can before its lease ends.
     pub(super) fn give_back(&mut self) {
-        let Phase::Acquiring(Acquisition { hold, bare, .. }) = self.phase else {
+        let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
             return;
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
         self.retry.hurry();
-        self.phase = Phase::Draining(Drain::of_claim(hold, bare, release, give_up));
+        self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
     }
 
     /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
     fn fenced(&mut self, fence: FenceEntry) {
         let above = self.view.fenced(fence);
-        let cross_check = self.cross_check;
-        let Phase::Acquiring(Acquisition {
-            hold,
-            step,
-            bare,
-            bucket_known,
-        }) = &mut self.phase
-        else {
+        let claim = self.hold().map(|hold| hold.revision);
+        // A hint, and protects nothing: such a term would end by its first heartbeat.
+        let overwritten = self.view.revision() > claim;
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
-        let hold = *hold;
+        let hold = acquisition.hold;
         if !above {
-            self.write_fence();
-        } else if !*bucket_known {
-            *step = Step::Look;
-        } else if cross_check && bare.is_none() {
-            self.promote(hold, fence.revision);
+            self.write_fence(fence.revision);
+        } else if !acquisition.bucket_known || overwritten {
+            acquisition.step = Step::Look;
         } else {
-            *step = Step::Prove(fence.revision);
-        }
-    }
-
-    /// The second compare-and-set on the role's key was answered.
-    pub(super) fn proof_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
-        let Doing::Write {
-            term, beat, sent, ..
-        } = what
-        else {
-            return;
-        };
-        let until = self.lease_until(sent);
-        let Phase::Acquiring(Acquisition { hold, step, .. }) = &mut self.phase else {
-            return;
-        };
-        let Step::Prove(fence_revision) = *step else {
-            return;
-        };
-        // As with any heartbeat: one that comes after the lease it was to extend proves nothing.
-        if hold.term != term || self.now >= hold.until {
-            return;
-        }
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                *hold = Hold {
-                    revision: *revision,
-                    sent,
-                    until,
-                    ..*hold
-                };
-                let hold = *hold;
-                self.view.wrote(*revision, self.own_content(beat), self.now);
-                self.promote(hold, fence_revision);
-            }
-            WriteOutcome::Conflict { .. } | WriteOutcome::Unsupported => *step = Step::LookOnce,
-            WriteOutcome::Failed(failure) => {
-                *step = Step::Look;
-                self.request_failed(failure);
-            }
+            self.promote(hold, fence.revision);
         }
     }
 
@@ -370,7 +314,7 @@ impl Election {
         self.phase = Phase::Leading(Tenure::new(hold, fencing_token, self.now, &self.settings));
         self.emit(Effect::StartTerm(TermStart {
             term: hold.term,
-            lease_token: hold.token,
+            lease_token: hold.secrets.token,
             fencing_token,
             lease: hold.until,
             proved: hold.sent,
@@ -388,25 +332,11 @@ impl Election {
         hold.until - self.settings.stop_budget
     }
 
-    fn write_fence(&mut self) {
-        let Phase::Acquiring(acquisition) = &self.phase else {
-            return;
-        };
-        let step = self.fence_step(&acquisition.hold, acquisition.bare);
+    fn write_fence(&mut self, over: u64) {
         if let Phase::Acquiring(acquisition) = &mut self.phase {
-            acquisition.step = step;
+            acquisition.fence_over = over;
+            acquisition.step = Step::Fence;
         }
-    }
-
-    fn fence_step(&self, hold: &Hold, bare: Option<u64>) -> Step {
-        Step::Fence(if let Some(before) = bare {
-            FenceCondition::FenceKeyAt(before)
-        } else if self.cross_check {
-            FenceCondition::RoleKeyAt(hold.revision)
-        } else {
-            // Its sequence is taken from a read or an answer, never from an error's text.
-            FenceCondition::FenceKeyAt(self.view.fence().map_or(0, |fence| fence.revision))
-        })
     }
 }
 

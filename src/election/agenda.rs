@@ -14,6 +14,8 @@ pub(super) enum Task {
     Claim,
     AskLeader,
     Leave,
+    Reopen,
+    WarnOfWait,
     Fence,
     GiveBack,
     Renew,
@@ -34,11 +36,14 @@ impl Election {
         let mut agenda = match &self.phase {
             Phase::Standing(standing) => self.standing_agenda(standing),
             Phase::Acquiring(acquisition) => self.acquiring_agenda(acquisition),
-            Phase::Leading(tenure) => return self.leading_agenda(tenure),
+            Phase::Leading(tenure) => self.leading_agenda(tenure),
             Phase::Draining(drain) => self.draining_agenda(drain),
             Phase::Stopped => return Vec::new(),
         };
-        agenda.extend(self.connection_lost_at().map(|due| (due, Task::Notice)));
+        agenda.extend(self.reopen_at().map(|due| (due, Task::Reopen)));
+        if !matches!(self.phase, Phase::Leading(_)) {
+            agenda.extend(self.connection_lost_at().map(|due| (due, Task::Notice)));
+        }
         agenda
     }
 
@@ -64,6 +69,8 @@ impl Election {
             Task::Claim => self.claim(),
             Task::AskLeader => self.ask_leader(),
             Task::Leave => self.leave(),
+            Task::Reopen => self.reopen(),
+            Task::WarnOfWait => self.warn_of_wait(),
             Task::Fence => self.fence(),
             Task::GiveBack => self.give_back(),
             Task::Renew => self.renew(),

@@ -1,5 +1,8 @@
 //! The state of one election and the way through one step.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::acquiring::Acquisition;
@@ -7,15 +10,16 @@ use super::draining::Drain;
 use super::effect::{Effect, Reply, Write, WriteKind};
 use super::input::{Bucket, Failure, Fresh, Input, Link, OpId, QuestionId, RequestId, TermId};
 use super::leading::Tenure;
-use super::ledger::{Ledger, Purpose};
+use super::ledger::{Expected, Ledger, Purpose, Secrets};
 use super::mutation::mutated;
-use super::retry::{Breaker, Retry};
+use super::retry::{Breaker, Patience, Retry};
 use super::standing::Standing;
 use super::view::View;
 use crate::clock::Moment;
 use crate::model::config::RoleSettings;
 use crate::model::event::{Event, FailureKind};
 use crate::model::record::{FenceRecord, Nonce, Record};
+use crate::model::release::ReleaseSecret;
 use crate::model::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::model::token::{FencingToken, LeaseToken};
 
@@ -51,7 +55,7 @@ pub struct CoreStatus {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Hold {
     pub term: TermId,
-    pub token: LeaseToken,
+    pub secrets: Secrets,
     pub revision: u64,
     /// When the last confirmed write was sent.
     pub sent: Moment,
@@ -85,11 +89,26 @@ pub(super) enum Doing {
         purpose: Purpose,
         term: TermId,
         beat: u64,
+        over: u64,
         sent: Moment,
     },
     /// It was meant for another bucket: its answer tells nothing.
     Void,
 }
+
+impl Doing {
+    const fn round_trips(self) -> u32 {
+        match self {
+            Self::Read { .. } => READ_ROUND_TRIPS,
+            Self::Write { .. } | Self::Void => 1,
+        }
+    }
+}
+
+/// A read asks for the keys, and then for the bucket.
+const READ_ROUND_TRIPS: u32 = 2;
+/// Operations that were not answered in time, and may be answered yet.
+pub const MOST_LATE: usize = 8;
 
 /// One instance's side of one role's election. See its module for how to drive it.
 #[derive(Clone, Debug)]
@@ -103,9 +122,14 @@ pub struct Election {
     pub(super) view: View,
     pub(super) ledger: Ledger,
     pub(super) retry: Retry,
+    patience: Patience,
     pub(super) pending: Option<Pending>,
-    /// The fence condition on the role's key is understood by the server, as far as is known.
-    pub(super) cross_check: bool,
+    /// Operations without an answer in time: it may come late.
+    late: VecDeque<Pending>,
+    /// When the last write was sent: reads sent before tell nothing of it.
+    last_write: Option<Moment>,
+    /// This machine itself gave up its link: when to ask for another look at the bucket.
+    reopen_at: Option<Moment>,
     /// Leaving; whether to free the role.
     pub(super) stopping: Option<bool>,
     /// Stands for no new term.
@@ -153,8 +177,11 @@ impl Election {
             view: View::new(candidate.incarnation, settings.ttl, settings.handoff_hold()),
             ledger: Ledger::new(candidate.incarnation, candidate.first_beat),
             retry: Retry::new(settings.retry.clone()),
+            patience: Patience::new(settings.request_timeout, settings.ttl),
             pending: None,
-            cross_check: true,
+            late: VecDeque::new(),
+            last_write: None,
+            reopen_at: None,
             stopping: None,
             paused: candidate.paused,
             failures_in_a_row: 0,
@@ -162,6 +189,7 @@ impl Election {
             now,
             fresh: Fresh {
                 lease_token: LeaseToken::new(Uuid::nil()),
+                release_secret: ReleaseSecret::new(0),
                 chance: 0.5,
             },
             last_transition: now,
@@ -216,8 +244,11 @@ impl Election {
             view,
             ledger,
             retry,
+            patience,
             pending,
-            cross_check,
+            late,
+            last_write,
+            reopen_at,
             stopping,
             paused,
             failures_in_a_row,
@@ -244,7 +275,12 @@ impl Election {
             _ => now,
         };
         (link, bucket, doing).hash(hasher);
-        (cross_check, stopping, paused).hash(hasher);
+        for late in late {
+            late.what.hash(hasher);
+        }
+        let read_counts = last_write.map(|sent| sent < read_sent);
+        let reopen_at = reopen_at.map(|at| at.max(now));
+        (read_counts, reopen_at, stopping, paused).hash(hasher);
         (failures_in_a_row, state).hash(hasher);
         match phase {
             Phase::Standing(standing) => standing.hash_situation(now, *paused, settings, hasher),
@@ -254,6 +290,7 @@ impl Election {
         view.hash_situation(now, read_sent, settings, hasher);
         ledger.hash_situation(hasher);
         retry.hash_situation(now, hasher);
+        patience.hash_situation(hasher);
     }
 
     /// What is known now.
@@ -288,17 +325,12 @@ impl Election {
     fn take(&mut self, input: Input) {
         match input {
             Input::Tick => {}
-            Input::Link(link) => self.link_changed(link),
-            Input::Observed(entry) => {
-                let revision = entry.revision;
-                let ours = self.ledger.find(entry.content.nonce()).is_some();
-                if self.view.watched(entry, self.now) {
-                    self.sight_changed();
-                    if !ours {
-                        self.suspect(revision);
-                    }
-                }
+            Input::Link(link) => {
+                self.reopen_at = None;
+                self.link_changed(link);
             }
+            Input::Observed(entry) => self.observed(entry),
+            Input::ObservedFence(fence) => self.view.watched_fence(fence, self.now),
             Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
             Input::HandlerEnding { term, end } => self.handler_ending(term, end),
@@ -318,6 +350,7 @@ impl Election {
             Input::Asked { letter, question } => self.asked(letter, question),
             Input::Answered { question, answer } => self.answered(question, answer),
             Input::Validate { request, term } => self.validate(request, term),
+            Input::EndLease { request, revision } => self.end_lease(request, revision),
             Input::Stop { release } => self.stop(release),
             Input::Abandon => self.abandon(),
         }
@@ -363,6 +396,8 @@ impl Election {
                 kind: FailureKind::BucketUnfit,
                 detail,
             }));
+            // Nobody else finds it unfit, so nobody else looks whether it still is.
+            self.reopen_later();
             return;
         }
         if !matches!(self.link, Link::Up(_)) {
@@ -370,7 +405,6 @@ impl Election {
         }
         self.link = Link::Up(bucket);
         self.link_lost_at = None;
-        self.view.bucket_max_age(bucket.max_age, self.settings.ttl);
         let replaced = self
             .bucket
             .replace(bucket)
@@ -379,13 +413,27 @@ impl Election {
             if let Some(pending) = &mut self.pending {
                 pending.what = Doing::Void;
             }
+            self.late.clear();
+            self.ledger.forget_all();
             self.view.bucket_replaced(self.now);
         }
+        self.view.bucket_max_age(bucket.max_age);
         self.linked(replaced);
-        // An acquisition ends as it began: its fence's condition tells what still is to be proved.
-        if !matches!(self.phase, Phase::Acquiring(_)) {
-            self.cross_check = true;
-        }
+    }
+
+    /// This machine can't use the bucket that it was told of: asks for a look, and again until it is told of another.
+    pub(super) fn reopen(&mut self) {
+        self.emit(Effect::Reopen);
+        self.reopen_later();
+    }
+
+    fn reopen_later(&mut self) {
+        mutated!(AskOnceForALook => return);
+        self.reopen_at = Some(self.now + self.settings.retry.max_backoff);
+    }
+
+    pub(super) const fn reopen_at(&self) -> Option<Moment> {
+        self.reopen_at
     }
 
     /// Whether NATS can be asked now.
@@ -440,6 +488,10 @@ impl Election {
         let limit = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_))
             .then_some(self.settings.heartbeat);
         let chance = self.fresh.chance;
+        if failure.kind == FailureKind::Contended {
+            self.retry.contended(self.now, chance);
+            return;
+        }
         let breaker = if failure.is_transient() || limit.is_some() {
             self.retry.failed(self.now, chance, limit)
         } else {
@@ -474,10 +526,10 @@ impl Election {
         TermId(self.last_term)
     }
 
-    pub(super) fn record(&self, token: LeaseToken, nonce: Nonce) -> Record {
+    pub(super) fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
-            token,
+            token: secrets.token,
             priority: self.settings.priority,
             #[cfg(nats_elect_mutations)]
             meta: self.stamped_meta(),
@@ -485,15 +537,17 @@ impl Election {
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
             nonce,
+            release: secrets.release.hash(),
             proof: None,
         }
     }
 
-    pub(super) fn fence_record(&self, nonce: Nonce) -> FenceRecord {
+    pub(super) fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
             nonce,
+            release: secrets.release.hash(),
         }
     }
 
@@ -502,26 +556,32 @@ impl Election {
         &mut self,
         purpose: Purpose,
         term: TermId,
-        token: LeaseToken,
+        secrets: Secrets,
+        expected: Expected,
         kind: impl FnOnce(&Self, Nonce) -> WriteKind,
     ) {
         debug_assert!(
             self.may_send(),
             "one lease write at a time, and none without a link"
         );
-        let nonce = self.ledger.open(purpose, term, token, self.now);
+        let sent = self.now;
+        let nonce = self.ledger.open(purpose, term, secrets, expected, sent);
         let kind = kind(self, nonce);
+        self.last_write = Some(sent);
         let what = Doing::Write {
             purpose,
             term,
             beat: nonce.beat,
-            sent: self.now,
+            over: expected.over,
+            sent,
         };
         let op = self.begin(what);
+        let within = self.patience.within(what.round_trips());
         self.emit(Effect::Write(Write {
             op,
             term,
             nonce,
+            within,
             kind,
         }));
     }
@@ -531,11 +591,15 @@ impl Election {
             self.may_send(),
             "one request at a time, and none without a link"
         );
-        let op = self.begin(Doing::Read { sent: self.now });
-        self.emit(Effect::Read {
-            op,
-            check_bucket: true,
-        });
+        let what = Doing::Read { sent: self.now };
+        let op = self.begin(what);
+        let within = self.patience.within(what.round_trips());
+        self.emit(Effect::Read { op, within });
+    }
+
+    /// How long a read may take.
+    pub(super) fn read_takes(&self) -> Duration {
+        self.patience.within(READ_ROUND_TRIPS)
     }
 
     fn begin(&mut self, what: Doing) -> OpId {
@@ -545,10 +609,66 @@ impl Election {
         op
     }
 
-    /// Takes the pending operation if this is its answer.
-    pub(super) fn finish(&mut self, op: OpId) -> Option<Doing> {
+    /// Takes the pending operation if this is its answer. If none came in time, it may come late.
+    pub(super) fn finish(&mut self, op: OpId, timed_out: bool) -> Option<Doing> {
         let pending = self.pending.take_if(|pending| pending.op == op)?;
+        if timed_out && !matches!(pending.what, Doing::Void) && !mutated!(DropLateAnswers) {
+            if self.late.len() == MOST_LATE {
+                self.late.pop_front();
+            }
+            self.late.push_back(pending);
+        }
+        if !timed_out {
+            self.learn_pace(pending.what, false);
+        }
         Some(pending.what)
+    }
+
+    /// Whether the attempt with this beat is under way, and its answer may come in time.
+    pub(super) fn awaits(&self, attempt: u64) -> bool {
+        let what = self.pending.map(|pending| pending.what);
+        matches!(what, Some(Doing::Write { beat, .. }) if beat == attempt)
+    }
+
+    fn learn_pace(&mut self, what: Doing, late: bool) {
+        let (Doing::Read { sent } | Doing::Write { sent, .. }) = what else {
+            return;
+        };
+        let took = self.now.since(sent);
+        self.patience.answered(took, what.round_trips(), late);
+    }
+
+    /// Takes an operation that was not answered in time, now that it is. A read tells nothing of what was written since.
+    pub(super) fn finish_late(&mut self, op: OpId) -> Option<Doing> {
+        let index = self.late.iter().position(|late| late.op == op)?;
+        let what = self.late.remove(index)?.what;
+        self.learn_pace(what, true);
+        match what {
+            Doing::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
+            Doing::Read { .. } => {
+                // What was asked again meanwhile is answered, too.
+                self.forget_reads();
+                Some(what)
+            }
+            what => Some(what),
+        }
+    }
+
+    /// A write turned out to be stored: what is read just now may show less, and need not be waited for.
+    pub(super) fn forget_reads(&mut self) {
+        let reads = |pending: &Pending| matches!(pending.what, Doing::Read { .. });
+        self.pending.take_if(|pending| reads(pending));
+        self.late.retain(|late| !reads(late));
+    }
+
+    /// An earlier heartbeat turned out to be stored at this sequence: one over what stood there before can't be any more, and need
+    /// not be waited for.
+    pub(super) fn forget_heartbeats(&mut self, sequence: u64) {
+        mutated!(AwaitWhatIsRefused => return);
+        self.pending.take_if(|pending| {
+            let heartbeat = Purpose::Renew;
+            matches!(pending.what, Doing::Write { purpose, over, .. } if purpose == heartbeat && over < sequence)
+        });
     }
 
     /// The term's fencing token, as long as its handler may run or its role is still to be freed.

@@ -5,14 +5,14 @@ use super::core::{Election, Hold, Phase};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
 use super::keeping::Keeper;
-use super::ledger::Purpose;
+use super::ledger::{Attempt, Expected, Purpose};
 use super::mutation::mutated;
 use super::standing::Standing;
 use super::succession::Succession;
 use crate::clock::Moment;
 use crate::model::event::{EndCause, Event};
 use crate::model::handoff::Handoff;
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 use crate::model::status::RoleState;
 use crate::model::token::FencingToken;
 
@@ -41,9 +41,6 @@ pub(super) struct Drain {
     released: Option<(u64, Moment)>,
     /// A release was not simply confirmed: look at the keys.
     look: bool,
-    /// For a claim where nothing stood, the fence key's sequence before it: if another's fence came since, the role is not ours
-    /// to free.
-    bare: Option<u64>,
     give_up: Option<Moment>,
     pub requests: Vec<RequestId>,
     pub succession: Succession,
@@ -60,9 +57,8 @@ enum Free {
 
 impl Drain {
     /// Gives back a claim that never came to a term.
-    pub fn of_claim(hold: Hold, bare: Option<u64>, release: bool, give_up: Moment) -> Self {
+    pub fn of_claim(hold: Hold, release: bool, give_up: Moment) -> Self {
         Self {
-            bare,
             free: if release { Some(Free::OverHold) } else { None },
             keeper: Keeper::new(hold, hold.until),
             renewing: false,
@@ -74,7 +70,7 @@ impl Drain {
             overrun: false,
             revoked: true,
             released: None,
-            look: bare.is_some(),
+            look: false,
             give_up: Some(give_up),
             requests: Vec::new(),
             succession: Succession::default(),
@@ -250,7 +246,6 @@ impl Election {
             free: release.then_some(Free::OverHold),
             released: None,
             look: false,
-            bare: None,
             give_up: None,
             requests: Vec::new(),
             succession: Succession::default(),
@@ -349,41 +344,54 @@ impl Election {
         };
         drain.succession.close();
         let heir = drain.succession.heir().map(|heir| heir.incarnation);
-        self.send(Purpose::Release, hold.term, hold.token, |_, _| {
-            WriteKind::Release { over, heir }
-        });
+        let secret = hold.secrets.release;
+        let expected = Expected { over, fence: 0 };
+        self.send(
+            Purpose::Release,
+            hold.term,
+            hold.secrets,
+            expected,
+            |_, _| WriteKind::Release { over, secret, heir },
+        );
     }
 
-    pub(super) fn release_ended(&mut self, beat: u64, outcome: &WriteOutcome) {
+    pub(super) fn release_ended(&mut self, of: TermId, beat: u64, outcome: &WriteOutcome) {
         let nonce = Some(self.own_nonce(beat));
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
+        if drain.keeper.hold.term != of {
+            return;
+        }
         match outcome {
             WriteOutcome::Acked { revision } => {
                 drain.released = Some((*revision, self.now));
-                let content = match drain.succession.heir() {
-                    None => Content::Release(nonce),
-                    Some(heir) => Content::Handoff {
-                        nonce,
-                        heir: heir.incarnation,
-                    },
+                let release = Release {
+                    nonce,
+                    heir: drain.succession.heir().map(|heir| heir.incarnation),
+                    secret: Some(drain.keeper.hold.secrets.release),
                 };
+                let content = Content::Release(release);
                 self.view.wrote(*revision, content, self.now);
             }
-            WriteOutcome::Conflict { .. } => {
-                // Perhaps a heartbeat of ours came late; else somebody else has the role already.
-                if self.ledger.in_doubt(drain.keeper.hold.term) {
-                    drain.look = true;
-                } else {
-                    drain.free = None;
-                }
-            }
-            WriteOutcome::Unsupported => drain.free = None,
+            // Perhaps a heartbeat of ours came late; else somebody else has the role already.
+            WriteOutcome::Conflict { .. } => drain.look = true,
             WriteOutcome::Failed(failure) => {
                 drain.look = true;
                 self.request_failed(failure);
             }
+        }
+    }
+
+    /// The watch showed a release of ours: the role is free, whatever becomes of the answer.
+    pub(super) fn saw_release(&mut self, attempt: Attempt, revision: u64) {
+        let now = self.now;
+        let Phase::Draining(drain) = &mut self.phase else {
+            return;
+        };
+        if drain.keeper.hold.term == attempt.term && drain.released.is_none() {
+            drain.released = Some((revision, now));
+            self.ledger.settle(attempt.beat, revision);
         }
     }
 
@@ -403,18 +411,16 @@ impl Election {
             return;
         }
         drain.look = false;
-        if let (Some(before), Some(fence)) = (drain.bare, snapshot.fence)
-            && fence.revision != before
-            && self.ledger.find(fence.nonce()).is_none()
-        {
-            drain.free = None;
-            self.view.overtaken(self.now);
-            return;
-        }
-        let found = snapshot
-            .role
-            .as_ref()
-            .map(|entry| (entry.revision, self.ledger.find(entry.content.nonce())));
+        // A copy of an earlier term's write is somebody else's hand.
+        let term = drain.keeper.hold.term;
+        let found = snapshot.role.as_ref().map(|entry| {
+            let attempt = self.ledger.find(entry.content.nonce());
+            let of_term = |attempt: &Attempt| {
+                let stands = attempt.settled.is_none_or(|at| at == entry.revision);
+                attempt.term == term && stands || mutated!(BelieveOldRelease)
+            };
+            (entry.revision, attempt.filter(of_term))
+        });
         match found {
             Some((revision, _))
                 if revision < drain.keeper.hold.revision && !mutated!(BelieveOldRelease) =>

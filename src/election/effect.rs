@@ -10,6 +10,7 @@ use crate::model::event::Event;
 use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::{FenceRecord, Nonce, Record};
+use crate::model::release::ReleaseSecret;
 use crate::model::token::{FencingToken, LeaseToken};
 
 /// Something to do, in the order given.
@@ -17,8 +18,9 @@ use crate::model::token::{FencingToken, LeaseToken};
 pub enum Effect {
     /// Publish, then answer with `WriteEnded`.
     Write(Write),
-    /// Read both keys from the stream leader, then answer with `ReadEnded`.
-    Read { op: OpId, check_bucket: bool },
+    /// Read both keys from the stream leader, then the bucket's creation time, and answer with `ReadEnded`.
+    /// If no answer came within this time, say so.
+    Read { op: OpId, within: Duration },
     /// A term began: create its shared deadlines and start its handler.
     StartTerm(TermStart),
     /// A heartbeat that was sent at `proved` is confirmed. The instance may call itself leader until `acting`, unless
@@ -55,7 +57,7 @@ pub enum Effect {
     },
     /// Answer another instance. Before saying that this one is ready, the handler is asked how it is.
     Answer { letter: LetterId, answer: Answer },
-    /// The bucket is not the one it was: look at it anew and answer with `Link`.
+    /// Look at the bucket anew and answer with `Link`, also if nothing has changed.
     Reopen,
     /// Answer a caller.
     Reply { request: RequestId, reply: Reply },
@@ -70,6 +72,8 @@ pub struct Write {
     /// The acquisition or the term that it is a part of.
     pub term: TermId,
     pub nonce: Nonce,
+    /// If no answer came within this time, say so.
+    pub within: Duration,
     pub kind: WriteKind,
 }
 
@@ -78,24 +82,16 @@ pub struct Write {
 pub enum WriteKind {
     /// The record over the role key's sequence.
     Claim { over: u64, record: Record },
-    /// The fence record, if the condition holds.
-    Fence {
-        condition: FenceCondition,
-        fence: FenceRecord,
-    },
+    /// The fence record over the fence key's sequence, as it was known when the role was judged free.
+    Fence { over: u64, fence: FenceRecord },
     /// The record over the sequence of the last confirmed write.
     Renew { over: u64, record: Record },
     /// A delete marker that frees the role; the heir, if there is one, may claim it before the others.
-    Release { over: u64, heir: Option<Uuid> },
-}
-
-/// When a fence record may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FenceCondition {
-    /// The role's key is still at the sequence of our claim.
-    RoleKeyAt(u64),
-    /// The fence key is still at this sequence: for servers that can't check another key.
-    FenceKeyAt(u64),
+    Release {
+        over: u64,
+        secret: ReleaseSecret,
+        heir: Option<Uuid>,
+    },
 }
 
 /// A term that begins.
@@ -120,6 +116,8 @@ pub enum Reply {
     },
     /// Whether this instance stands is as was asked.
     Noted,
+    /// Something else stands in the role's key by now, or this instance does not wait for the role.
+    Changed,
     /// The named successor did not answer; the term goes on.
     SuccessorAbsent,
     /// The named successor can't take the role now; the term goes on.

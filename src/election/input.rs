@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::model::event::FailureKind;
 use crate::model::letter::{Answer, Question};
 use crate::model::record::Entry;
+use crate::model::record::FenceEntry;
 pub use crate::model::record::Snapshot;
+use crate::model::release::ReleaseSecret;
 use crate::model::token::{FencingToken, LeaseToken};
 
 /// Chance for one step, drawn by the driver.
@@ -13,6 +15,8 @@ use crate::model::token::{FencingToken, LeaseToken};
 pub struct Fresh {
     /// Never used before: for a claim made in this step.
     pub lease_token: LeaseToken,
+    /// Random, and never used before: for a claim made in this step.
+    pub release_secret: ReleaseSecret,
     /// Uniform in `0.0..1.0`: the jitter of delays set in this step.
     pub chance: f64,
 }
@@ -46,9 +50,11 @@ pub enum Input {
     Link(Link),
     /// The watch showed the last message of the role's key: a hint, never proof.
     Observed(Entry),
-    /// A write ended.
+    /// The watch showed the last message of the role's fence key: a hint, too.
+    ObservedFence(FenceEntry),
+    /// A write ended. One that ended without an answer in time may end once more, with the answer that came late.
     WriteEnded { op: OpId, outcome: WriteOutcome },
-    /// A read from the stream leader ended.
+    /// A read from the stream leader ended. It, too, may end once more.
     ReadEnded {
         op: OpId,
         outcome: Result<Snapshot, Failure>,
@@ -93,6 +99,8 @@ pub enum Input {
     Resume { request: RequestId },
     /// As `Pause`, and end the term: free the role, for somebody who is ready if there is one. Answered when it has ended.
     Cordon { request: RequestId },
+    /// An operator says that whoever wrote what stands at this revision of the role's key, 0 if it is missing, leads no more.
+    EndLease { request: RequestId, revision: u64 },
     /// Leave the election.
     Stop { release: bool },
     /// Leave the election without a write; the lease runs out by itself.
@@ -126,10 +134,9 @@ pub struct Bucket {
 pub enum WriteOutcome {
     /// Written; the sequence of its last message.
     Acked { revision: u64 },
-    /// Not written: the key was at another sequence, perhaps this one.
+    /// Refused: the key was at another sequence, perhaps this one. A server that leads the stream no more may refuse what its successor
+    /// stores.
     Conflict { current: Option<u64> },
-    /// Not written: the server does not know this kind of write.
-    Unsupported,
     /// Not confirmed: it may have been written, or may yet be.
     Failed(Failure),
 }
@@ -146,7 +153,10 @@ impl Failure {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            FailureKind::Timeout | FailureKind::Unavailable | FailureKind::BucketFull
+            FailureKind::Timeout
+                | FailureKind::Unavailable
+                | FailureKind::Contended
+                | FailureKind::BucketFull
         )
     }
 }

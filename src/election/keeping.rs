@@ -5,10 +5,10 @@ use super::agenda::Task;
 use super::core::{Doing, Election, Hold, Phase};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Link, Snapshot, WriteOutcome};
-use super::ledger::{Attempt, Purpose};
+use super::ledger::{Attempt, Expected, Purpose, Secrets};
 use super::mutation::mutated;
 use crate::clock::Moment;
-use crate::model::event::{EndCause, Event, Outcome};
+use crate::model::event::{EndCause, Event, FailureKind, Outcome};
 use crate::model::record::Content;
 
 /// What is held, and how sure that is.
@@ -95,34 +95,43 @@ impl Election {
             return;
         };
         let token = self.next_token(&hold);
-        self.send(Purpose::Renew, hold.term, token, |election, nonce| {
-            WriteKind::Renew {
-                over: hold.revision,
-                record: election.record(token, nonce),
-            }
-        });
+        let secrets = Secrets {
+            token,
+            ..hold.secrets
+        };
+        let over = hold.revision;
+        let expected = Expected { over, fence: 0 };
+        let term = hold.term;
+        self.send(
+            Purpose::Renew,
+            term,
+            secrets,
+            expected,
+            |election, nonce| WriteKind::Renew {
+                over,
+                record: election.record(secrets, nonce),
+            },
+        );
     }
 
     /// A heartbeat was answered.
     pub(super) fn renewal_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
         let Doing::Write {
-            term, beat, sent, ..
+            term,
+            beat,
+            over,
+            sent,
+            ..
         } = what
         else {
             return;
         };
-        if matches!(self.phase, Phase::Acquiring(_)) {
-            self.proof_ended(what, outcome);
-            return;
-        }
         let now = self.now;
-        let next = self.settings.heartbeat;
         let late = self.acting_until().is_none_or(|until| now >= until);
         let told = match outcome {
             WriteOutcome::Acked { .. } if late => Outcome::TooLate,
             WriteOutcome::Acked { .. } => Outcome::Confirmed,
             WriteOutcome::Conflict { .. } => Outcome::Conflict,
-            WriteOutcome::Unsupported => Outcome::Failed,
             WriteOutcome::Failed(failure) => outcome_of(failure),
         };
         self.tell(Event::HeartbeatEnded {
@@ -145,15 +154,26 @@ impl Election {
                     self.confirmed(attempt, *revision);
                 }
             }
+            // An earlier heartbeat of ours turned out to stand there meanwhile.
+            WriteOutcome::Conflict { .. } if over < keeper.hold.revision => {}
             WriteOutcome::Conflict { .. } => {
                 keeper.doubt = Doubt::Refused;
                 keeper.refusals += 1;
-                self.tell(Event::ValidationFailed);
                 self.suspend();
             }
-            WriteOutcome::Unsupported => keeper.renew_at = now + next,
+            // If it is stored all the same, the next one is refused and finds that out.
+            WriteOutcome::Failed(failure) if failure.kind == FailureKind::Contended => {
+                keeper.renew_at = now;
+                self.request_failed(failure);
+                self.suspend();
+            }
             WriteOutcome::Failed(failure) => {
                 keeper.doubt = Doubt::Unanswered;
+                // The watch may have shown it meanwhile.
+                if let Some((attempt, revision)) = self.shown(beat) {
+                    self.landed(attempt, revision);
+                    return;
+                }
                 self.request_failed(failure);
                 self.suspend();
                 self.refuse_proofs(beat, failure);
@@ -169,6 +189,7 @@ impl Election {
     fn confirmed(&mut self, attempt: Attempt, revision: u64) {
         let record = self.own_content(attempt.beat);
         self.view.wrote(revision, record, self.now);
+        self.forget_heartbeats(revision);
         let now = self.now;
         let late =
             self.acting_until().is_none_or(|until| now >= until) && !mutated!(ExtendOnLateAck);
@@ -206,7 +227,7 @@ impl Election {
             acting,
             proved: hold.sent,
         });
-        self.rotated(attempt.token, attempt.sent);
+        self.rotated(attempt.secrets.token, attempt.sent);
         if let Phase::Leading(tenure) = &mut self.phase {
             let fencing_token = tenure.fencing_token;
             let proved: Vec<_> = tenure
@@ -233,19 +254,45 @@ impl Election {
         let doubt = std::mem::replace(&mut keeper.doubt, Doubt::None);
         let refusals = keeper.refusals;
         match verdict {
-            Verdict::Landed(attempt, revision) => {
-                self.ledger.settle(attempt.beat, revision);
-                self.confirmed(attempt, revision);
-            }
+            Verdict::Landed(attempt, revision) => self.landed(attempt, revision),
             Verdict::Replaced => self.lost(EndCause::Regressed, None),
             Verdict::Stands if doubt == Doubt::None => {}
-            Verdict::Gone(cause, marker) if doubt == Doubt::Refused => self.lost(cause, marker),
+            // Refused by a server that shows less than was confirmed: one that leads the stream no more does so, too. But not twice.
+            Verdict::Gone(EndCause::Regressed, _) if doubt == Doubt::Refused && refusals < 2 => {
+                keeper.renew_at = now;
+            }
+            Verdict::Gone(cause, marker) if doubt == Doubt::Refused => {
+                if cause == EndCause::Superseded {
+                    self.tell(Event::ValidationFailed);
+                }
+                self.lost(cause, marker);
+            }
             // Twice refused although the key seems ours: the read is stale.
             Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
+                self.tell(Event::ValidationFailed);
                 self.lost(EndCause::Superseded, None);
             }
             // A read is no proof that it's gone: the next compare-and-set decides.
             Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,
+        }
+    }
+
+    /// The attempt with this beat and where it stands, if that was what was seen last.
+    fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
+        let own = Some(self.own_nonce(beat));
+        let seen = self.view.seen()?;
+        let attempt = self.ledger.find(own)?;
+        (seen.content.nonce() == own).then_some((attempt, seen.revision))
+    }
+
+    /// A heartbeat of ours that was never answered stands in the role's key.
+    pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
+        let held = self.keeper().is_some_and(|keeper| {
+            keeper.hold.term == attempt.term && keeper.hold.revision < revision
+        });
+        if held && attempt.purpose == Purpose::Renew {
+            self.ledger.settle(attempt.beat, revision);
+            self.confirmed(attempt, revision);
         }
     }
 
@@ -286,7 +333,7 @@ impl Election {
         }
         match &entry.content {
             Content::ForeignMarker => Verdict::Gone(EndCause::Deleted, Some(entry.revision)),
-            Content::Release(_) | Content::Handoff { .. } => Verdict::Gone(EndCause::Deleted, None),
+            Content::Release(_) => Verdict::Gone(EndCause::Deleted, None),
             Content::Record(_) | Content::Opaque => Verdict::Gone(EndCause::Superseded, None),
         }
     }

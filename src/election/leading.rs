@@ -113,9 +113,13 @@ impl Election {
         }
         if self.may_send() && !too_late {
             let (due, task) = tenure.keeper.due(self.retry.at());
-            // A look at the fence must not delay a heartbeat.
-            let verify_at = tenure.verify_at.max(self.retry.at());
-            if task == Task::Renew && verify_at + self.settings.request_timeout <= due {
+            // A look at the fence must not delay a heartbeat, let alone one that is late already.
+            let verify_at = tenure.verify_at.max(self.retry.at()).max(self.now);
+            let takes = self.read_takes();
+            // On a slow network it never fits between two heartbeats: then the lease must have room for it, and for two more.
+            let overdue = tenure.verify_at + self.settings.validation_interval <= self.now
+                && self.now + takes * 2 <= last_call;
+            if task == Task::Renew && (verify_at + takes <= due || overdue) {
                 agenda.push((verify_at, Task::VerifyFence));
             }
             let asked = !tenure.proofs.is_empty() && task == Task::Renew;
@@ -129,7 +133,7 @@ impl Election {
         let due = |tenure: &Tenure| tenure.rotate_at.is_some_and(|at| at <= self.now);
         match &self.phase {
             Phase::Leading(tenure) if due(tenure) => self.fresh.lease_token,
-            _ => hold.token,
+            _ => hold.secrets.token,
         }
     }
 
@@ -140,7 +144,7 @@ impl Election {
             .rotation_interval
             .map(|interval| sent + interval);
         let Some(keeper) = self.keeper() else { return };
-        if std::mem::replace(&mut keeper.hold.token, token) == token {
+        if std::mem::replace(&mut keeper.hold.secrets.token, token) == token {
             return;
         }
         let term = keeper.hold.term;

@@ -7,8 +7,8 @@
 //!
 //! Drive it so: call [`Election::step`] with each input as it comes; carry out the effects *in their order*; then arm one
 //! timer for [`Election::next_wakeup`] and step with [`Input::Tick`] when it fires. Every [`Effect::Write`] and
-//! [`Effect::Read`] must be answered once, with the operation's id, within the request timeout or a little later;
-//! answers that the machine no longer waits for are ignored.
+//! [`Effect::Read`] must be answered with the operation's id within the request timeout or a little later, if only by the
+//! word that no answer came; and once more, if one comes within the ttl.
 //!
 //! This is the room where the guarantees live. Nothing outside decides anything about leadership.
 
@@ -26,6 +26,7 @@ mod ledger;
 mod mutation;
 mod pausing;
 mod retry;
+mod sight;
 mod standing;
 mod succession;
 mod takeover;
@@ -34,8 +35,8 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{Candidate, CoreStatus, Election};
-pub use effect::{Effect, FenceCondition, Reply, TermStart, Write, WriteKind};
+pub use self::core::{Candidate, CoreStatus, Election, MOST_LATE};
+pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
 pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, LetterId, Link, OpId, QuestionId, RequestId,
     Snapshot, TermId, WriteOutcome,

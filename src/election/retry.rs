@@ -65,6 +65,12 @@ impl Retry {
         }
     }
 
+    /// A request met another one on its way: the next attempt is due at any moment within the first pause, however often that
+    /// happens. So a flood of others' writes costs a lease only if it leaves no gap.
+    pub fn contended(&mut self, now: Moment, chance: f64) {
+        self.at = now + self.config.initial_backoff.mul_f64(chance);
+    }
+
     /// A request was answered.
     pub fn succeeded(&mut self) -> Breaker {
         let was_open = self.failures >= self.config.max_attempts;
@@ -111,6 +117,51 @@ impl Retry {
     }
 }
 
+/// How long an answer is waited for before something else is tried: the request timeout, or longer where answers have come later than
+/// that.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    timeout: Duration,
+    longest: Duration,
+    /// The slowest round trip of late; nothing while answers come in time.
+    slow: Option<Duration>,
+}
+
+impl Patience {
+    pub fn new(timeout: Duration, ttl: Duration) -> Self {
+        Self {
+            timeout,
+            longest: ttl * 3 / 8,
+            slow: None,
+        }
+    }
+
+    /// For a request that takes so many round trips.
+    pub fn within(&self, round_trips: u32) -> Duration {
+        let slow = self.slow.map_or(Duration::ZERO, |slow| slow * 3 / 2);
+        self.timeout
+            .max(slow.min(self.longest).saturating_mul(round_trips))
+    }
+
+    /// An answer came, so long after a request that takes so many round trips, in time or late.
+    pub fn answered(&mut self, took: Duration, round_trips: u32, late: bool) {
+        let took = took / round_trips;
+        let slow = match self.slow {
+            Some(slow) => took.max(slow / 2),
+            None if late => took,
+            None => return,
+        };
+        self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
+    }
+
+    #[cfg(feature = "testing")]
+    pub fn hash_situation(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        self.slow.hash(hasher);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +171,25 @@ mod tests {
             jitter: 0.0,
             ..RetryConfig::default()
         }
+    }
+
+    #[test]
+    fn patience_grows_with_late_answers_and_shrinks_with_early_ones() {
+        let ms = Duration::from_millis;
+        let mut patience = Patience::new(ms(500), ms(15_000));
+        patience.answered(ms(499), 1, false);
+        assert_eq!(patience.within(1), ms(500));
+        patience.answered(ms(2000), 2, true);
+        assert_eq!(
+            (patience.within(1), patience.within(2)),
+            (ms(1500), ms(3000))
+        );
+        patience.answered(ms(60_000), 1, true);
+        assert_eq!(patience.within(1), ms(5625), "three eighths of the ttl");
+        for _ in 0..100 {
+            patience.answered(ms(5), 1, false);
+        }
+        assert_eq!(patience.within(1), ms(500));
     }
 
     #[test]

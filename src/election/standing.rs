@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::agenda::Task;
 use super::core::{Election, Phase};
-use super::effect::WriteKind;
-use super::ledger::Purpose;
+use super::effect::{Reply, WriteKind};
+use super::input::RequestId;
+use super::ledger::{Expected, Purpose, Secrets};
 use super::mutation::mutated;
 use super::takeover::Bid;
 use crate::clock::Moment;
@@ -26,17 +27,21 @@ pub(super) struct Standing {
     in_doubt: bool,
     /// The random delay before the next claim.
     claim_wait: Duration,
-    /// When the bucket's identity was last confirmed.
+    /// When the keys and the bucket's identity were last read,
     checked_at: Option<Moment>,
+    /// and when that read was sent.
+    looked_at: Option<Moment>,
     cooling_until: Option<Moment>,
     /// To lead in the place of one of lower priority.
     pub bid: Option<Bid>,
-    expected: Option<Expected>,
+    promised: Option<Promised>,
+    /// The sight for which a long wait was told.
+    warned: Option<Moment>,
 }
 
 /// A role that is being handed over to this instance: should the watch be silent, reads show it.
 #[derive(Clone, Copy, Debug, Hash)]
-struct Expected {
+struct Promised {
     look_at: Moment,
     until: Moment,
 }
@@ -49,9 +54,11 @@ impl Standing {
             in_doubt: false,
             claim_wait: Duration::ZERO,
             checked_at: None,
+            looked_at: None,
             cooling_until: None,
             bid: None,
-            expected: None,
+            promised: None,
+            warned: None,
         }
     }
 
@@ -83,9 +90,12 @@ impl Standing {
             in_doubt,
             claim_wait,
             checked_at,
+            looked_at,
             cooling_until,
             bid,
-            expected,
+            promised,
+            // Told, but nothing is decided by it.
+            warned: _,
         } = self;
         // Of things that are due it does not matter since when.
         let read_at = unread.then(|| (*read_at).max(now));
@@ -97,9 +107,18 @@ impl Standing {
             settings.heartbeat
         };
         let checked_at = checked_at.filter(|at| *at >= now - counts_for);
-        (read_at, in_doubt, claim_wait, checked_at, cooling_until).hash(hasher);
-        expected
-            .filter(|expected| expected.until > now)
+        let looked_at = looked_at.filter(|at| *at >= now - settings.ttl);
+        (
+            read_at,
+            in_doubt,
+            claim_wait,
+            checked_at,
+            looked_at,
+            cooling_until,
+        )
+            .hash(hasher);
+        promised
+            .filter(|promised| promised.until > now)
             .hash(hasher);
         bid.is_some().hash(hasher);
         if let Some(bid) = bid {
@@ -128,6 +147,10 @@ impl Election {
         if let Some(free_at) = free_at.filter(|free_at| *free_at > self.now) {
             agenda.push((free_at, Task::Notice));
         }
+        agenda.extend(
+            self.warn_of_wait_at(standing)
+                .map(|due| (due, Task::WarnOfWait)),
+        );
         if let Some(until) = standing.cooling_until {
             agenda.push((until, Task::EndCooldown));
             return agenda;
@@ -137,11 +160,13 @@ impl Election {
             return agenda;
         }
         let retry_at = self.retry.at();
-        if let Some(expected) = standing.expected.filter(|it| self.now < it.until) {
-            agenda.push((expected.look_at.max(retry_at), Task::Read));
+        if let Some(promised) = standing.promised.filter(|it| self.now < it.until) {
+            agenda.push((promised.look_at.max(retry_at), Task::Read));
         }
         if standing.unread {
             agenda.push((standing.read_at.max(retry_at), Task::Read));
+        } else if let Some(look_at) = self.look_for_fence_at(standing) {
+            agenda.push((look_at.max(retry_at), Task::Read));
         } else if self.paused && !mutated!(ClaimWhilePaused) {
             agenda.extend(free_at.map(|free_at| {
                 let look_at = self.look_again_at(standing, free_at);
@@ -152,9 +177,9 @@ impl Election {
                 .force_at(standing)
                 .map_or(free_at, |force_at| free_at.min(force_at));
             let claim_at = (free_at + standing.claim_wait).max(retry_at);
-            // Where sequences are used again, or none tells what came and went, only a fresh read does.
-            let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
-                && self.view.claim_over() > 0;
+            // Where sequences are used again, or what stands there does not tell who led last, only a fresh read does.
+            let tells =
+                self.bucket.is_some_and(|bucket| bucket.unique_sequences) && self.view.is_vouched();
             let recently = self.now - self.settings.heartbeat;
             let checked = tells
                 || standing
@@ -163,6 +188,16 @@ impl Election {
             agenda.push((claim_at, if checked { Task::Claim } else { Task::Read }));
         }
         agenda
+    }
+
+    /// Before a lease is waited for that the role's key does not show, the fence record that tells of it is read again: it may be of the term
+    /// before.
+    fn look_for_fence_at(&self, standing: &Standing) -> Option<Moment> {
+        mutated!(BelieveOldFence => return None);
+        let shown = self.view.free_by_sight()?;
+        let waits = self.view.free_at().is_some_and(|free_at| shown < free_at);
+        let looked = standing.looked_at.is_some_and(|sent| sent >= shown);
+        (waits && !looked).then_some(shown)
     }
 
     /// A paused instance finds out who leads by reading, should the watch be silent: when the role seems free, and once a lease
@@ -187,7 +222,7 @@ impl Election {
     }
 
     /// The keys were read: the view is up to date.
-    pub(super) fn standing_has_read(&mut self, news: bool) {
+    pub(super) fn standing_has_read(&mut self, news: bool, sent: Moment) {
         let claim_wait = self.claim_wait();
         let now = self.now;
         let look_at = now + self.settings.heartbeat / 4;
@@ -195,8 +230,9 @@ impl Election {
             standing.unread = false;
             standing.in_doubt = false;
             standing.checked_at = Some(now);
-            if let Some(expected) = &mut standing.expected {
-                expected.look_at = look_at;
+            standing.looked_at = Some(sent);
+            if let Some(promised) = &mut standing.promised {
+                promised.look_at = look_at;
             }
             if news {
                 standing.claim_wait = claim_wait;
@@ -209,14 +245,14 @@ impl Election {
         let look_at = self.now + self.settings.heartbeat / 4;
         let until = self.now + self.settings.handoff_time();
         if let Phase::Standing(standing) = &mut self.phase {
-            standing.expected = Some(Expected { look_at, until });
+            standing.promised = Some(Promised { look_at, until });
         }
     }
 
     /// Whatever is handed over is not for this instance.
     pub(super) fn expect_nothing(&mut self) {
         if let Phase::Standing(standing) = &mut self.phase {
-            standing.expected = None;
+            standing.promised = None;
         }
     }
 
@@ -239,11 +275,12 @@ impl Election {
     pub(super) fn claim(&mut self) {
         self.become_state(RoleState::Candidate);
         let term = self.next_term();
-        let token = self.fresh.lease_token;
+        let secrets = Secrets {
+            token: self.fresh.lease_token,
+            release: self.fresh.release_secret,
+        };
         let over = self.view.claim_over();
-        // Over a bare claim of ours still nothing tells.
-        let stands = self.ledger.at(over);
-        let bare = over == 0 || stands.is_some_and(|claim| claim.purpose.bare().is_some());
+        let fence = self.view.fence_over();
         let forced = self
             .view
             .free_at()
@@ -251,16 +288,16 @@ impl Election {
         let vacancy = self.vacancy(forced);
         self.tell(Event::ClaimBegan { vacancy });
         let purpose = if forced {
-            Purpose::ForcedClaim { over }
-        } else if bare {
-            let fence = self.view.fence().map_or(0, |fence| fence.revision);
-            Purpose::BareClaim { fence }
+            Purpose::ForcedClaim
         } else {
             Purpose::Claim
         };
-        self.send(purpose, term, token, |election, nonce| WriteKind::Claim {
-            over,
-            record: election.record(token, nonce),
+        let expected = Expected { over, fence };
+        self.send(purpose, term, secrets, expected, |election, nonce| {
+            WriteKind::Claim {
+                over,
+                record: election.record(secrets, nonce),
+            }
         });
     }
 
@@ -271,9 +308,46 @@ impl Election {
             _ if self.view.names_us() => Vacancy::HandedOver,
             None => Vacancy::Untouched,
             Some(Content::Record(_) | Content::Opaque) => Vacancy::Expired,
-            Some(Content::Release(_) | Content::Handoff { .. }) => Vacancy::Released,
+            Some(Content::Release(_)) => Vacancy::Released,
             Some(Content::ForeignMarker) => Vacancy::Deleted,
         }
+    }
+
+    /// A lease that is longer than ours is waited for although nothing was heard of its holder for ours.
+    pub(super) fn warn_of_wait_at(&self, standing: &Standing) -> Option<Moment> {
+        let received = self.view.received()?;
+        let due = received + self.settings.ttl + self.settings.heartbeat;
+        let waits = self.view.free_at().is_some_and(|free_at| due < free_at);
+        (waits && standing.warned != Some(received)).then_some(due)
+    }
+
+    pub(super) fn warn_of_wait(&mut self) {
+        let (Some(received), Some(free_at)) = (self.view.received(), self.view.free_at()) else {
+            return;
+        };
+        if let Phase::Standing(standing) = &mut self.phase {
+            standing.warned = Some(received);
+        }
+        let wait = self.view.wait();
+        self.tell(Event::WaitingForLease {
+            holder: wait.holder,
+            why: wait.why,
+            revision: self.view.claim_over(),
+            waited: self.now.since(received),
+            left: free_at.since(self.now),
+        });
+    }
+
+    /// An operator says that whoever wrote what stands there leads no more.
+    pub(super) fn end_lease(&mut self, request: RequestId, revision: u64) {
+        let waits = matches!(self.phase, Phase::Standing(_)) && self.view.was_read();
+        let reply = if waits && self.view.claim_over() == revision {
+            self.view.end_lease(self.now);
+            Reply::Noted
+        } else {
+            Reply::Changed
+        };
+        self.reply(request, reply);
     }
 
     /// Leaves the election: nothing of ours is held.

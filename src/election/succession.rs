@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::core::{Election, Phase};
+use super::core::{Doing, Election, Phase};
 use super::draining::Drain;
 use super::effect::{Effect, Reply};
 use super::input::{LetterId, Link, QuestionId, RequestId};
@@ -290,7 +290,9 @@ impl Election {
 
     /// Whether a role that is handed over now could be claimed before the others may.
     fn could_claim_soon(&self) -> bool {
-        let linked = matches!(self.link, Link::Up(_)) && self.view.was_read();
+        // The watch may show the leader before the first read is answered.
+        let reading = matches!(self.pending.map(|it| it.what), Some(Doing::Read { .. }));
+        let linked = matches!(self.link, Link::Up(_)) && (self.view.was_read() || reading);
         let held_up_until = self.view.quarantined_until().max(self.retry.at());
         linked && held_up_until <= self.now + self.settings.request_timeout
     }

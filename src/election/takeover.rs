@@ -97,8 +97,8 @@ impl Election {
     }
 
     /// From then on the role may be claimed over its living leader. Not while a question is open, by which this instance also learns
-    /// whether it is well; not from a leader that has just agreed; and not where writes were lost: somebody else than the one who is seen
-    /// may lead.
+    /// whether it is well; not from a leader that has just agreed; and not as long as somebody else than the one who is seen may lead,
+    /// because its record was written over or lost.
     pub(super) fn force_at(&self, standing: &Standing) -> Option<Moment> {
         let bid = standing.bid.as_ref()?;
         let since = bid.since?;
@@ -106,8 +106,8 @@ impl Election {
             Takeover::Forced { .. } if bid.asking.is_some() => None,
             Takeover::Forced { after } => {
                 let agreed_until = bid.agreed_until.unwrap_or(since);
-                let unseen_until = self.view.quarantined_until();
-                Some((since + after).max(agreed_until).max(unseen_until))
+                let others_until = self.view.others_until(since);
+                Some((since + after).max(agreed_until).max(others_until))
             }
             Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
             _ => None,

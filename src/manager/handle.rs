@@ -80,7 +80,10 @@ impl RoleHandle {
     /// Whether this instance leads, by the clock at the time of this call.
     ///
     /// It asks nobody and waits for nothing, and never says `true` after the lease has ended, also in a process that
-    /// was paused. It says `false` as soon as the term is being wound down.
+    /// was paused or on a machine that slept. It says `false` as soon as the term is being wound down.
+    ///
+    /// A virtual machine that its hypervisor paused may have a clock that stood still: there it may say `true` until the next
+    /// heartbeat is refused. The README says what to do about that.
     pub fn is_leader(&self) -> bool {
         self.scope.is_leader()
     }

@@ -78,8 +78,11 @@ impl Labels {
         self.set(LEASE_TTL, settings.ttl.as_secs_f64());
         self.set(HEARTBEAT_INTERVAL, settings.heartbeat.as_secs_f64());
         self.set(REQUEST_TIMEOUT, settings.request_timeout.as_secs_f64());
-        for counter in [VALIDATION_FAILURES, OVERRUNS, HEALTH_FAILURES] {
+        for counter in [VALIDATION_FAILURES, OVERRUNS] {
             self.add(counter, &[], 0);
+        }
+        for reason in ["unhealthy", "runtime_blocked"] {
+            self.health_failed(reason, 0);
         }
         for histogram in [
             HEARTBEAT_BUDGET,
@@ -174,6 +177,10 @@ impl Labels {
         self.add(UNTRUSTED, &[("reason", why.as_str())], records);
     }
 
+    fn health_failed(&self, reason: &'static str, checks: u64) {
+        self.add(HEALTH_FAILURES, &[("reason", reason)], checks);
+    }
+
     fn state_is(&self, state: RoleState) {
         let is = |it| if it { 1.0 } else { 0.0 };
         self.set(IS_LEADER, is(state == RoleState::Leader));
@@ -220,7 +227,8 @@ impl Labels {
             }
             Event::HandedOver { outcome } => self.handed_over(*outcome, 1),
             Event::HandoffRefused { why } => self.handoff_refused(*why, 1),
-            Event::HealthCheckFailed { .. } => self.add(HEALTH_FAILURES, &[], 1),
+            Event::HealthCheckFailed { .. } => self.health_failed("unhealthy", 1),
+            Event::HealthCheckUnanswered => self.health_failed("runtime_blocked", 1),
             Event::ValidationFailed => self.add(VALIDATION_FAILURES, &[], 1),
             Event::ConnectionChanged(status) => self.set(CONNECTION, connection(*status)),
             Event::Failure { kind, .. } => {

@@ -174,6 +174,9 @@ pub enum FailureKind {
     Timeout,
     /// The server could not take the request just now.
     Unavailable,
+    /// Another write on the same condition was under way, in a replicated bucket. That passes within a round trip; if it goes on, somebody
+    /// floods the bucket.
+    Contended,
     /// This user may not do that.
     PermissionDenied,
     /// The bucket does not exist.
@@ -192,9 +195,10 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Timeout,
         Self::Unavailable,
+        Self::Contended,
         Self::PermissionDenied,
         Self::BucketMissing,
         Self::BucketUnfit,
@@ -209,6 +213,7 @@ impl FailureKind {
         match self {
             Self::Timeout => "timeout",
             Self::Unavailable => "unavailable",
+            Self::Contended => "contended",
             Self::PermissionDenied => "permission_denied",
             Self::BucketMissing => "bucket_missing",
             Self::BucketUnfit => "bucket_unfit",
@@ -262,6 +267,41 @@ impl Distrust {
             Self::Expired => "expired",
             Self::NotYetValid => "not_yet_valid",
             Self::Mismatch => "mismatch",
+        }
+    }
+}
+
+/// Why a free role is not claimed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitReason {
+    /// A leader is not heard of any more, and its lease lasts.
+    Leader,
+    /// A record claims a lease, and no fence record shows that its writer ever led.
+    UnfencedRecord,
+    /// A value stands there that is no record.
+    UnreadableRecord,
+    /// A release was not written by the leader of the last term.
+    UnprovenRelease,
+    /// The key was deleted by another hand, or is missing: its last leader's lease may last.
+    Deleted,
+    /// The fence record is of another instance than what stands in the key: its lease may last.
+    FenceRecord,
+    /// NATS lost writes or the bucket was made anew: somebody may lead by what is no longer there.
+    Lost,
+}
+
+impl WaitReason {
+    /// Its name as it stands in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Leader => "leader_not_heard",
+            Self::UnfencedRecord => "unfenced_record",
+            Self::UnreadableRecord => "unreadable_record",
+            Self::UnprovenRelease => "unproven_release",
+            Self::Deleted => "deleted",
+            Self::FenceRecord => "fence_record",
+            Self::Lost => "writes_lost",
         }
     }
 }
@@ -327,7 +367,7 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// A heartbeat ended.
+    /// A heartbeat ended. Nothing is told of one that could no longer be stored, because an earlier one had been after all.
     HeartbeatEnded {
         /// How.
         outcome: Outcome,
@@ -339,6 +379,9 @@ pub enum Event {
         /// How many in a row.
         consecutive: u32,
     },
+    /// A health check could not be made in time, for the runtime that runs handlers does not answer: something blocks it. It counts
+    /// neither as failed nor as passed, and is waited for.
+    HealthCheckUnanswered,
     /// A term's lease could not be proved: a compare-and-set was refused.
     ValidationFailed,
     /// What of NATS the role can rely on changed.
@@ -358,6 +401,19 @@ pub enum Event {
     HandlerOverrun {
         /// Its fencing token.
         fencing_token: FencingToken,
+    },
+    /// This instance waits for a lease that is longer than its own. `nats-elect end-lease` ends the wait.
+    WaitingForLease {
+        /// Who claims the lease, if that is known.
+        holder: Option<String>,
+        /// Why it is waited for.
+        why: WaitReason,
+        /// The revision of the role's key that is waited out; 0 if the key is missing.
+        revision: u64,
+        /// Since this was seen.
+        waited: Duration,
+        /// Until the role is claimed.
+        left: Duration,
     },
     /// A record was seen that no trusted key signed. It is waited for like any other, but not told as a leader.
     UntrustedRecord {

@@ -15,6 +15,7 @@ pub mod name;
 pub mod notary;
 #[allow(missing_docs)]
 pub mod record;
+pub mod release;
 #[allow(missing_docs)]
 pub mod statement;
 pub mod status;

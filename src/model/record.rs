@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::name::is_invisible;
+use super::release::{ReleaseHash, ReleaseSecret};
 use super::token::LeaseToken;
 
 /// Version of the record that this crate writes.
@@ -18,6 +19,9 @@ pub const RECORD_VERSION: u64 = 1;
 
 /// Header of a delete marker by which a leader frees its role at once.
 pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
+
+/// Header of a release with the secret whose hash the leader's records show.
+pub const RELEASE_SECRET_HEADER: &str = "Nats-Elect-Release-Secret";
 
 /// Header of a release by which a leader names the instance, by its incarnation, that should lead next.
 pub const HEIR_HEADER: &str = "Nats-Elect-Heir";
@@ -66,6 +70,8 @@ pub struct Record {
     pub meta: BTreeMap<String, String>,
     pub ttl: Duration,
     pub nonce: Nonce,
+    /// What its release will be known by.
+    pub release: ReleaseHash,
     /// What the leader signed, as text, if it has a key.
     pub proof: Option<String>,
 }
@@ -82,6 +88,7 @@ impl Record {
             "ttl_ms": millis(self.ttl),
             "incarnation": self.nonce.incarnation,
             "beat": self.nonce.beat,
+            "release": self.release.to_string(),
         });
         if let Some(proof) = &self.proof {
             object["proof"] = proof.as_str().into();
@@ -96,6 +103,8 @@ pub struct FenceRecord {
     pub id: String,
     pub ttl: Duration,
     pub nonce: Nonce,
+    /// What the release of its term will be known by.
+    pub release: ReleaseHash,
 }
 
 /// A fence record as read from the bucket.
@@ -104,6 +113,8 @@ pub struct SeenFence {
     pub nonce: Nonce,
     /// The lease of the term's records, within [`FOREIGN_LEASE`].
     pub ttl: Option<Duration>,
+    /// What the release of its term will be known by; older versions don't tell.
+    pub release: Option<ReleaseHash>,
 }
 
 impl FenceRecord {
@@ -114,6 +125,7 @@ impl FenceRecord {
             "ttl_ms": millis(self.ttl),
             "incarnation": self.nonce.incarnation,
             "beat": self.nonce.beat,
+            "release": self.release.to_string(),
         })
         .to_string()
         .into_bytes()
@@ -125,6 +137,7 @@ impl FenceRecord {
         Some(SeenFence {
             nonce: nonce_of(&object)?,
             ttl: lease_of(&object),
+            release: release_of(&object),
         })
     }
 }
@@ -139,6 +152,8 @@ pub struct SeenRecord {
     pub ttl: Option<Duration>,
     pub incarnation: Option<Uuid>,
     pub beat: Option<u64>,
+    /// What its release will be known by; other libraries and older versions don't tell.
+    pub release: Option<ReleaseHash>,
     /// What it shows as its leader's signed word; nobody has verified it.
     pub proof: Option<String>,
 }
@@ -152,6 +167,16 @@ impl SeenRecord {
     }
 }
 
+/// What a delete marker with our release header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Release {
+    pub nonce: Option<Nonce>,
+    /// Who should lead next: the others let it claim the role first.
+    pub heir: Option<Uuid>,
+    /// By its hash the leader is known; older versions tell none.
+    pub secret: Option<ReleaseSecret>,
+}
+
 /// What the last message under a role's key is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
@@ -159,10 +184,8 @@ pub enum Content {
     Record(Box<SeenRecord>),
     /// A value that is no record: somebody leads whom we can't read.
     Opaque,
-    /// A delete marker with our release header: the role is free.
-    Release(Option<Nonce>),
-    /// A release that names an heir: the role is free, but the others let the heir claim it first.
-    Handoff { nonce: Option<Nonce>, heir: Uuid },
+    /// A delete marker with our release header: the role is free, if its leader wrote it.
+    Release(Release),
     /// A delete marker of another hand, or of the server's expiry.
     ForeignMarker,
 }
@@ -187,6 +210,7 @@ impl Content {
                 .map(|n| n.incarnation)
                 .or_else(|| incarnation_of(&object)),
             beat: nonce.map(|n| n.beat),
+            release: release_of(&object),
             proof: proof_of(&object),
         };
         Self::Record(Box::new(record))
@@ -196,7 +220,7 @@ impl Content {
     pub fn nonce(&self) -> Option<Nonce> {
         match self {
             Self::Record(record) => record.nonce(),
-            Self::Release(nonce) | Self::Handoff { nonce, .. } => *nonce,
+            Self::Release(release) => release.nonce,
             Self::Opaque | Self::ForeignMarker => None,
         }
     }
@@ -243,8 +267,10 @@ pub struct Snapshot {
     pub role: Option<Entry>,
     /// The last message under its fence key.
     pub fence: Option<FenceEntry>,
-    /// The bucket's creation time, if it was asked for.
+    /// The bucket's creation time, asked for after the keys were answered; nothing if it was not.
     pub epoch: Option<u64>,
+    /// The last sequence that the bucket had then.
+    pub last_sequence: Option<u64>,
 }
 
 fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
@@ -266,6 +292,10 @@ fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
         incarnation: incarnation_of(object)?,
         beat: object.get("beat")?.as_u64()?,
     })
+}
+
+fn release_of(object: &Map<String, Value>) -> Option<ReleaseHash> {
+    ReleaseHash::parse(object.get("release")?.as_str()?)
 }
 
 fn proof_of(object: &Map<String, Value>) -> Option<String> {
@@ -318,6 +348,7 @@ mod tests {
                 incarnation: Uuid::from_u128(1),
                 beat: 17,
             },
+            release: ReleaseSecret::new(5).hash(),
             proof: None,
         }
     }
@@ -337,6 +368,7 @@ mod tests {
         assert_eq!(seen.meta["region"], "eu-west-1");
         assert_eq!(seen.ttl, Some(Duration::from_secs(15)));
         assert_eq!(seen.nonce(), Some(record().nonce));
+        assert_eq!(seen.release, Some(record().release));
     }
 
     #[test]

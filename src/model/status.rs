@@ -135,7 +135,7 @@ impl LeaderInfo {
                 record.meta.clone(),
             ),
             Content::Opaque => Default::default(),
-            Content::Release(_) | Content::Handoff { .. } | Content::ForeignMarker => return None,
+            Content::Release(_) | Content::ForeignMarker => return None,
         };
         Some(Self {
             instance_id: id,

@@ -203,8 +203,8 @@ impl Sight {
         let Some(entry) = &self.entry else { return };
         self.lease = lease(&entry.content, default_lease);
         match &entry.content {
-            Content::Handoff { heir, .. } => self.heir = Some(*heir),
-            Content::Release(_) | Content::ForeignMarker => self.heir = None,
+            Content::Release(release) => self.heir = release.heir,
+            Content::ForeignMarker => self.heir = None,
             Content::Record(_) | Content::Opaque => {
                 if !was.is_some_and(|was| have_one_writer(&was.content, &entry.content)) {
                     self.led_since = now;
@@ -334,8 +334,10 @@ impl Sight {
             return nobody(Self::nothing(self.known));
         };
         match (&entry.content, self.doubt) {
+            (Content::Release(release), _) if release.heir.is_some() => {
+                nobody(Standing::HandedOver)
+            }
             (Content::Release(_), _) => nobody(Standing::Released),
-            (Content::Handoff { .. }, _) => nobody(Standing::HandedOver),
             (Content::ForeignMarker, _) => nobody(Standing::Deleted),
             (_, Doubt::Expired) => nobody(Standing::Expired),
             (_, Doubt::Unseen) => nobody(Standing::Unknown),

@@ -11,7 +11,9 @@ use super::sights::{Now, Scope, Sights};
 use crate::clock::Moment;
 use crate::model::name::{BucketName, RoleName};
 use crate::model::notary::Notary;
-use crate::model::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord, Snapshot};
+use crate::model::record::{
+    Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
+};
 
 const LEASE: u64 = 1000;
 const EPOCH: u64 = 7;
@@ -36,6 +38,7 @@ fn record(id: u128, revision: u64) -> Entry {
             ttl: Some(Duration::from_millis(LEASE)),
             incarnation: Some(Uuid::from_u128(id)),
             beat: Some(revision),
+            release: None,
             proof: None,
         })),
     }
@@ -48,7 +51,11 @@ fn fence(id: u128, revision: u64) -> FenceEntry {
     };
     FenceEntry {
         revision,
-        record: Some(SeenFence { nonce, ttl: None }),
+        record: Some(SeenFence {
+            nonce,
+            ttl: None,
+            release: None,
+        }),
     }
 }
 
@@ -61,6 +68,7 @@ fn found(role: Option<Entry>) -> Snapshot {
         role,
         fence: None,
         epoch: None,
+        last_sequence: None,
     }
 }
 
@@ -229,12 +237,15 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
     let heir = Uuid::from_u128(2);
     for (content, standing, cause) in [
         (
-            Content::Release(None),
+            Content::Release(Release::default()),
             Standing::Released,
             ChangeCause::Released,
         ),
         (
-            Content::Handoff { nonce: None, heir },
+            Content::Release(Release {
+                heir: Some(heir),
+                ..Release::default()
+            }),
             Standing::HandedOver,
             ChangeCause::Released,
         ),
@@ -253,7 +264,7 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
         assert_eq!((observed.standing, observed.age), (standing, None));
         assert!(standing.is_free());
         stage.show(record(2, 12));
-        let by_heir = matches!(content, Content::Handoff { .. });
+        let by_heir = matches!(content, Content::Release(Release { heir: Some(_), .. }));
         let claim = if by_heir {
             ChangeCause::HandedOver
         } else {
@@ -408,7 +419,7 @@ fn a_watch_on_a_server_that_lags_takes_nothing_back_before_the_stream_leader_say
 fn a_marker_that_is_not_shown_again_is_looked_up_like_a_leader() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
-    stage.show(marker(12, Content::Release(None)));
+    stage.show(marker(12, Content::Release(Release::default())));
     stage.told();
     for stands in [vec![("r", record(1, 11))], vec![]] {
         stage.sights.watch_ended("cut".into());
@@ -445,7 +456,7 @@ fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
     assert_eq!(stage.observed().fencing_token, None);
     stage.sights.fence(&r, fence(1, 11), stage.now());
     assert!(stage.observed().fencing_token.is_some());
-    stage.show(marker(12, Content::Release(None)));
+    stage.show(marker(12, Content::Release(Release::default())));
     stage.show(record(1, 13));
     assert_eq!(
         stage.observed().fencing_token,
@@ -518,8 +529,11 @@ impl World {
                 self.sequence += 1;
                 let heir = Uuid::from_u128(1);
                 let content = match kind {
-                    0 => Content::Release(None),
-                    1 => Content::Handoff { nonce: None, heir },
+                    0 => Content::Release(Release::default()),
+                    1 => Content::Release(Release {
+                        heir: Some(heir),
+                        ..Release::default()
+                    }),
                     2 => Content::ForeignMarker,
                     _ => Content::Opaque,
                 };

@@ -303,7 +303,7 @@ async fn next(running: &mut Option<Running>) -> Option<Seen> {
 
 /// What the stream leader has under a role's keys.
 async fn look(reach: &Reach, role: &RoleName) -> Result<Snapshot, StoreError> {
-    let found = reach.bucket.snapshot(role, true, TIMEOUT).await?;
+    let found = reach.bucket.snapshot(role, TIMEOUT).await?;
     if found.epoch == Some(reach.epoch) {
         Ok(found)
     } else {

@@ -1,8 +1,10 @@
 //! What an application does when it leads.
 
+use std::any::type_name;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::term::Term;
 use crate::model::status::LeaderInfo;
@@ -44,9 +46,13 @@ pub trait RoleHandler: Send + Sync + 'static {
     /// Whether this instance is fit to lead, asked each `health.interval` while it does.
     ///
     /// `false`, a panic and no answer within `health.timeout` count as failed; after
-    /// `health.max_consecutive_failures` in a row the term ends.
+    /// `health.max_consecutive_failures` in a row the term ends. Where this method is left out, leaders are not checked.
+    ///
+    /// Time in which the runtime stands still does not count: an answer can't come then. It is told as
+    /// [`Event::HealthCheckUnanswered`](crate::Event::HealthCheckUnanswered), and ends no term. But if it is this check or this
+    /// very handler that blocks the runtime, the check fails.
     fn healthy(&self) -> impl Future<Output = bool> + Send {
-        async { true }
+        Unchecked
     }
 
     /// Called when another leader is known, or none: on every instance, whether it leads or not.
@@ -90,12 +96,33 @@ where
     }
 }
 
+/// What a handler without a health check answers.
+struct Unchecked;
+
+impl Future for Unchecked {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+        Poll::Ready(true)
+    }
+}
+
+/// Whether a handler has a health check of its own: by the type of what `healthy` returns, so that nothing of it is run. Were the
+/// types confused, an answer would be waited for that is always `true`.
+fn has_check<H: RoleHandler>() -> bool {
+    fn returned<'a, H: 'a, F>(_: impl FnOnce(&'a H) -> F) -> &'static str {
+        type_name::<F>()
+    }
+    returned(|handler: &H| handler.healthy()) != type_name::<Unchecked>()
+}
+
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A handler of any type, so that roles can be kept together.
 pub(crate) trait ErasedHandler: Send + Sync {
     fn lead(self: Arc<Self>, term: Term) -> BoxFuture<Result<(), BoxError>>;
-    fn healthy(self: Arc<Self>) -> BoxFuture<bool>;
+    /// Nothing if the handler has no health check of its own.
+    fn healthy(self: Arc<Self>) -> Option<BoxFuture<bool>>;
     fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<()>;
 }
 
@@ -104,11 +131,49 @@ impl<H: RoleHandler> ErasedHandler for H {
         Box::pin(async move { RoleHandler::lead(&*self, term).await })
     }
 
-    fn healthy(self: Arc<Self>) -> BoxFuture<bool> {
-        Box::pin(async move { RoleHandler::healthy(&*self).await })
+    fn healthy(self: Arc<Self>) -> Option<BoxFuture<bool>> {
+        has_check::<H>().then(|| Box::pin(async move { RoleHandler::healthy(&*self).await }) as _)
     }
 
     fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<()> {
         Box::pin(async move { RoleHandler::on_leader_change(&*self, leader).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Checked;
+
+    impl RoleHandler for Checked {
+        async fn lead(&self, _: Term) -> Result<(), BoxError> {
+            Ok(())
+        }
+
+        async fn healthy(&self) -> bool {
+            true
+        }
+    }
+
+    /// Its check needs no `async`.
+    struct Ready;
+
+    impl RoleHandler for Ready {
+        async fn lead(&self, _: Term) -> Result<(), BoxError> {
+            Ok(())
+        }
+
+        fn healthy(&self) -> impl Future<Output = bool> + Send {
+            std::future::ready(true)
+        }
+    }
+
+    #[test]
+    fn a_handler_is_asked_for_its_health_only_if_it_has_something_to_say() {
+        let lead = Arc::new(handler_fn(|_| async { Ok(()) }));
+        assert!(ErasedHandler::healthy(lead).is_none());
+        assert!(ErasedHandler::healthy(Arc::new(Checked)).is_some());
+        assert!(ErasedHandler::healthy(Arc::new(Ready)).is_some());
     }
 }

@@ -14,6 +14,7 @@ use tracing::{Instrument, Span};
 use super::deadline::Deadline;
 use super::fenced::Access;
 use super::handler::ErasedHandler;
+use super::polls::Polls;
 use super::scope::RoleScope;
 use super::term::{Term, TermInner};
 use crate::clock::{self, Moment};
@@ -66,6 +67,7 @@ impl RunningTerm {
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
             abort: CancellationToken::new(),
+            polls: Polls::default(),
             ending: Arc::downgrade(&ending),
             connection: scope.connection.subscribe(),
             ask: Arc::clone(&scope.ask),
@@ -76,6 +78,7 @@ impl RunningTerm {
                 scope.role.clone(),
                 scope.bucket.subscribe(),
                 scope.labels.clone(),
+                scope.settings.data_limit,
             ),
         }));
         let running = Self { term, ended };
@@ -158,6 +161,15 @@ impl RunningTerm {
 
     pub fn remaining(&self) -> Duration {
         self.term.remaining()
+    }
+
+    /// Whether the handler has blocked a thread since that moment.
+    pub fn polls_since(&self, moment: Moment) -> bool {
+        self.term.0.polls.last_since(moment)
+    }
+
+    pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
+        self.term.run_until_cancelled(future).await
     }
 
     pub fn has_ended(&self) -> bool {

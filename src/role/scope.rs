@@ -46,6 +46,11 @@ pub(crate) enum Request {
         order: Order,
         reply: oneshot::Sender<Reply>,
     },
+    /// Whoever wrote the message at this revision of the role's key leads no more: an operator says so.
+    EndLease {
+        revision: u64,
+        reply: oneshot::Sender<Reply>,
+    },
     /// The server refused a write of this term, for its fence has moved.
     Superseded { term: TermId },
     #[cfg(feature = "testing")]

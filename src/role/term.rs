@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::deadline::Deadline;
 use super::fenced::{Access, FencedStore};
 use super::lease_changes::LeaseChanges;
+use super::polls::Polls;
 use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock::{self, Moment};
@@ -71,6 +72,8 @@ pub(super) struct TermInner {
     pub proved: AtomicU64,
     pub cancel: CancellationToken,
     pub abort: CancellationToken,
+    /// Whatever of the term runs: does it block a thread?
+    pub polls: Polls,
     /// Held by whatever of the term runs.
     pub ending: Weak<Ending>,
     pub connection: watch::Receiver<ConnectionStatus>,
@@ -97,7 +100,7 @@ impl TermInner {
     /// late the abort comes: the process may have been paused.
     pub async fn run_within_lease<F: Future>(&self, future: F) -> Option<F::Output> {
         let within = async {
-            let mut future = pin!(future);
+            let mut future = pin!(self.polls.watch(future));
             poll_fn(|context| {
                 if !self.lease.is_ahead() && clock::now() >= self.until() {
                     return Poll::Ready(None);
@@ -140,6 +143,10 @@ impl Term {
     ///
     /// It may stay `true` for a while after [`cancelled`](Self::cancelled) resolves: there is a lease to finish under.
     /// Once it has been `false` it stays so. Costs one clock reading; waits for nothing.
+    ///
+    /// The clock goes on while the process is stopped and while the machine sleeps, but may stand still while a hypervisor
+    /// pauses a virtual machine: what must not be written late needs [`store`](Self::store), or a
+    /// [`fencing_token`](Self::fencing_token) that is compared.
     pub fn is_valid(&self) -> bool {
         self.0.lease.is_ahead()
     }

@@ -1,18 +1,17 @@
 //! The bucket: opened, created where that is wished, looked at again.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::{Client, HeaderMap, Request};
 use serde_json::{Value, json};
 
-use super::cross_check::CrossCheck;
-use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
+use super::mailbox::Mailbox;
 use super::request::NO_RESPONDERS;
+use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::model::config::Storage;
 use crate::model::name::{BucketName, DataKey, RoleName};
@@ -51,7 +50,9 @@ struct Shared {
     stream: String,
     /// What its keys begin with, as subjects.
     prefix: String,
-    cross_check: AtomicU8,
+    mailbox: Mailbox,
+    /// `JetStream`'s domain, as the last look at the bucket showed it.
+    domain: Mutex<Option<String>>,
     traits: Mutex<Option<Traits>>,
 }
 
@@ -74,7 +75,7 @@ impl Bucket {
     /// # Errors
     ///
     /// Besides those of any request: [`StoreError::BucketMissing`], [`StoreError::JetStreamDisabled`],
-    /// [`StoreError::BucketUnfit`].
+    /// [`StoreError::BucketUnfit`], [`StoreError::ServerTooOld`].
     pub async fn open(
         client: Client,
         name: &BucketName,
@@ -87,7 +88,8 @@ impl Bucket {
                 name: name.clone(),
                 stream: format!("KV_{name}"),
                 prefix: format!("$KV.{name}."),
-                cross_check: AtomicU8::new(CrossCheck::Unknown as u8),
+                mailbox: Mailbox::default(),
+                domain: Mutex::new(None),
                 traits: Mutex::new(None),
             }),
         };
@@ -102,11 +104,7 @@ impl Bucket {
                 }
                 (found, _) => found?,
             };
-            let info = bucket.learn(&stream)?;
-            if matches!(if_missing, IfMissing::Create { .. }) && stream.must_pass_first_sequence() {
-                bucket.pass_first_sequence(timeout).await?;
-            }
-            Ok(info)
+            bucket.learn(&stream)
         };
         // Also ends the wait for a bucket that is being created: the next attempt would find it, or create it.
         match tokio::time::timeout(timeout, opening).await {
@@ -117,11 +115,9 @@ impl Bucket {
         }
     }
 
-    /// Looks at the bucket's settings and its identity again, and forgets what was learnt by probing: the server may have
-    /// changed too.
+    /// Looks at the bucket's settings and its identity again.
     pub async fn inspect(&self, timeout: Duration) -> Result<BucketInfo, StoreError> {
         let stream = self.stream_info(timeout).await?;
-        self.set_cross_check(CrossCheck::Unknown);
         self.learn(&stream)
     }
 
@@ -130,20 +126,24 @@ impl Bucket {
         self.stream_info(timeout).await?.epoch()
     }
 
-    async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
+    /// Asks about the bucket, of a server that elections can be held on: the one that is asked, and the stream's leader, which answers.
+    pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
+        require_server(&self.client.server_info().version)?;
         let action = format!("STREAM.INFO.{}", self.stream());
         let asked = self.ask_api(&action, &json!({}), timeout).await;
-        match asked {
+        let info: StreamInfo = match asked {
             // Where JetStream runs somewhere in reach, its API is subscribed to, whatever the state of the bucket.
             Err(StoreError::Unavailable(detail))
                 if detail == NO_RESPONDERS && !self.client.server_info().jetstream =>
             {
-                Err(StoreError::JetStreamDisabled(
+                return Err(StoreError::JetStreamDisabled(
                     "the server does not offer it".into(),
-                ))
+                ));
             }
-            asked => asked,
-        }
+            asked => asked?,
+        };
+        require_answering_server(info.server_version())?;
+        Ok(info)
     }
 
     /// In a cluster a bucket that another process is creating may be in use as a name and not be there yet.
@@ -157,7 +157,7 @@ impl Bucket {
     }
 
     fn learn(&self, stream: &StreamInfo) -> Result<BucketInfo, StoreError> {
-        let mut info = stream.assess(self.name())?;
+        let info = stream.assess(self.name())?;
         let traits = Traits {
             epoch: info.epoch,
             expires: info.max_age.is_some(),
@@ -165,14 +165,7 @@ impl Bucket {
             replicated: info.replicas > 1,
         };
         *self.traits_slot() = Some(traits);
-        // The version of the server that this client talks to: a hint for people, the probe decides.
-        if !self.client.is_server_compatible(2, 11, 0) {
-            info.notes.push(
-                "no conditions on another key: a fence record is written over the fence key's own revision, and there \
-                 are no fenced writes (needs nats-server 2.11)"
-                    .to_owned(),
-            );
-        }
+        stream.domain.clone_into(&mut *self.domain());
         Ok(info)
     }
 
@@ -196,7 +189,8 @@ impl Bucket {
             // Nothing here carries a message id.
             duplicate_window: Duration::from_secs(1),
             deny_delete: true,
-            allow_rollup: true,
+            // Or whoever may write one key could empty the bucket with a single message.
+            allow_rollup: false,
             allow_direct: false,
             allow_atomic_publish: true,
             ..without_limits()
@@ -211,20 +205,18 @@ impl Bucket {
         }
     }
 
-    /// Writes the first message and replaces it, both as delete markers, which nobody takes for a key.
-    async fn pass_first_sequence(&self, timeout: Duration) -> Result<(), StoreError> {
-        for _ in 0..2 {
-            let mut headers = HeaderMap::new();
-            headers.insert(OPERATION_HEADER, DELETE);
-            let request = Request::new().headers(headers);
-            let subject = format!("{}_first", self.prefix());
-            self.publish(subject, request, timeout).await?;
-        }
-        Ok(())
-    }
-
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.shared.mailbox
+    }
+
+    /// `JetStream`'s domain, in which the bucket is; nothing where it has no name.
+    pub(super) fn domain(&self) -> MutexGuard<'_, Option<String>> {
+        let domain = self.shared.domain.lock();
+        domain.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bucket's name.
@@ -240,11 +232,13 @@ impl Bucket {
         &self.shared.prefix
     }
 
-    pub(super) fn role_subject(&self, role: &RoleName) -> String {
+    /// The subject of the role's key.
+    pub fn role_subject(&self, role: &RoleName) -> String {
         format!("{}{role}", self.shared.prefix)
     }
 
-    pub(super) fn fence_subject(&self, role: &RoleName) -> String {
+    /// The subject of the role's fence key.
+    pub fn fence_subject(&self, role: &RoleName) -> String {
         format!("{}_fence.{role}", self.shared.prefix)
     }
 
@@ -271,25 +265,11 @@ impl Bucket {
         *self.traits_slot()
     }
 
-    fn traits_slot(&self) -> std::sync::MutexGuard<'_, Option<Traits>> {
+    fn traits_slot(&self) -> MutexGuard<'_, Option<Traits>> {
         self.shared
             .traits
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn cross_check(&self) -> CrossCheck {
-        match self.shared.cross_check.load(Ordering::Relaxed) {
-            1 => CrossCheck::Supported,
-            2 => CrossCheck::Unsupported,
-            _ => CrossCheck::Unknown,
-        }
-    }
-
-    pub(super) fn set_cross_check(&self, verdict: CrossCheck) {
-        self.shared
-            .cross_check
-            .store(verdict as u8, Ordering::Relaxed);
     }
 }
 

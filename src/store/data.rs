@@ -84,7 +84,35 @@ impl Bucket {
         role: &RoleName,
         timeout: Duration,
     ) -> Result<Vec<String>, StoreError> {
+        let stands = |key, message: Option<RawMessage>| message.is_some_and(stands).then_some(key);
+        let mut keys = self.look_at_all(role, stands, timeout).await?;
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// How long the values of the role's keys are, those included that are deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`data_keys`](Self::data_keys).
+    pub async fn data_sizes(
+        &self,
+        role: &RoleName,
+        timeout: Duration,
+    ) -> Result<Vec<(String, u64)>, StoreError> {
+        let size = |key, message: Option<RawMessage>| Some((key, decoded(&message?.payload)));
+        self.look_at_all(role, size, timeout).await
+    }
+
+    /// What `tell` makes of each key of the role's data and its last message.
+    async fn look_at_all<T>(
+        &self,
+        role: &RoleName,
+        tell: impl Fn(String, Option<RawMessage>) -> Option<T>,
+        timeout: Duration,
+    ) -> Result<Vec<T>, StoreError> {
         let prefix = self.data_prefix(role);
+        let tell = &tell;
         let listing = async {
             let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
             // Another hand may have written what no fenced store could.
@@ -94,15 +122,13 @@ impl Bucket {
             });
             let looks = keys.map(async |(key, subject)| {
                 let message = self.last(subject, timeout).await?;
-                Ok(message.is_some_and(stands).then_some(key))
+                Ok(tell(key, message))
             });
-            let keys: Vec<Option<String>> = stream::iter(looks)
+            let told: Vec<Option<T>> = stream::iter(looks)
                 .buffer_unordered(LOOKS)
                 .try_collect()
                 .await?;
-            let mut keys: Vec<_> = keys.into_iter().flatten().collect();
-            keys.sort_unstable();
-            Ok(keys)
+            Ok(told.into_iter().flatten().collect())
         };
         tokio::time::timeout(timeout, listing)
             .await
@@ -125,6 +151,16 @@ impl Bucket {
         }
         Ok(subjects.into_keys().collect())
     }
+}
+
+/// How many bytes this is the base64 of.
+fn decoded(base64: &str) -> u64 {
+    let padding = base64
+        .bytes()
+        .rev()
+        .take_while(|byte| *byte == b'=')
+        .count();
+    (base64.len() / 4 * 3).saturating_sub(padding) as u64
 }
 
 /// What can't be read is not known to delete anything.

@@ -3,11 +3,11 @@
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MARKER_REASON;
 
-use uuid::Uuid;
-
 use crate::model::record::{
     Content, Entry, FenceEntry, FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER,
+    RELEASE_SECRET_HEADER, Release,
 };
+use crate::model::release::ReleaseSecret;
 
 /// Header by which Key-Value clients tell a delete marker from a value.
 pub const OPERATION_HEADER: &str = "KV-Operation";
@@ -19,11 +19,7 @@ const PURGE: &str = "PURGE";
 pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> Entry {
     let content = match Marker::of(headers) {
         None => Content::parse(payload),
-        Some(Marker::Released { nonce, heir: None }) => Content::Release(nonce),
-        Some(Marker::Released {
-            nonce,
-            heir: Some(heir),
-        }) => Content::Handoff { nonce, heir },
+        Some(Marker::Released(release)) => Content::Release(release),
         Some(Marker::Foreign) => Content::ForeignMarker,
     };
     Entry { revision, content }
@@ -44,10 +40,7 @@ pub fn is_marker(headers: &HeaderMap) -> bool {
 }
 
 enum Marker {
-    Released {
-        nonce: Option<Nonce>,
-        heir: Option<Uuid>,
-    },
+    Released(Release),
     Foreign,
 }
 
@@ -58,14 +51,14 @@ impl Marker {
         if headers.get(NATS_MARKER_REASON).is_some() {
             return Some(Self::Foreign);
         }
-        match headers.get_last(OPERATION_HEADER)?.as_str() {
-            DELETE => Some(match headers.get_last(RELEASE_HEADER) {
-                Some(nonce) => Self::Released {
-                    nonce: Nonce::parse(nonce.as_str()),
-                    heir: headers
-                        .get_last(HEIR_HEADER)
-                        .and_then(|heir| heir.as_str().parse().ok()),
-                },
+        let last = |name: &str| Some(headers.get_last(name)?.as_str());
+        match last(OPERATION_HEADER)? {
+            DELETE => Some(match last(RELEASE_HEADER) {
+                Some(nonce) => Self::Released(Release {
+                    nonce: Nonce::parse(nonce),
+                    heir: last(HEIR_HEADER).and_then(|heir| heir.parse().ok()),
+                    secret: last(RELEASE_SECRET_HEADER).and_then(ReleaseSecret::parse),
+                }),
                 None => Self::Foreign,
             }),
             PURGE => Some(Self::Foreign),
@@ -96,9 +89,26 @@ mod tests {
         };
         let text = nonce.to_string();
         let read = content(&[("KV-Operation", "DEL"), (RELEASE_HEADER, &text)], b"");
-        assert_eq!(read, Content::Release(Some(nonce)));
+        let old_form = Release {
+            nonce: Some(nonce),
+            ..Release::default()
+        };
+        assert_eq!(read, Content::Release(old_form));
         let read = content(&[("KV-Operation", "DEL"), (RELEASE_HEADER, "?")], b"");
-        assert_eq!(read, Content::Release(None));
+        assert_eq!(read, Content::Release(Release::default()));
+        let secret = ReleaseSecret::new(7);
+        let headers = [
+            ("KV-Operation", "DEL"),
+            (RELEASE_HEADER, &text),
+            (RELEASE_SECRET_HEADER, &secret.expose()),
+            (HEIR_HEADER, "00000000-0000-0000-0000-000000000002"),
+        ];
+        let told = Release {
+            secret: Some(secret),
+            heir: Some(Uuid::from_u128(2)),
+            ..old_form
+        };
+        assert_eq!(content(&headers, b""), Content::Release(told));
     }
 
     #[test]

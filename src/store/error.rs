@@ -5,6 +5,15 @@ use async_nats::jetstream::{self, ErrorCode};
 use crate::model::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
+///
+/// # What a refusal proves
+///
+/// A refusal says what the server that gave it has stored, and that *it* stored nothing. In a cluster a server that was replaced as the
+/// stream's leader without knowing yet still listens and refuses, by what stood there before; its successor hears the same message, and may
+/// store it. What such a server has is never ahead of what was agreed on. So a [`Conflict`](Self::Conflict) is certain where the sequence that it tells is
+/// greater than the one that was expected: the key has left that for good. Where it is smaller, or not told, the key was deleted, or the
+/// message may be stored elsewhere; so it may after [`Unavailable`](Self::Unavailable) and [`BucketFull`](Self::BucketFull), if a server was asked at all. On
+/// a bucket with one replica there is no other leader, and every refusal is certain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -20,11 +29,19 @@ pub enum StoreError {
         subject: String,
     },
 
-    /// The server could not take the request just now; nothing was stored. Retry.
+    /// The server failed after it had taken the write: it may be stored, or may yet be. Treat it as a timeout.
+    #[error("NATS failed while it stored the write ({0}): it may have been stored, or may yet be")]
+    Uncertain(String),
+
+    /// The server could not take the request just now, and stored nothing. Retry.
     #[error("NATS cannot take the request just now ({0}); it is worth retrying")]
     Unavailable(String),
 
-    /// Somebody else's write came first; nothing was stored. Read again before deciding anything.
+    /// Another write on the same condition is under way on the server, which stored nothing. Retry at once.
+    #[error("another write is under way ({0}); it is worth retrying at once")]
+    Contended(String),
+
+    /// The server that answered has another sequence there than was expected, and stored nothing. Read again before deciding anything.
     #[error("another write came first (the last sequence is {}); read again", .current.map_or("unknown".into(), |n| n.to_string()))]
     Conflict {
         /// The sequence that stands there, if the server told it.
@@ -54,6 +71,13 @@ pub enum StoreError {
     #[error("the bucket is unfit for elections: {0}; mend its settings or use another bucket")]
     BucketUnfit(String),
 
+    /// The connected server, or the one that leads the bucket's stream, is too old. Upgrade it to 2.11.2 or later.
+    #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
+    ServerTooOld {
+        /// Its version.
+        version: String,
+    },
+
     /// The bucket's limits have no room for the write; nothing was stored. Make room, or raise them; on a cluster the same write may be
     /// stored a moment later, for those that are under way count as well.
     #[error("the bucket is full ({0}); raise its limits (`max_bytes`, `max_msgs`) or make room")]
@@ -74,10 +98,13 @@ impl StoreError {
     pub const fn kind(&self) -> FailureKind {
         match self {
             Self::Timeout { .. } => FailureKind::Timeout,
-            Self::Unavailable(_) => FailureKind::Unavailable,
+            Self::Unavailable(_) | Self::Uncertain(_) => FailureKind::Unavailable,
+            Self::Contended(_) => FailureKind::Contended,
             Self::PermissionDenied(_) => FailureKind::PermissionDenied,
             Self::BucketMissing { .. } | Self::JetStreamDisabled(_) => FailureKind::BucketMissing,
-            Self::BucketUnfit(_) | Self::Unsupported(_) => FailureKind::BucketUnfit,
+            Self::BucketUnfit(_) | Self::Unsupported(_) | Self::ServerTooOld { .. } => {
+                FailureKind::BucketUnfit
+            }
             Self::BucketFull(_) => FailureKind::BucketFull,
             Self::Conflict { .. } | Self::Rejected { .. } => FailureKind::Rejected,
         }
@@ -87,7 +114,19 @@ impl StoreError {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Timeout { .. } | Self::Unavailable(_) | Self::BucketFull(_)
+            Self::Timeout { .. }
+                | Self::Unavailable(_)
+                | Self::Contended(_)
+                | Self::Uncertain(_)
+                | Self::BucketFull(_)
+        )
+    }
+
+    /// Whether a server, if one was asked, could not take it just now.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable(_) | Self::Contended(_) | Self::BucketFull(_)
         )
     }
 
@@ -117,16 +156,21 @@ impl StoreError {
             ErrorCode::STREAM_SEALED | ErrorCode::STREAM_SUBJECT_OVERLAP => {
                 Self::BucketUnfit(detail)
             }
-            // 10164: another write to the subject is in flight. 10176: what is left of a batch whose first message was
-            // refused, because too many were open or the server had given it up.
-            ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT
-            | ErrorCode::ATOMIC_PUBLISH_INCOMPLETE_BATCH
+            // 10164: another write to the subject is in flight.
+            ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => Self::Contended(detail),
+            // 10176: what is left of a batch whose first message was refused, because too many were open or the server had
+            // given it up.
+            ErrorCode::ATOMIC_PUBLISH_INCOMPLETE_BATCH
             | ErrorCode::ATOMIC_PUBLISH_TOO_MANY_INFLIGHT
             | ErrorCode::BATCH_PUBLISH_TOO_MANY_INFLIGHT
             | ErrorCode::CLUSTER_NOT_LEADER
             | ErrorCode::STREAM_OFFLINE
             | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
             ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::BucketFull(detail),
+            // Both come when a message is applied that the replicas have agreed on: the others may have stored it.
+            ErrorCode::STREAM_STORE_FAILED | ErrorCode::STREAM_SEQUENCE_NOT_MATCH => {
+                Self::Uncertain(detail)
+            }
             _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
             code => Self::Rejected {
                 code: code.0,
@@ -189,17 +233,26 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_transient_and_nothing_else() {
+        let contended = sorted(400, 10164, "later");
+        assert!(matches!(contended, StoreError::Contended(_)) && contended.is_transient());
         for (code, err_code) in [
-            (400, 10164),
             (503, 10008),
             (429, 10210),
             (429, 10211),
             (400, 10176),
             (500, 10118),
-            (503, 10077),
         ] {
             let error = sorted(code, err_code, "later");
             assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+            assert!(error.is_transient());
+        }
+        for (code, err_code, text) in [
+            (503, 10077, "store is closed"),
+            (503, 10077, "apply failed"),
+            (503, 10063, "expected stream sequence does not match"),
+        ] {
+            let error = sorted(code, err_code, text);
+            assert!(matches!(error, StoreError::Uncertain(_)), "{error:?}");
             assert!(error.is_transient());
         }
         for (code, err_code) in [

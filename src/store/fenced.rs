@@ -1,6 +1,6 @@
 //! Writes of a role's data that the server refuses once the role's fence key has moved.
 //!
-//! No verdict about the server is trusted here. One that does not know the header that names another key checks the number
+//! No verdict about the server is trusted here. One that overlooked the header that names another key would check the number
 //! against the message's own key. The number is the fence record's sequence, and no other message has it: such a server refuses.
 
 use std::time::Duration;
@@ -16,12 +16,15 @@ use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::request::understood;
-use super::write::{expecting, expecting_of, expecting_of_with};
+use super::write::{expecting, expecting_of, expecting_of_with, require_above};
 use crate::clock;
 use crate::model::name::{DataKey, RoleName};
 
 /// Writes in one batch: the server takes 1000 messages, and one is the guard.
 pub const MOST_WRITES: usize = 999;
+
+/// What an error begins with when a batch's last message was not sent, so that none of it is stored.
+pub(super) const LATE: &str = "the batch was given up before its end was sent";
 
 /// No message of a batch has this number: a batch that is sent it is given up by the server.
 const OUT_OF_ORDER: u64 = 1_000_000;
@@ -38,6 +41,8 @@ pub struct DataWrite {
 
 #[derive(Deserialize)]
 struct BatchAck {
+    stream: String,
+    domain: Option<String>,
     seq: u64,
     batch: Option<String>,
     count: Option<u64>,
@@ -112,8 +117,7 @@ impl Bucket {
             let left = until.since(clock::now());
             match tokio::time::timeout(left, sending).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(StoreError::Unavailable(error.to_string())),
-                Err(_) => return Err(late()),
+                Ok(Err(_)) | Err(_) => return Err(late()),
             }
         }
         let left = until.since(clock::now());
@@ -130,19 +134,58 @@ impl Bucket {
         let answer = self.ask(subject, request, left).await;
         open.ended = !answer.as_ref().is_err_and(StoreError::is_transient);
         let ack: BatchAck = answer?;
+        self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         if ack.batch.as_deref() != Some(&id) || ack.count != Some(count) {
             return Err(StoreError::unreadable(
                 "answer",
                 "it is not about our batch",
             ));
         }
+        // Its first message stands above the fence and above every key that one of it replaces.
+        let highest = writes.iter().filter_map(|write| write.over).max();
+        let first = ack.seq.checked_sub(count).map_or(0, |before| before + 1);
+        require_above(highest.unwrap_or(0).max(fence), first)?;
         Ok(ack.seq)
     }
 
+    /// Proves that the role's fence key stands at `sequence`, 0 if it is missing: by a write of the guard on that condition. Reads and
+    /// refusals prove no such thing, for a server that was replaced as the stream's leader gives them too.
+    pub async fn prove_fence(
+        &self,
+        role: &RoleName,
+        sequence: u64,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let subject = self.fence_subject(role);
+        self.prove(role, &subject, sequence, timeout).await
+    }
+
+    /// The same of a key of the role's data.
+    pub async fn prove_data(
+        &self,
+        role: &RoleName,
+        key: &DataKey,
+        sequence: u64,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let subject = self.data_subject(role, key);
+        self.prove(role, &subject, sequence, timeout).await
+    }
+
+    async fn prove(
+        &self,
+        role: &RoleName,
+        subject: &str,
+        sequence: u64,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let request = Request::new().headers(guarding(subject, sequence));
+        let guard = self.guard_subject(role);
+        self.publish(guard, request, timeout).await.map(drop)
+    }
+
     fn guard(&self, role: &RoleName, fence: u64, id: &str, number: u64) -> HeaderMap {
-        let deletes = [(OPERATION_HEADER, DELETE)];
-        let headers = expecting_of_with(&self.fence_subject(role), fence, &deletes);
-        batched(id, number, headers)
+        batched(id, number, guarding(&self.fence_subject(role), fence))
     }
 
     async fn open_batch(
@@ -157,9 +200,7 @@ impl Bucket {
         let asked = self.ask_plainly(self.guard_subject(role), request, timeout);
         let answer = match asked.await {
             Err(unanswered @ StoreError::Timeout { .. }) => {
-                return Err(StoreError::Unavailable(format!(
-                    "the batch was given up before its end was sent: {unanswered}"
-                )));
+                return Err(StoreError::Unavailable(format!("{LATE}: {unanswered}")));
             }
             answer => answer?,
         };
@@ -203,6 +244,11 @@ impl Drop for OpenBatch<'_> {
     }
 }
 
+/// Of an empty delete marker that is stored while another key stands at this sequence.
+fn guarding(subject: &str, sequence: u64) -> HeaderMap {
+    expecting_of_with(subject, sequence, &[(OPERATION_HEADER, DELETE)])
+}
+
 fn headers_of(write: &DataWrite) -> HeaderMap {
     let mut headers = write.over.map_or_else(HeaderMap::new, expecting);
     if write.value.is_none() {
@@ -218,5 +264,5 @@ fn batched(id: &str, number: u64, mut headers: HeaderMap) -> HeaderMap {
 }
 
 fn late() -> StoreError {
-    StoreError::Unavailable("the batch was given up before its end was sent".into())
+    StoreError::Unavailable(LATE.into())
 }

@@ -1,5 +1,6 @@
-//! What a bucket can do, from the settings that the server returned: an old server drops unknown ones in silence.
+//! What a bucket can do, from the settings that the server returned: it drops those that it does not know, in silence.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use humantime_serde::re::humantime;
@@ -7,10 +8,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::StoreError;
+use super::server::require_answering_server;
 use crate::model::name::{BucketName, NameError};
 
 /// Sequences from here on were taken from a clock in microseconds: this is July 2017, and no bucket counts that far.
 const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
+/// The setting that lets one message take the place of all others.
+const ROLLUP: &str = "allow_rollup_hdrs";
+/// Where servers tell their version, among a stream's settings.
+const SERVER_VERSION: &str = "_nats.ver";
 /// Enough for a record with a good deal of metadata.
 const SMALLEST_MESSAGE: i64 = 4096;
 
@@ -65,10 +71,24 @@ pub struct BucketNote {
     pub risk: String,
 }
 
+impl BucketNote {
+    /// As a manager says it when it starts: with the command that changes it, where one message of somebody else's would be enough to do harm.
+    fn in_words(self, bucket: &BucketName) -> String {
+        if self.setting == ROLLUP {
+            return format!(
+                "{}; `nats stream edit KV_{bucket} --no-allow-rollup` forbids it",
+                self.risk
+            );
+        }
+        self.risk
+    }
+}
+
 impl BucketReview {
     /// Reviews what the server answered to `$JS.API.STREAM.INFO.KV_<bucket>`; nothing if that can't be read.
     ///
-    /// An old server leaves out settings that it does not know: they are taken as not set.
+    /// A server leaves out settings that it does not know: they are taken as not set. One that is too old for elections makes the bucket
+    /// unfit.
     ///
     /// # Errors
     /// [`NameError`], if no bucket can be called so.
@@ -76,7 +96,7 @@ impl BucketReview {
         let bucket = BucketName::new(bucket)?;
         let stream = serde_json::from_slice::<StreamInfo>(answer).ok();
         Ok(stream.map(|stream| Self {
-            unfit: stream.config.problem(&bucket),
+            unfit: stream.problem(&bucket),
             notes: stream.config.notes(),
             room: stream.config.room_beside(&StreamState::default()),
             spare: stream.config.room_beside(&stream.state),
@@ -90,6 +110,8 @@ pub(super) struct StreamInfo {
     created: String,
     config: StreamConfig,
     #[serde(default)]
+    pub domain: Option<String>,
+    #[serde(default)]
     state: StreamState,
 }
 
@@ -98,7 +120,7 @@ pub(super) struct StreamInfo {
 struct StreamState {
     messages: u64,
     bytes: u64,
-    first_seq: u64,
+    last_seq: u64,
 }
 
 #[derive(Deserialize)]
@@ -108,6 +130,7 @@ struct StreamState {
     reason = "the settings are the server's"
 )]
 struct StreamConfig {
+    name: String,
     subjects: Vec<String>,
     retention: String,
     max_msgs: i64,
@@ -124,15 +147,19 @@ struct StreamConfig {
     sealed: bool,
     first_seq: u64,
     allow_atomic: bool,
+    allow_direct: bool,
     persist_mode: String,
     mirror: Option<Value>,
     sources: Option<Vec<Value>>,
     subject_transform: Option<Value>,
+    allow_rollup_hdrs: bool,
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 impl Default for StreamConfig {
     fn default() -> Self {
         Self {
+            name: String::new(),
             subjects: Vec::new(),
             retention: "limits".into(),
             max_msgs: -1,
@@ -148,15 +175,23 @@ impl Default for StreamConfig {
             sealed: false,
             first_seq: 0,
             allow_atomic: false,
+            allow_direct: false,
             persist_mode: String::new(),
             mirror: None,
             sources: None,
             subject_transform: None,
+            allow_rollup_hdrs: false,
+            metadata: None,
         }
     }
 }
 
 impl StreamInfo {
+    /// The sequence of its last message.
+    pub const fn last_sequence(&self) -> u64 {
+        self.state.last_seq
+    }
+
     pub fn epoch(&self) -> Result<u64, StoreError> {
         let unreadable = |why: &str| StoreError::unreadable("creation time", why);
         let created = humantime::parse_rfc3339(&self.created)
@@ -166,13 +201,19 @@ impl StreamInfo {
         u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
     }
 
-    /// Whether a restart of its server may empty the bucket: those before 2.10.27 and 2.11.1 drop all that is stored, while
-    /// the message stands that has the first sequence (nats-server#6753). From 2.12 on, batches tell a server that does not.
-    pub fn must_pass_first_sequence(&self) -> bool {
-        self.config.first_seq > 0
-            && self.state.first_seq == self.config.first_seq
-            && self.state.messages == 0
-            && !self.config.allow_atomic
+    /// The version of the server that answered, which is the stream's leader. Servers add it to what they answer from 2.11 on, and
+    /// never keep it.
+    pub fn server_version(&self) -> Option<&str> {
+        let metadata = self.config.metadata.as_ref()?;
+        metadata.get(SERVER_VERSION).map(String::as_str)
+    }
+
+    /// Why no election can be held there, if so.
+    fn problem(&self, bucket: &BucketName) -> Option<String> {
+        match require_answering_server(self.server_version()) {
+            Err(error) => Some(error.to_string()),
+            Ok(()) => self.config.problem(bucket),
+        }
     }
 
     pub fn assess(&self, bucket: &BucketName) -> Result<BucketInfo, StoreError> {
@@ -188,7 +229,11 @@ impl StreamInfo {
             unique_sequences: config.unique_sequences(),
             replicas: config.num_replicas,
             history: config.max_msgs_per_subject,
-            notes: config.notes().into_iter().map(|note| note.risk).collect(),
+            notes: config
+                .notes()
+                .into_iter()
+                .map(|note| note.in_words(bucket))
+                .collect(),
         })
     }
 }
@@ -305,9 +350,23 @@ impl StreamConfig {
                 "kept in memory: a restart of all its servers forgets who led and how far fencing had come".to_owned(),
             ),
             (
+                ROLLUP,
+                self.allow_rollup_hdrs,
+                "whoever may write a single key can empty the bucket with one message (rollup)".to_owned(),
+            ),
+            (
                 "sources",
                 self.sources.as_ref().is_some_and(|sources| !sources.is_empty()),
                 "other streams write into it (`sources`), past every expected sequence".to_owned(),
+            ),
+            (
+                "allow_direct",
+                self.allow_direct,
+                format!(
+                    "direct gets are on: whoever may ask for one can have any message of the bucket, with its headers, stored \
+                     under another key (`nats stream edit {} --no-allow-direct` ends that)",
+                    self.name
+                ),
             ),
             (
                 "persist_mode",
@@ -337,150 +396,4 @@ fn covers(pattern: &str, subject: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn assess(config: Value) -> Result<BucketInfo, StoreError> {
-        let mut whole =
-            json!({ "subjects": ["$KV.b.>"], "max_msgs_per_subject": 1, "num_replicas": 3 });
-        if let (Some(whole), Value::Object(config)) = (whole.as_object_mut(), config) {
-            whole.extend(config);
-        }
-        let stream = json!({ "created": "2026-11-05T10:20:30.123456789Z", "config": whole });
-        let stream: StreamInfo = serde_json::from_value(stream).unwrap();
-        stream.assess(&BucketName::new("b").unwrap())
-    }
-
-    #[test]
-    fn the_epoch_has_every_digit_of_the_creation_time() {
-        assert_eq!(assess(json!({})).unwrap().epoch, 1_793_874_030_123_456_789);
-    }
-
-    #[test]
-    fn a_bucket_of_ours_on_three_servers_gives_no_cause_for_notes() {
-        let info = assess(json!({ "first_seq": 1_793_874_030_000_000_u64, "allow_atomic": true }));
-        let info = info.unwrap();
-        assert!(info.atomic && info.unique_sequences, "{info:?}");
-        assert_eq!((info.replicas, info.history, info.max_age), (3, 1, None));
-        assert_eq!(info.notes, [""; 0]);
-    }
-
-    #[test]
-    fn every_lack_is_put_in_words() {
-        let info = assess(json!({
-            "max_age": 2_000_000_000_u64, "max_msgs_per_subject": 5, "max_bytes": 1024, "discard": "new",
-            "max_msg_size": 100, "num_replicas": 1, "storage": "memory", "sources": [{ "name": "s" }],
-            "persist_mode": "async",
-        }))
-        .unwrap();
-        assert_eq!(info.max_age, Some(Duration::from_secs(2)));
-        assert!(!info.atomic && !info.unique_sequences);
-        assert_eq!(info.notes.len(), 9, "{:#?}", info.notes);
-        let all = info.notes.join("\n");
-        for words in ["expire after 2s", "refuses heartbeats", "than 100 bytes"] {
-            assert!(all.contains(words), "{all}");
-        }
-    }
-
-    #[test]
-    fn whoever_reviews_an_answer_is_told_which_setting_risks_what() {
-        let review =
-            |bucket: &str, answer: &str| BucketReview::of_answer(bucket, answer.as_bytes());
-        let answer = r#"{"type":"x","created":"2026-11-05T10:20:30Z","config":{"subjects":["$KV.b.>"],"max_age":2000000000,
-            "max_msgs_per_subject":1,"num_replicas":3,"first_seq":1793874030000000}}"#;
-        let told = review("b", answer).unwrap().expect("a review");
-        assert_eq!((told.unfit, told.room, told.spare), (None, None, None));
-        let settings: Vec<_> = told.notes.iter().map(|note| note.setting).collect();
-        assert_eq!(settings, ["max_age"]);
-        let other = review("c", answer).unwrap().expect("a review");
-        assert!(other.unfit.is_some(), "it listens to other keys");
-        assert_eq!(review("b", "{}").unwrap(), None);
-        assert!(review("no.bucket", answer).is_err());
-    }
-
-    #[test]
-    fn where_no_election_can_be_held_the_bucket_is_unfit() {
-        for config in [
-            json!({ "subjects": [] }),
-            json!({ "subjects": ["$KV.other.>", "$KV.b.x"] }),
-            json!({ "mirror": { "name": "KV_x" } }),
-            json!({ "sealed": true }),
-            json!({ "no_ack": true }),
-            json!({ "retention": "workqueue" }),
-            json!({ "discard_new_per_subject": true }),
-            json!({ "subject_transform": { "src": "a", "dest": "b" } }),
-            json!({ "max_msgs": 1 }),
-            json!({ "max_bytes": 1023, "max_msgs": 1000 }),
-        ] {
-            let assessed = assess(config.clone());
-            assert!(
-                matches!(assessed, Err(StoreError::BucketUnfit(_))),
-                "{config}: {assessed:?}"
-            );
-        }
-        for subjects in [
-            json!(["x", "$KV.b.>"]),
-            json!(["$KV.>"]),
-            json!(["$KV.*.>"]),
-            json!([">"]),
-        ] {
-            assert!(assess(json!({ "subjects": subjects })).is_ok());
-        }
-    }
-
-    #[test]
-    fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
-        for (replicas, max_msgs, max_bytes, room, spare) in [
-            (1, -1, -1, None, None),
-            (1, 0, 0, None, None),
-            (1, 7, -1, Some(3), Some(2)),
-            (1, 7, 2048, Some(2), Some(1)),
-            (1, -1, 1023, Some(0), Some(0)),
-            (1, 1, i64::MAX, Some(0), Some(0)),
-            (3, 7, -1, Some(2), Some(1)),
-            (3, 2, -1, Some(0), Some(0)),
-            (3, -1, 1535, Some(0), Some(0)),
-        ] {
-            let config = json!({
-                "max_msgs": max_msgs,
-                "max_bytes": max_bytes,
-                "num_replicas": replicas,
-            });
-            let state = json!({ "messages": 3, "bytes": 900 });
-            let answer = json!({ "created": "", "config": config, "state": state });
-            let told = BucketReview::of_answer("b", answer.to_string().as_bytes());
-            let told = told.unwrap().expect("a review");
-            assert_eq!((told.room, told.spare), (room, spare), "{config}");
-        }
-    }
-
-    #[test]
-    fn the_first_sequence_is_passed_where_a_restart_could_empty_the_bucket() {
-        let must = |config: Value, state: Value| {
-            let json = json!({ "created": "", "config": config, "state": state });
-            let stream: StreamInfo = serde_json::from_value(json).unwrap();
-            stream.must_pass_first_sequence()
-        };
-        let (new, used) = (
-            json!({ "messages": 0, "first_seq": 9 }),
-            json!({ "messages": 1, "first_seq": 9 }),
-        );
-        assert!(must(json!({ "first_seq": 9 }), new.clone()));
-        assert!(!must(json!({ "first_seq": 9 }), used));
-        assert!(!must(json!({ "first_seq": 8 }), new.clone()));
-        assert!(!must(json!({ "first_seq": 9, "allow_atomic": true }), new));
-        let ordinary = json!({ "messages": 0, "first_seq": 0 });
-        assert!(!must(json!({}), ordinary));
-    }
-
-    #[test]
-    fn a_strange_creation_time_is_an_error() {
-        for created in ["", "yesterday", "1066-10-14T09:00:00Z"] {
-            let json = json!({ "created": created, "config": {} });
-            let stream: StreamInfo = serde_json::from_value(json).unwrap();
-            assert!(stream.epoch().is_err(), "{created}");
-        }
-    }
-}
+mod tests;

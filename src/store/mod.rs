@@ -7,7 +7,6 @@
 #[cfg(feature = "testing")]
 mod answers;
 mod bucket;
-mod cross_check;
 mod data;
 mod denied;
 mod entry;
@@ -17,9 +16,13 @@ mod feed;
 mod fenced;
 mod info;
 mod letters;
+mod mailbox;
 mod read;
 mod request;
+mod server;
 mod service;
+#[cfg(all(test, feature = "testing", unix))]
+pub(crate) mod stand_in;
 #[cfg(all(test, feature = "testing", unix))]
 mod tests;
 mod watch;
@@ -40,6 +43,5 @@ pub use feed::Told;
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::{BucketInfo, BucketNote, BucketReview};
 pub use letters::Letter;
-pub use request::is_closed;
+pub use request::{is_closed, is_unsent};
 pub use service::{Asked, Call};
-pub use write::FenceOn;

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::bucket::Bucket;
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
+use crate::clock;
 use crate::model::name::RoleName;
 use crate::model::record::{Content, Entry, FenceEntry, Snapshot};
 
@@ -22,33 +23,33 @@ pub(super) struct Answer {
 }
 
 impl Bucket {
-    /// Reads the role's key and its fence key from the stream leader, and the bucket's epoch if `check_bucket` says so.
+    /// Reads the role's key and its fence key from the stream leader, and then the bucket's epoch and last sequence.
     ///
-    /// The parts are asked for at once and belong to no common moment: between any two of them others may write. A leader
+    /// The keys are asked for at once and belong to no common moment: between any two answers others may write. A leader
     /// that has lost its quorum without knowing yet still answers. So a snapshot is what to expect in a compare-and-set,
     /// never a proof.
+    ///
+    /// The epoch is asked for once both keys were answered, so it is no older than they are. Asked together, the old bucket
+    /// could tell its epoch and the one that was created in its place the keys: a term claimed over those would bear a token
+    /// below those of the new bucket. This way round, keys of the old bucket may come with the new epoch; a compare-and-set
+    /// over them fails, where sequences are not used again.
     pub async fn snapshot(
         &self,
         role: &RoleName,
-        check_bucket: bool,
         timeout: Duration,
     ) -> Result<Snapshot, StoreError> {
-        let epoch = async {
-            if check_bucket {
-                self.epoch(timeout).await.map(Some)
-            } else {
-                Ok(None)
-            }
-        };
-        let (fence, role, epoch) = futures::try_join!(
+        let begun = clock::now();
+        let (fence, role) = futures::try_join!(
             self.last(self.fence_subject(role), timeout),
             self.last(self.role_subject(role), timeout),
-            epoch,
         )?;
+        let left = timeout.saturating_sub(clock::now().since(begun));
+        let stream = self.stream_info(left).await?;
         Ok(Snapshot {
             role: role.map(standing_role),
             fence: fence.map(standing_fence),
-            epoch,
+            epoch: Some(stream.epoch()?),
+            last_sequence: Some(stream.last_sequence()),
         })
     }
 

@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use async_nats::Request;
-use async_nats::client::RequestErrorKind;
+use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::jetstream::response::Response;
+use async_nats::{Request, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
+use super::fenced::LATE;
 use crate::model::name::BucketName;
 
 /// What an error says when nobody is subscribed to what was asked.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
 /// What an error says when the client has ended: it will not connect again.
 const CLOSED: &str = "the connection is closed for good";
+/// What an error says when nothing was sent.
+const NOT_CONNECTED: &str = "not connected";
 
 impl Bucket {
     /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.
@@ -29,7 +32,7 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Asks and returns the answer as it is.
+    /// Asks and returns the answer as it is. Nothing is left behind if the future is dropped.
     pub(super) async fn ask_plainly(
         &self,
         subject: String,
@@ -37,26 +40,50 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
         self.require_connection()?;
-        let asking = self
-            .client()
-            .send_request(subject.clone(), request.timeout(None));
-        let answer = tokio::time::timeout(timeout, asking)
-            .await
-            .map_err(|_| StoreError::Timeout {
-                subject: subject.clone(),
-            })?
-            .map_err(|error| match error.kind() {
-                RequestErrorKind::TimedOut => StoreError::Timeout { subject },
-                RequestErrorKind::NoResponders => StoreError::Unavailable(NO_RESPONDERS.into()),
-                RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
+        let closed = || StoreError::Unavailable(CLOSED.into());
+        let asking = async {
+            let client = self.client();
+            let subscribed = self.mailbox().expect(client).await;
+            let mut awaited = subscribed.map_err(|_| closed())?;
+            let reply = awaited.subject.clone();
+            let payload = request.payload.unwrap_or_default();
+            let sent = match request.headers {
+                Some(headers) => {
+                    let sending = client.publish_with_reply_and_headers(
+                        subject.clone(),
+                        reply,
+                        headers,
+                        payload,
+                    );
+                    sending.await
+                }
+                None => {
+                    client
+                        .publish_with_reply(subject.clone(), reply, payload)
+                        .await
+                }
+            };
+            sent.map_err(|error| match error.kind() {
+                PublishErrorKind::Send => closed(),
+                PublishErrorKind::InvalidSubject | PublishErrorKind::MaxPayloadExceeded => {
                     StoreError::Rejected {
                         code: 0,
                         detail: error.to_string(),
                     }
                 }
-                RequestErrorKind::Other => StoreError::Unavailable(CLOSED.into()),
             })?;
-        Ok(answer.payload)
+            let answer = awaited.answer().await.ok_or_else(closed)?;
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                return Err(StoreError::Unavailable(NO_RESPONDERS.into()));
+            }
+            Ok(answer.payload)
+        };
+        let answer = tokio::time::timeout(timeout, asking).await;
+        answer.unwrap_or_else(|_| {
+            Err(StoreError::Timeout {
+                subject: subject.clone(),
+            })
+        })
     }
 
     /// Asks the `JetStream` API.
@@ -78,7 +105,7 @@ impl Bucket {
         match self.client().connection_state() {
             State::Connected => Ok(()),
             State::Pending | State::Disconnected => {
-                Err(StoreError::Unavailable("not connected".into()))
+                Err(StoreError::Unavailable(NOT_CONNECTED.into()))
             }
         }
     }
@@ -87,6 +114,11 @@ impl Bucket {
 /// Whether the client that was asked has ended.
 pub fn is_closed(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(detail) if detail == CLOSED)
+}
+
+/// Whether no server can have heard what was asked.
+pub fn is_unsent(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(detail) if detail == NOT_CONNECTED || detail == NO_RESPONDERS || detail.starts_with(LATE))
 }
 
 /// Reads an answer.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
+use super::mailbox::inbox_prefix;
 use crate::model::admin::micro::{INFO, PING, STATS};
 use crate::model::admin::{AdminSubjects, ENDPOINTS, Endpoint, Problem, SERVICE};
 use crate::model::name::RoleName;
@@ -49,7 +50,7 @@ impl Call {
 impl Letter {
     /// Reads it; nothing if it can't be answered.
     pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
-        self.read_as(subjects, &bucket.inbox_prefix())
+        self.read_as(subjects, &inbox_prefix(bucket.client()))
     }
 
     fn read_as(self, subjects: &AdminSubjects, inbox: &str) -> Option<Call> {
@@ -134,13 +135,6 @@ impl Bucket {
     /// How large a message the server takes.
     pub fn largest_message(&self) -> usize {
         self.client().server_info().max_payload
-    }
-
-    /// What the inboxes of this connection begin with.
-    fn inbox_prefix(&self) -> String {
-        let inbox = self.client().new_inbox();
-        let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);
-        prefix.unwrap_or("_INBOX").to_owned()
     }
 }
 

@@ -1,4 +1,4 @@
-//! One watch over all role keys, and over the fence keys too for those who only look on.
+//! One watch over all role keys and fence keys.
 //!
 //! A push consumer of our own, not the ordered one of the client: that one notices a dead watch after ten seconds, goes on
 //! from its last sequence in a bucket that was recreated with smaller ones, and retries without telling for as long as the
@@ -8,14 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::Subscriber;
-use futures::{Stream, StreamExt, stream};
+use futures::StreamExt;
 use serde_json::{Map, Value, json};
 
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{FENCES, Feed, Told, broken};
-use crate::model::name::RoleName;
-use crate::model::record::Entry;
 
 /// How often an idle watch hears from the server.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -50,41 +48,27 @@ impl Keys {
 }
 
 impl Bucket {
-    /// Watches the role keys: first the last message of each, then every message as it comes.
+    /// Watches the role keys and the fence keys: first the last message of each, then every message as it comes.
     ///
-    /// It ends with its first error, silence included; then watch again. It is a hint, not a proof of anything.
-    pub async fn watch(
-        &self,
-        timeout: Duration,
-    ) -> Result<
-        impl Stream<Item = Result<(RoleName, Entry), StoreError>> + Send + Unpin + use<>,
-        StoreError,
-    > {
-        let watch = self.begin(&[Keys::Roles], timeout).await?;
-        let entries = stream::unfold(Some(watch), async |watch| {
-            let mut watch = watch?;
-            loop {
-                match watch.next().await {
-                    Ok(Told::Entry(role, entry)) => break Some((Ok((role, entry)), Some(watch))),
-                    Ok(_) => {}
-                    Err(error) => break Some((Err(error), None)),
-                }
-            }
-        });
-        Ok(entries.boxed())
+    /// It ends with its first error, silence included; then watch again. It is a hint, not a proof of anything. (Before 2.12 a server
+    /// that is to send two kinds of keys leaves out some of the second of what it has already.)
+    pub async fn watch(&self, timeout: Duration) -> Result<Watch, StoreError> {
+        self.begin(&[Keys::Roles, Keys::Fences], timeout).await
     }
 
-    /// Watches the role keys and the fence keys, in one watch. Returns with it the creation time of the bucket that it is on,
+    /// Watches the same, and returns with the watch the creation time of the bucket that it is on,
     /// if nobody has replaced that meanwhile: then it is a later one's, and the watch is over.
     ///
     /// The watch has caught up when it has shown the role keys that the stream's leader had. If it tells before that it is idle, it
     /// is on a server that lags, or the last of them was removed just then: begin another one. (It does not wait for fence keys:
     /// before 2.12 a server that is to send two kinds of keys leaves out some of the second.)
     pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
-        let mut watch = self.begin(&[Keys::Roles, Keys::Fences], timeout).await?;
+        let mut watch = self.watch(timeout).await?;
         // Asked after the watch was made: what stands above is news.
         let last = self.last(Keys::Roles.of(self), timeout);
-        let (epoch, last) = futures::try_join!(self.epoch(timeout), last)?;
+        // The bucket last: asked together, an old one could tell its creation time, and its successor the key.
+        let last = last.await?;
+        let epoch = self.epoch(timeout).await?;
         watch
             .feed
             .catches_up_at(last.map(|message| message.sequence));

@@ -12,25 +12,20 @@ use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use crate::model::name::RoleName;
-use crate::model::record::{FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, Record, printable};
+use crate::model::record::{
+    FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record, printable,
+};
+use crate::model::release::ReleaseSecret;
 
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Names the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
-/// On which condition a fence record is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FenceOn {
-    /// The role's key still stands at this sequence (servers from 2.11 on).
-    RoleKeyAt(u64),
-    /// The fence key still stands at this sequence; 0 if it is missing.
-    FenceKeyAt(u64),
-}
-
 /// The server's word that a message is stored.
 #[derive(Deserialize)]
 pub(super) struct Ack {
     pub stream: String,
+    pub domain: Option<String>,
     seq: u64,
 }
 
@@ -78,12 +73,14 @@ impl Bucket {
         role: &RoleName,
         over: u64,
         nonce: &Nonce,
+        secret: ReleaseSecret,
         heir: Option<Uuid>,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let mut headers = expecting(over);
         headers.insert(OPERATION_HEADER, DELETE);
         headers.insert(RELEASE_HEADER, nonce.to_string());
+        headers.insert(RELEASE_SECRET_HEADER, secret.expose());
         if let Some(heir) = heir {
             headers.insert(HEIR_HEADER, heir.to_string());
         }
@@ -92,29 +89,16 @@ impl Bucket {
             .await
     }
 
-    /// Writes the role's fence record on the given condition. Returns its sequence.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`], without writing, for [`FenceOn::RoleKeyAt`] on a server that would check the fence key
-    /// instead, or that was not seen to do better.
+    /// Writes the role's fence record over the sequence `over` of the fence key; 0 if it is missing. Returns the new sequence.
     pub async fn fence(
         &self,
         role: &RoleName,
-        on: FenceOn,
+        over: u64,
         record: &FenceRecord,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        let headers = match on {
-            FenceOn::FenceKeyAt(sequence) => expecting(sequence),
-            FenceOn::RoleKeyAt(sequence) => {
-                // A probe has the timeout for itself: over a long wire it would else use up that of the write each time.
-                self.require_cross_check(role, sequence, timeout).await?;
-                expecting_of(&self.role_subject(role), sequence)
-            }
-        };
         let request = Request::new()
-            .headers(headers)
+            .headers(expecting(over))
             .payload(record.to_json().into());
         self.publish(self.fence_subject(role), request, timeout)
             .await
@@ -126,19 +110,46 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
+        let expected = request.headers.as_ref().map_or(0, expected_in);
         let ack: Ack = self.ask(subject, request, timeout).await?;
-        self.require_own_stream(&ack.stream)?;
+        self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
+        require_above(expected, ack.seq)?;
         Ok(ack.seq)
     }
 
-    /// The server confirms a write to whatever subject its writer names, ours among them: one to another stream is none of ours.
-    pub(super) fn require_own_stream(&self, stream: &str) -> Result<(), StoreError> {
-        if stream == self.stream() {
-            return Ok(());
+    /// The server confirms a write to whatever subject its writer names, ours among them: one to another stream is none of ours, nor one to
+    /// a stream of that name in another domain, which hears the same.
+    pub(super) fn require_own_stream(
+        &self,
+        stream: &str,
+        domain: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if stream != self.stream() {
+            let why = format_args!("it is of stream {:?}", printable(stream));
+            return Err(StoreError::unreadable("confirmation", why));
         }
-        let why = format_args!("it is of stream {:?}", printable(stream));
-        Err(StoreError::unreadable("confirmation", why))
+        if domain != self.domain().as_deref() {
+            let domain = printable(domain.unwrap_or_default());
+            let why = format_args!("it is of domain {domain:?}");
+            return Err(StoreError::unreadable("confirmation", why));
+        }
+        Ok(())
     }
+}
+
+/// A message is stored above all that stood there before, so above where its writer expected a key.
+pub(super) fn require_above(expected: u64, sequence: u64) -> Result<(), StoreError> {
+    if sequence > expected {
+        return Ok(());
+    }
+    let why = format_args!("its sequence {sequence} is not above {expected}");
+    Err(StoreError::unreadable("confirmation", why))
+}
+
+/// The sequence that a message is conditional on; 0 if it is on none.
+fn expected_in(headers: &HeaderMap) -> u64 {
+    let condition = headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE);
+    condition.map_or(0, |it| it.as_str().parse().unwrap_or(0))
 }
 
 pub(super) fn expecting(sequence: u64) -> HeaderMap {

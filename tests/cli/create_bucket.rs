@@ -5,6 +5,7 @@ use nats_elect::testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
+use crate::old_server::old_server;
 use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
@@ -77,6 +78,19 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
 
     let candidate = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
     leads(&started(candidate).await, "scheduler").await;
+}
+
+#[test]
+fn no_bucket_is_made_on_a_server_that_is_too_old() {
+    let url = old_server("2.10.26");
+    let told = ended(&mut nats_elect(&["create-bucket", "--server", &url]));
+    assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
+    assert!(
+        told.stderr.contains("2.10.26") && told.stderr.contains("2.11.2"),
+        "{}",
+        told.stderr
+    );
+    assert_eq!(told.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

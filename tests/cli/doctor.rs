@@ -7,6 +7,7 @@ use nats_elect::testing::{NatsCluster, NatsServer, eventually};
 use nats_elect::{Error, StopOptions};
 use serde_json::{Value, json};
 
+use crate::old_server::old_server;
 use crate::pair::{SOON, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect, with_stdin};
 
@@ -49,7 +50,7 @@ impl Checkup {
             .collect()
     }
 
-    /// The checks that warn, but for what is told of an old server.
+    /// The checks that warn, but for what is told of a server before 2.12.
     fn warned(&self) -> Vec<&str> {
         let mut warned = self.verdicts("warn");
         if warned.contains(&"server version") {
@@ -180,6 +181,15 @@ async fn one_replica_on_a_cluster_and_two_are_told_for_what_they_risk() {
     assert_eq!(position(&node).await, before, "nothing was written");
 }
 
+#[test]
+fn a_server_that_is_too_old_fails() {
+    let url = old_server("2.10.26");
+    let checkup = Checkup::of(&mut doctor(&url, &["--timeout", "200ms"]));
+    assert_eq!(checkup.code, Some(1));
+    checkup.says("server version", "fail", "2.10.26");
+    checkup.says("connection", "ok", "2.10.26");
+}
+
 #[tokio::test]
 async fn what_a_bucket_risks_is_told_with_what_to_change() {
     let server = NatsServer::start().expect("a server");
@@ -190,7 +200,9 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         it.max_messages_per_subject = 3;
         it.allow_atomic_publish = false;
         it.first_sequence = None;
+        it.allow_direct = true;
         it.max_message_size = 1000;
+        it.allow_rollup = true;
     })
     .await;
     let checkup = Checkup::of(&mut doctor(&url, &[]));
@@ -208,6 +220,8 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         ("batches", "off"),
         ("first sequence", "start low"),
         ("value size", "larger than 1000 bytes"),
+        ("rollups", "empty the bucket"),
+        ("direct gets", "--no-allow-direct"),
     ] {
         checkup.says(check, "warn", words);
     }

@@ -5,10 +5,13 @@ mod check;
 mod connecting;
 mod create_bucket;
 mod doctor;
+mod end_lease;
 mod fleet;
 mod history;
 mod inspect;
 mod ls;
+#[path = "../support/old_server.rs"]
+mod old_server;
 mod orders;
 mod output;
 mod pair;

@@ -98,6 +98,7 @@ fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
         "step-down",
         "pause",
         "cordon",
+        "end-lease",
         "candidates",
         "ls",
         "watch",

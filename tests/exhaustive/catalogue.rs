@@ -1,14 +1,14 @@
 //! The configurations, by name.
 
-use crate::configuration::{Configuration, Server};
+use crate::configuration::Configuration;
 use crate::fault::Fault::{
     Blocked, Cordon, Crash, Cut, Deaf, Delete, HandOver, Late, Pause, Purge, Returned, Slip, Stale,
     StandAside, StepDown, Stop, Stranger, Unanswered, Unseen,
 };
 use crate::properties::Witness::{
-    ClaimAdopted, ClaimRefused, FenceAdopted, FencedByOwnKey, GhostCommitted, GivenBack,
-    HandedOver, Overrun, Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted,
-    RenewalRefused, ValidButNotLeading, Yielded,
+    ClaimAdopted, ClaimRefused, FenceAdopted, GhostCommitted, GivenBack, HandedOver, Overrun,
+    Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
+    ValidButNotLeading, Yielded,
 };
 
 fn two(name: &'static str) -> Configuration {
@@ -82,11 +82,6 @@ fn two_from_the_start() -> Vec<Configuration> {
         two("two-start")
             .with_echo()
             .witnesses(&[Promoted, ClaimRefused]),
-        two("two-start-old-server")
-            .on(Server::Before211)
-            .without_watch()
-            .live_within(OLD_SERVER)
-            .witnesses(&[Promoted, ClaimRefused, FencedByOwnKey, Released]),
         two("two-join-no-watch")
             .without_watch()
             .started(1)
@@ -273,7 +268,3 @@ pub fn find(name: &str) -> Option<Configuration> {
 
 /// A stale read may look like a loss, which is waited for as long as a record.
 const STALE: u8 = 24;
-
-/// An old server takes two round trips more, and one that answers each request in the last moment leaves too little of
-/// a short lease for the first attempt.
-const OLD_SERVER: u8 = 42;

@@ -1,4 +1,4 @@
-//! What is explored: how many instances, which faults, which server.
+//! What is explored: how many instances, which faults.
 
 use std::time::Duration;
 
@@ -9,15 +9,6 @@ use crate::properties::Witness;
 
 /// The unit of time. The drift margin of a short lease is just that long.
 pub const TICK: Duration = Duration::from_millis(5);
-
-/// What kind of server the bucket is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// It checks another key's sequence, and sequences are never used again.
-    Current,
-    /// It does not, and they may be.
-    Before211,
-}
 
 /// One space to explore.
 #[derive(Clone, Debug)]
@@ -35,7 +26,6 @@ pub struct Configuration {
     /// Whether one of them leads already, elected without any delay.
     pub led: bool,
     pub faults: &'static [(Fault, u8)],
-    pub server: Server,
     /// Whether there is a watch at all.
     pub watch: bool,
     /// Whether it shows a writer its own writes, too.
@@ -66,7 +56,6 @@ impl Configuration {
             ranked: false,
             led: false,
             faults: &[],
-            server: Server::Current,
             watch: true,
             echo: false,
             readers: false,
@@ -91,11 +80,6 @@ impl Configuration {
 
     pub const fn started(mut self, started: usize) -> Self {
         self.started = started;
-        self
-    }
-
-    pub const fn on(mut self, server: Server) -> Self {
-        self.server = server;
         self
     }
 

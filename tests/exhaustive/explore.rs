@@ -9,7 +9,7 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
 
 use crate::action::{self, Action};
 use crate::bucket::ModelBucket;
-use crate::configuration::{Configuration, Server, TICK};
+use crate::configuration::{Configuration, TICK};
 use crate::fault::Faults;
 use crate::instance::Instance;
 use crate::properties::{self, Witnessed};
@@ -28,10 +28,7 @@ impl Model for Space {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let bucket = match self.0.server {
-            Server::Current => ModelBucket::new(),
-            Server::Before211 => ModelBucket::new().old_server(),
-        };
+        let bucket = ModelBucket::new();
         let instance = |_| {
             Arc::new(Instance {
                 life: 0,

@@ -137,7 +137,7 @@ impl Scribe {
         if let Some(request) = request {
             // Its number only tells its answer from others, and there is never a second one.
             (1u8, &request.asks, &request.progress).hash(self);
-            (request.age, request.excused).hash(self);
+            (request.age, request.excused, request.spared).hash(self);
         }
         if let Some(letter) = letter {
             (3u8, letter).hash(self);
@@ -259,7 +259,7 @@ pub fn of(state: &State) -> u64 {
     (bucket.role(), bucket.fence(), &state.faults).hash(&mut common);
     (state.last_token, state.leaderless, state.time, state.broken).hash(&mut common);
     if state.faults.may(crate::fault::Fault::Stale) {
-        bucket.stale_snapshot(false, 1).hash(&mut common);
+        bucket.stale_snapshot(1).hash(&mut common);
     }
     let page = |words, life| Page::new(words, life, counts_from_one);
     let common = page(common.words, 0);

@@ -58,9 +58,15 @@ pub struct Request {
     pub age: u8,
     /// Its sender was paused or cut off meanwhile: it may be given up without another fault.
     pub excused: bool,
+    /// Its sender need not wait for it any more.
+    pub spared: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "boxes would cost more than the copies"
+)]
 pub enum Asks {
     Read,
     Write(Write),
@@ -68,6 +74,10 @@ pub enum Asks {
 
 /// How far a request has come.
 #[derive(Clone, Debug, PartialEq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "boxes would cost more than the copies"
+)]
 pub enum Progress {
     Sent,
     Answered(Answer),
@@ -76,6 +86,10 @@ pub enum Progress {
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "boxes would cost more than the copies"
+)]
 pub enum Answer {
     Read(Snapshot),
     Write(WriteOutcome),

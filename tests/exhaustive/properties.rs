@@ -65,8 +65,6 @@ pub enum Witness {
     Yielded,
     /// The heir claimed what was handed to it.
     HandedOver,
-    /// A fence was written over the fence key's own sequence.
-    FencedByOwnKey,
 }
 
 /// A set of witnesses.
@@ -141,7 +139,6 @@ fn possible(witness: Witness) -> Property<Space> {
         GivenBack: "who is paused gives its claim back"
         Yielded: "a leader yields to a higher priority"
         HandedOver: "an heir takes what was handed to it"
-        FencedByOwnKey: "a fence is written on an old server"
     }
 }
 

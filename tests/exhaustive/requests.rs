@@ -51,19 +51,35 @@ impl Turn<'_> {
 
     pub fn send(&mut self, index: usize, op: OpId, asks: Asks) {
         let process = self.process(index);
-        let (busy, linked) = (process.request.is_some(), process.linked);
+        let linked = process.linked;
+        let spared = process.request.take_if(|request| request.spared);
+        let busy = process.request.is_some();
         process.request = Some(Request {
             op,
             asks,
             progress: Progress::Sent,
             age: 0,
             excused: false,
+            spared: false,
         });
+        self.abandon_request(spared);
         if busy {
             self.misbehaved(Misconduct::SentTwoRequestsAtOnce);
         }
         if !linked {
             self.misbehaved(Misconduct::SentWithoutALink);
+        }
+    }
+
+    /// A write of its own stands there: a read under way need not tell, and a heartbeat over what came before can't be stored.
+    pub fn spare_request(&mut self, index: usize, shown: u64) {
+        if let Some(request) = &mut self.process(index).request {
+            request.spared |= match &request.asks {
+                Asks::Read => true,
+                Asks::Write(write) => {
+                    matches!(write.kind, WriteKind::Renew { over, .. } if over < shown)
+                }
+            };
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nats_elect::internals::{Content, FenceCondition, Write, WriteKind, WriteOutcome};
+use nats_elect::internals::{Content, Write, WriteKind, WriteOutcome};
 
 use crate::fault::Fault;
 use crate::instance::{Answer, Asks, Instance, Progress};
@@ -21,8 +21,8 @@ impl Turn<'_> {
             return;
         };
         let answer = match request.asks {
-            Asks::Read if stale => Answer::Read(self.state.bucket.stale_snapshot(true, 1)),
-            Asks::Read => Answer::Read(self.state.bucket.snapshot(true)),
+            Asks::Read if stale => Answer::Read(self.state.bucket.stale_snapshot(1)),
+            Asks::Read => Answer::Read(self.state.bucket.snapshot()),
             Asks::Write(write) => Answer::Write(self.commit(&write)),
         };
         if let Some(tale) = &mut self.tale {
@@ -62,12 +62,7 @@ impl Turn<'_> {
             return outcome;
         }
         match write.kind {
-            WriteKind::Fence { condition, .. } => {
-                if matches!(condition, FenceCondition::FenceKeyAt(_)) {
-                    self.state.witnessed.add(Witness::FencedByOwnKey);
-                }
-                self.lay_ghosts();
-            }
+            WriteKind::Fence { .. } => self.lay_ghosts(),
             WriteKind::Release { .. } => {
                 self.state.witnessed.add(if was_marker {
                     Witness::ReleasedOverMarker
@@ -124,10 +119,7 @@ impl Turn<'_> {
                 WriteKind::Claim { over, .. }
                 | WriteKind::Renew { over, .. }
                 | WriteKind::Release { over, .. } => (role, over),
-                WriteKind::Fence { condition, .. } => match condition {
-                    FenceCondition::RoleKeyAt(expected) => (role, expected),
-                    FenceCondition::FenceKeyAt(expected) => (fence, expected),
-                },
+                WriteKind::Fence { over, .. } => (fence, over),
             };
             is == expected || (expected == 0 && purge)
         });

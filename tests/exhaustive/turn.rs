@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Content, Effect, Fresh, HandlerEnd, Input, Moment, Reply, RequestId, TermStart, WriteOutcome,
+    Content, Effect, Fresh, HandlerEnd, Input, Moment, ReleaseSecret, Reply, RequestId, TermStart,
+    WriteOutcome,
 };
 use nats_elect::{Event, Handoff, LeaseToken, Outcome};
 use uuid::Uuid;
@@ -135,7 +136,7 @@ impl<'a> Turn<'a> {
             }
             Action::Purge => {
                 self.spend(Fault::Purge);
-                Arc::make_mut(&mut self.state.bucket).purge();
+                Arc::make_mut(&mut self.state.bucket).purge(Duration::ZERO);
             }
             Action::WriteAsStranger => {
                 self.spend(Fault::Stranger);
@@ -263,11 +264,16 @@ impl<'a> Turn<'a> {
             self.say(|| format!("    takes {input:?}"));
             self.see_passed_deadline(index);
             self.learn(index, &input);
+            if let Some(shown) = self.shows_own(index, &input) {
+                self.spare_request(index, shown);
+            }
             let read = matches!(input, Input::ReadEnded { .. });
             let process = self.process(index);
             let now = process.clock;
             let fresh = Fresh {
                 lease_token: LeaseToken::new(Uuid::nil()),
+                // One for all: whatever is released is believed, which is the less safe world.
+                release_secret: ReleaseSecret::new(0),
                 chance: 0.0,
             };
             let election = &mut process.election;
@@ -298,6 +304,18 @@ impl<'a> Turn<'a> {
         let now = process.clock;
         if let Some(term) = &mut process.term {
             term.over |= now >= term.lease;
+        }
+    }
+
+    /// Where a write of this instance stands, if the input shows one.
+    fn shows_own(&self, index: usize, input: &Input) -> Option<u64> {
+        let own = Instance::incarnation(index, self.state.instances[index].life);
+        match input {
+            Input::Observed(entry) => {
+                let writer = entry.content.nonce().map(|nonce| nonce.incarnation);
+                (writer == Some(own)).then_some(entry.revision)
+            }
+            _ => None,
         }
     }
 

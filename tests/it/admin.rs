@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_nats::jetstream::kv;
 use async_nats::service;
 use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
 use nats_elect::testing::{NatsServer, eventually};
@@ -12,10 +13,11 @@ use nats_elect::{
 };
 
 use crate::support::bucket::Stranger;
+use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
 struct Fleet {
     server: NatsServer,
@@ -149,6 +151,7 @@ async fn tools_for_nats_services_find_the_fleet() {
         format!("{status}.*"),
         format!("nats-elect-admin.leaders.step-down.{id}.*"),
         format!("nats-elect-admin.leaders.cordon.{id}"),
+        format!("nats-elect-admin.leaders.end-lease.{id}.*"),
     ] {
         assert!(subjects.contains(subject.as_str()), "{subjects:?}");
     }
@@ -403,4 +406,64 @@ async fn a_check_that_nobody_waited_for_is_no_later_answer() {
     .await;
     let healthy = async || operator.report(&a).await.roles[ROLE].healthy;
     assert_eq!(healthy().await, Some(false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_nobody_holds_ends_when_an_operator_says_so() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let made = stranger.make_bucket(kv::Config::default()).await;
+    let stray = br#"{"id":"x","ttl_ms":3600000}"#;
+    let revision = made.put(ROLE, stray.as_slice().into()).await.expect("put");
+    let journal = Journal::default();
+    let ttl = ms(60_000);
+    let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
+    let a = a.start().await;
+    a.wait_until_following("x").await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    let admin = &operator.admin;
+
+    let other = admin.end_lease(&found, ROLE, revision + 1).await;
+    let refusal = other.expect_err("another message").refusal();
+    assert_eq!(refusal, Some(ProblemCode::Changed));
+    let unknown = admin.end_lease(&found, "nothing", revision).await;
+    let refusal = unknown.expect_err("no such role").refusal();
+    assert_eq!(refusal, Some(ProblemCode::UnknownRole));
+    let subject = |verb| {
+        format!(
+            "nats-elect-admin.{BUCKET}.{verb}.{}.{ROLE}",
+            found.incarnation
+        )
+    };
+    for (verb, body) in [
+        ("end-lease", &b""[..]),
+        ("end-lease", br#"{"revision":1,"hold_off_ms":1}"#),
+        ("end-lease", br#"{"revision":-1}"#),
+        ("step-down", br#"{"revision":1}"#),
+        ("cordon", br#"{"revision":1}"#),
+    ] {
+        let refused = operator.refusal(&subject(verb), body).await;
+        assert_eq!(refused, ("400".to_owned(), "bad_request".to_owned()));
+    }
+    never("a claim over a lease that lasts", ms(1000), || {
+        a.is_leader()
+    })
+    .await;
+
+    let said = Stamp::now();
+    admin
+        .end_lease(&found, ROLE, revision)
+        .await
+        .expect("noted");
+    let term = journal.started(ROLE, 0).await;
+    recovered("stray_lease_ended_by_hand", ttl, said, &term);
+    assert!(term.start.since(said) < ttl / 4, "it waited all the same");
+
+    // Who leads is not talked out of it.
+    let own = stranger.message().await.sequence;
+    let leads = admin.end_lease(&found, ROLE, own).await;
+    let refusal = leads.expect_err("a leader").refusal();
+    assert_eq!(refusal, Some(ProblemCode::Changed));
+    assert!(a.is_leader() && term.term().is_valid());
 }

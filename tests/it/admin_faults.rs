@@ -319,7 +319,7 @@ async fn a_service_that_crashes_again_and_again_is_started_anew_more_and_more_sl
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
+        .standing(leased_for(ms(10_000)))
         .start()
         .await;
     journal.started(ROLE, 0).await;

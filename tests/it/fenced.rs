@@ -12,7 +12,6 @@ use crate::support::journal::{Journal, Tenure};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
-const CROSS_CHECKS: (u64, u64, u64) = (2, 11, 0);
 
 /// A leader `a`, and its term's store.
 struct Scene {
@@ -95,14 +94,6 @@ async fn conditional_unsupported(store: &FencedStore, words: &str) {
 async fn what_a_leader_puts_and_deletes_is_read_and_listed() {
     let scene = Scene::new().await;
     let store = &scene.store;
-    if !scene.is_at_least(CROSS_CHECKS) {
-        unsupported(store.put("a", "1").await, "2.11");
-        unsupported(store.delete("a").await, "2.11");
-        conditional_unsupported(store, "allow_atomic").await;
-        assert_eq!(scene.data().await, [""; 0]);
-        assert!(scene.a.is_leader());
-        return;
-    }
     assert_eq!(store.get("cursor").await, Ok(None));
     let one = store.put("cursor", "1").await.expect("written");
     let two = store.put("cursor", "2").await.expect("written");
@@ -306,13 +297,9 @@ async fn a_bucket_that_cannot_says_what_to_do_and_is_never_written_without_the_f
         let store = first.term().store();
         if max_age.is_zero() {
             conditional_unsupported(&store, words).await;
-            if server.version() >= CROSS_CHECKS {
-                store.put("a", "1").await.expect("one message");
-                store.delete("a").await.expect("one message");
-                assert_eq!(store.list().await.expect("keys"), [""; 0]);
-            } else {
-                unsupported(store.put("a", "1").await, "2.11");
-            }
+            store.put("a", "1").await.expect("one message");
+            store.delete("a").await.expect("one message");
+            assert_eq!(store.list().await.expect("keys"), [""; 0]);
         } else {
             all_unsupported(&store, words).await;
         }
@@ -325,9 +312,6 @@ async fn a_bucket_that_cannot_says_what_to_do_and_is_never_written_without_the_f
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_do_not_see_one_anothers_data() {
     let server = NatsServer::start().expect("start");
-    if server.version() < CROSS_CHECKS {
-        return;
-    }
     let journal = Journal::default();
     let config = leased_for(ms(10_000));
     let a = instance("a", server.url(), &journal)

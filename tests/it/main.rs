@@ -4,18 +4,24 @@
 //! `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
 #![cfg(unix)]
 
+mod accounts;
 mod admin;
 mod admin_faults;
 mod admin_privileges;
+mod blocking;
 mod bucket;
 mod cluster;
 mod configuration;
 mod crash;
+mod diversions;
 mod election;
 mod events;
 mod fenced;
 mod fenced_crowd;
+mod fenced_limit;
 mod fenced_race;
+mod flood;
+mod forged_release;
 mod handlers;
 mod handoff;
 mod health;
@@ -26,6 +32,7 @@ mod network;
 mod observability;
 mod observer;
 mod observer_faults;
+mod old_server;
 mod operations;
 mod pausing;
 mod permissions;
@@ -37,5 +44,6 @@ mod security;
 mod security_environment;
 mod security_tls;
 mod signing;
+mod slow_network;
 mod support;
 mod takeover;

@@ -52,6 +52,9 @@ fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
         ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
         (_, "status") => Outcome::ALL.map(Outcome::as_str).to_vec(),
         ("election_handoffs_refused_total", "reason") => REFUSALS.to_vec(),
+        ("election_health_check_failures_total", "reason") => {
+            vec!["unhealthy", "runtime_blocked"]
+        }
         (_, "reason") => Distrust::ALL.map(Distrust::as_str).to_vec(),
         (_, "cause") => EndCause::ALL.map(EndCause::as_str).to_vec(),
         (_, "outcome") => {
@@ -375,8 +378,8 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
                 store.put(ROLE, usurper.into()).await.expect("put");
             }
             _ => {
-                proxy.drop_acks();
-                let error = role.validate().await.expect_err("no ack");
+                proxy.black_hole();
+                let error = role.validate().await.expect_err("no answer");
                 write!(shown, "{error} {error:?}").expect("text");
                 proxy.restore();
                 continue;

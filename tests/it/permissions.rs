@@ -126,9 +126,6 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
         .await;
     let first = journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
-    if server.version() < (2, 11, 0) {
-        return;
-    }
     let store = first.term().store().timeout(ms(300));
     let refused = store.put("a", "1").await;
     assert!(refused.is_err_and(|error| error.may_have_been_written()));
@@ -298,10 +295,6 @@ async fn what_is_granted_later_is_used_and_what_is_taken_away_ends_the_term() {
     let files = Files::new();
     files.write("users.conf", &all_but(&[CLAIM]));
     let server = server(&files.included("users.conf"));
-    if server.version() < (2, 11, 0) {
-        // On a reload it shuts JetStream down if the command line alone asked for it, as the testing kit's does.
-        return;
-    }
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     a.log().wait_for("a word of it", denies(CLAIM)).await;
@@ -340,9 +333,6 @@ async fn an_inbox_that_is_taken_away_is_told_and_back_when_it_is_granted() {
     };
     files.write("users.conf", &users(">"));
     let server = server(&files.included("users.conf"));
-    if server.version() < (2, 11, 0) {
-        return;
-    }
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     journal.started(ROLE, 0).await;
@@ -376,9 +366,6 @@ async fn credentials_that_are_refused_later_are_told_and_tried_on() {
     };
     files.write("users.conf", &users("p"));
     let server = server(&files.included("users.conf"));
-    if server.version() < (2, 11, 0) {
-        return;
-    }
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     journal.started(ROLE, 0).await;

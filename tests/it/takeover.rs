@@ -191,17 +191,15 @@ async fn a_leader_that_ignores_requests_keeps_the_role_unless_it_is_forced() {
     assert_eq!(next.instance, "c");
     assert!(next.start.since(began) >= after, "it was asked first");
     // What the old leader still writes is refused by the server, whatever its lease says.
-    if server.version() >= (2, 11, 0) {
-        let (tried, mut refused) = (20, 0);
-        let old = journal.tenures(ROLE)[0].term().store().heedless();
-        for n in 0..tried {
-            match old.put("cursor", n.to_string()).await {
-                Err(FencedError::Superseded { .. }) => refused += 1,
-                other => panic!("{other:?}"),
-            }
+    let (tried, mut refused) = (20, 0);
+    let old = journal.tenures(ROLE)[0].term().store().heedless();
+    for n in 0..tried {
+        match old.put("cursor", n.to_string()).await {
+            Err(FencedError::Superseded { .. }) => refused += 1,
+            other => panic!("{other:?}"),
         }
-        eprintln!("FORCED {tried} fenced writes of the old leader, {refused} refused");
     }
+    eprintln!("FORCED {tried} fenced writes of the old leader, {refused} refused");
     let first = journal.ended(ROLE, 0).await;
     let (_, ending) = a
         .log()

@@ -11,9 +11,6 @@ use super::fleet::Process;
 use super::instance::{BUCKET, ROLES, TTL};
 use super::server::{Prometheus, Series};
 
-/// The first server that knows of fenced writes.
-const CROSS_CHECKS: (u64, u64, u64) = (2, 11, 0);
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
     let nats = NatsServer::start().expect("start");
@@ -33,10 +30,7 @@ async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
         .await;
 
     hand_over(&prometheus, &mut fleet).await;
-    let is_fenced = nats.version() >= CROSS_CHECKS;
-    if is_fenced {
-        replace_the_fence(&nats, &prometheus).await;
-    }
+    replace_the_fence(&nats, &prometheus).await;
 
     // A failover: the leader's process is killed. Another instance follows it, and so does what Prometheus sees.
     let victim = leader_of(&prometheus, "scheduler").await;
@@ -78,10 +72,8 @@ async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
     every_metric_arrived(&prometheus).await;
     check_rules(&prometheus);
     check_truths(&prometheus, &victim).await;
-    if is_fenced {
-        let fires = "ALERTS{alertname=\"NatsElectFencedWritesRefused\", alertstate=\"firing\", role=\"metrics\"}";
-        prometheus.until("an alert", fires, some).await;
-    }
+    let fires = "ALERTS{alertname=\"NatsElectFencedWritesRefused\", alertstate=\"firing\", role=\"metrics\"}";
+    prometheus.until("an alert", fires, some).await;
     check_expressions(&prometheus).await;
 }
 

@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 #[cfg(nats_elect_mutations)]
 use nats_elect::internals::Mutation;
 
-use nats_elect::internals::{Bucket, FenceCondition, Snapshot, Write, WriteKind, WriteOutcome};
+use nats_elect::internals::{Bucket, Snapshot, Write, WriteKind, WriteOutcome};
 use nats_elect::internals::{
-    Content, Entry, FenceEntry, FenceRecord, Record, SeenFence, SeenRecord,
+    Content, Entry, FenceEntry, FenceRecord, Record, Release, SeenFence, SeenRecord,
 };
 
 /// Versions kept, for lost tails and stale reads.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 /// What can be lost.
 #[derive(Clone, Debug, Default)]
 struct State {
+    /// Since when it has been so.
+    since: Duration,
     last: u64,
     role: Option<(Entry, Duration)>,
     fence: Option<(FenceEntry, Duration)>,
@@ -27,8 +31,12 @@ pub struct ModelBucket {
     pub made: Bucket,
     /// Whether it is there at all.
     pub exists: bool,
-    /// Whether the server checks another key's sequence.
-    pub cross_check: bool,
+    /// After this time keys expire.
+    ages: Option<Duration>,
+    /// Genuine releases, to be put again by other hands.
+    pub releases: Vec<Content>,
+    /// Records that stood there, likewise.
+    pub records: Vec<Content>,
     /// Whether an expiry leaves a marker.
     pub expiry_markers: bool,
     /// Writes to other keys between two to ours, in permille: they use up sequences.
@@ -47,7 +55,9 @@ impl ModelBucket {
                 unique_sequences: true,
             },
             exists: true,
-            cross_check: true,
+            ages: None,
+            releases: Vec::new(),
+            records: Vec::new(),
             expiry_markers: true,
             traffic: 0,
             state: State::default(),
@@ -56,12 +66,6 @@ impl ModelBucket {
         };
         bucket.state.last = bucket.first();
         bucket
-    }
-
-    /// As servers before 2.11 are: no cross-subject check, sequences from 1.
-    pub fn old_server(mut self) -> Self {
-        self.cross_check = false;
-        self.plain()
     }
 
     /// As others make them: sequences begin with 1.
@@ -73,12 +77,27 @@ impl ModelBucket {
 
     pub fn max_age(mut self, max_age: Duration) -> Self {
         self.made.max_age = Some(max_age);
+        self.ages = Some(max_age);
         self
+    }
+
+    /// Somebody edits the max age, so that it is below the leases, or puts it back. (That keys would expire then is not modelled: it
+    /// would be an early expiry.)
+    pub const fn edit_max_age(&mut self, unfit: Option<Duration>) {
+        self.made.max_age = match unfit {
+            Some(_) => unfit,
+            None => self.ages,
+        };
     }
 
     /// The highest sequence that ever was.
     pub const fn highest(&self) -> u64 {
         self.highest
+    }
+
+    /// The sequence of its last message.
+    pub const fn last(&self) -> u64 {
+        self.state.last
     }
 
     const fn first(&self) -> u64 {
@@ -97,24 +116,67 @@ impl ModelBucket {
         self.state.fence.as_ref().map(|(entry, _)| *entry)
     }
 
-    pub fn snapshot(&self, check_bucket: bool) -> Snapshot {
+    /// What stands under both keys.
+    #[allow(dead_code, reason = "the exploration reads so")]
+    pub fn snapshot(&self) -> Snapshot {
+        self.shown_by(&self.state)
+    }
+
+    /// What stood there so many writes ago.
+    #[allow(dead_code, reason = "the exploration reads so")]
+    pub fn stale_snapshot(&self, writes_ago: usize) -> Snapshot {
+        let index = self.past.len().checked_sub(writes_ago);
+        let state = index.and_then(|index| self.past.get(index));
+        self.shown_by(state.unwrap_or(&self.state))
+    }
+
+    #[allow(dead_code, reason = "the exploration reads so")]
+    fn shown_by(&self, state: &State) -> Snapshot {
         Snapshot {
-            role: self.role().cloned(),
-            fence: self.fence(),
-            epoch: check_bucket.then_some(self.made.epoch),
+            role: state.role.as_ref().map(|(entry, _)| entry.clone()),
+            fence: state.fence.as_ref().map(|(entry, _)| *entry),
+            epoch: Some(self.made.epoch),
+            last_sequence: Some(self.state.last),
         }
     }
 
-    /// As a stream leader of before may still answer.
-    pub fn stale_snapshot(&self, check_bucket: bool, writes_ago: usize) -> Snapshot {
-        let mut snapshot = self.snapshot(check_bucket);
-        if let Some(index) = self.past.len().checked_sub(writes_ago)
-            && let Some(state) = self.past.get(index)
-        {
-            snapshot.role = state.role.as_ref().map(|(entry, _)| entry.clone());
-            snapshot.fence = state.fence.as_ref().map(|(entry, _)| *entry);
+    /// What stood there so long ago, as a stream leader of before may still answer.
+    fn state_of(&self, ago: Duration, now: Duration) -> &State {
+        let at = now.saturating_sub(ago);
+        let before = self.past.iter().rev().find(|state| state.since <= at);
+        match before {
+            _ if self.state.since <= at => &self.state,
+            Some(state) => state,
+            None => self.past.first().unwrap_or(&self.state),
         }
-        snapshot
+    }
+
+    pub fn role_of(&self, ago: Duration, now: Duration) -> Option<Entry> {
+        let role = &self.state_of(ago, now).role;
+        role.as_ref().map(|(entry, _)| entry.clone())
+    }
+
+    pub fn fence_of(&self, ago: Duration, now: Duration) -> Option<FenceEntry> {
+        let fence = &self.state_of(ago, now).fence;
+        fence.as_ref().map(|(entry, _)| *entry)
+    }
+
+    /// What a server says that refuses this write by what stood there so long ago; nothing if it would have stored it then.
+    pub fn refusal_of(&self, write: &Write, ago: Duration, now: Duration) -> Option<u64> {
+        let state = self.state_of(ago, now);
+        let (is, over) = match &write.kind {
+            WriteKind::Fence { over, .. } => (
+                state.fence.as_ref().map_or(0, |(fence, _)| fence.revision),
+                *over,
+            ),
+            WriteKind::Claim { over, .. }
+            | WriteKind::Renew { over, .. }
+            | WriteKind::Release { over, .. } => (
+                state.role.as_ref().map_or(0, |(role, _)| role.revision),
+                *over,
+            ),
+        };
+        (is != over).then_some(is)
     }
 
     pub fn write(&mut self, write: &Write, now: Duration) -> WriteOutcome {
@@ -123,24 +185,17 @@ impl ModelBucket {
             WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
                 self.set_role(*over, seen(record), now)
             }
-            WriteKind::Release { over, heir } => {
-                let nonce = Some(nonce);
-                let content = match *heir {
-                    None => Content::Release(nonce),
-                    Some(heir) => Content::Handoff { nonce, heir },
+            WriteKind::Release { over, secret, heir } => {
+                let release = Release {
+                    nonce: Some(nonce),
+                    heir: *heir,
+                    secret: Some(*secret),
                 };
-                self.set_role(*over, content, now)
+                self.set_role(*over, Content::Release(release), now)
             }
-            WriteKind::Fence { condition, fence } => {
-                let (is, expected) = match condition {
-                    FenceCondition::RoleKeyAt(_) if !self.cross_check => {
-                        return WriteOutcome::Unsupported;
-                    }
-                    FenceCondition::RoleKeyAt(expected) => (self.role_sequence(), *expected),
-                    FenceCondition::FenceKeyAt(expected) => {
-                        (self.fence().map_or(0, |fence| fence.revision), *expected)
-                    }
-                };
+            WriteKind::Fence { over, fence } => {
+                let is = self.fence().map_or(0, |fence| fence.revision);
+                let expected = *over;
                 #[cfg(nats_elect_mutations)]
                 let expected = if Mutation::FenceWithoutCondition.is_on() {
                     is
@@ -157,43 +212,73 @@ impl ModelBucket {
 
     /// Anybody's put, without any expectation.
     pub fn put(&mut self, content: Content, now: Duration) {
-        let revision = self.next();
+        match &content {
+            Content::Release(_) => self.releases.push(content.clone()),
+            Content::Record(_) => self.records.push(content.clone()),
+            Content::Opaque | Content::ForeignMarker => {}
+        }
+        let revision = self.next(now);
         self.state.role = Some((Entry { revision, content }, now));
     }
 
-    /// The role's key is gone without a trace.
-    pub fn purge(&mut self) {
+    /// Somebody's hand writes a fence record.
+    pub fn forge_fence(&mut self, fence: &FenceRecord, now: Duration) {
+        self.put_fence(fence, now);
+    }
+
+    /// Somebody deletes the fence record: a marker stands there.
+    pub fn delete_fence(&mut self, now: Duration) {
+        let revision = self.next(now);
+        let record = None;
+        self.state.fence = Some((FenceEntry { revision, record }, now));
+    }
+
+    /// The fence key is gone without a trace.
+    pub fn purge_fence(&mut self, now: Duration) {
         self.remember();
+        self.state.since = now;
+        self.state.fence = None;
+    }
+
+    /// The role's key is gone without a trace.
+    pub fn purge(&mut self, now: Duration) {
+        self.remember();
+        self.state.since = now;
         self.state.role = None;
     }
 
-    /// The server drops what is older than the bucket's max age. Returns whether that left a marker.
+    /// The server drops what is older than the bucket's max age. Returns whether that left a marker under either key.
     pub fn expire(&mut self, now: Duration) -> bool {
-        let Some(max_age) = self.made.max_age else {
+        let Some(max_age) = self.ages else {
             return false;
         };
         let old = |at: Duration| now.saturating_sub(at) >= max_age;
-        if self.state.fence.is_some_and(|(_, at)| old(at)) {
+        let mut marked = false;
+        if let Some((fence, _)) = self.state.fence.filter(|(_, at)| old(*at)) {
+            marked = self.expiry_markers && fence.record.is_some();
             self.state.fence = None;
+            if marked {
+                self.delete_fence(now);
+            }
         }
         let Some((entry, at)) = &self.state.role else {
-            return false;
+            return marked;
         };
         if !old(*at) {
-            return false;
+            return marked;
         }
         let was_marker = !matches!(entry.content, Content::Record(_) | Content::Opaque);
         if self.expiry_markers && !was_marker {
             self.put(Content::ForeignMarker, now);
             return true;
         }
-        self.purge();
-        false
+        self.purge(now);
+        marked
     }
 
     /// Whether the role's message has outlived the bucket's max age and the server has not noticed yet.
     pub fn is_role_overdue(&self, now: Duration) -> bool {
-        let Some(max_age) = self.made.max_age else {
+        let Some(max_age) = self.ages else {
             return false;
         };
         let written = self.state.role.as_ref().map(|(_, at)| *at);
@@ -202,7 +287,7 @@ impl ModelBucket {
 
     /// When the next key grows too old.
     pub fn next_expiry(&self) -> Option<Duration> {
-        let max_age = self.made.max_age?;
+        let max_age = self.ages?;
         let role = self.state.role.as_ref().map(|(_, at)| *at);
         let fence = self.state.fence.as_ref().map(|(_, at)| *at);
         [role, fence]
@@ -228,6 +313,7 @@ impl ModelBucket {
         self.exists = true;
         self.past.clear();
         self.state = State::default();
+        self.state.since = now;
         self.state.last = self.first();
         #[cfg(nats_elect_mutations)]
         if Mutation::ReuseSequences.is_on() {
@@ -259,18 +345,20 @@ impl ModelBucket {
     }
 
     fn put_fence(&mut self, fence: &FenceRecord, now: Duration) -> WriteOutcome {
-        let revision = self.next();
+        let revision = self.next(now);
         let record = SeenFence {
             nonce: fence.nonce,
             ttl: Some(fence.ttl),
+            release: Some(fence.release),
         };
         let record = Some(record);
         self.state.fence = Some((FenceEntry { revision, record }, now));
         WriteOutcome::Acked { revision }
     }
 
-    fn next(&mut self) -> u64 {
+    fn next(&mut self, now: Duration) -> u64 {
         self.remember();
+        self.state.since = now;
         // No chance of its own: a bucket is what was written to it.
         let others = self.state.last.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1000;
         let others = if others < u64::from(self.traffic) {
@@ -300,19 +388,26 @@ pub fn seen(record: &Record) -> Content {
         ttl: Some(record.ttl),
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
+        release: Some(record.release),
         proof: None,
     }))
 }
 
 /// A record that was not written by any instance of the world.
 pub fn stranger(ttl: Option<Duration>) -> Content {
+    stray(ttl, None)
+}
+
+/// A record by nobody, which may look as if this incarnation had written it.
+pub fn stray(ttl: Option<Duration>, incarnation: Option<Uuid>) -> Content {
     Content::Record(Box::new(SeenRecord {
         id: "stranger".to_owned(),
         priority: 0,
         meta: std::collections::BTreeMap::new(),
         ttl,
-        incarnation: None,
-        beat: None,
+        incarnation,
+        beat: incarnation.map(|_| 1),
+        release: None,
         proof: None,
     }))
 }

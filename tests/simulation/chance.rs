@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use nats_elect::LeaseToken;
-use nats_elect::internals::Fresh;
+use nats_elect::internals::{Fresh, ReleaseSecret};
 
 /// `SplitMix64`: small, and the same on every platform for ever.
 #[derive(Clone, Debug)]
@@ -57,6 +57,7 @@ impl Chance {
         let share = u32::try_from(self.below(1 << 30)).expect("below 2^30");
         Fresh {
             lease_token: LeaseToken::new(self.uuid()),
+            release_secret: ReleaseSecret::new(self.uuid().as_u128()),
             chance: f64::from(share) / f64::from(1u32 << 30),
         }
     }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nats_elect::internals::{Effect, HandlerEnd, Input, OpId, TermId, TermStart, Write};
+use nats_elect::internals::{
+    Effect, HandlerEnd, Input, OpId, TermId, TermStart, Write, WriteOutcome,
+};
 use nats_elect::{Event, FailureKind};
 
 use crate::checkers::Note;
@@ -81,8 +83,8 @@ impl World {
     fn carry_out(&mut self, node: usize, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write(write) => self.send_write(node, write),
-            Effect::Read { op, check_bucket } => {
-                self.send(node, op, Kind::Read, &Request::Read { check_bucket });
+            Effect::Read { op, within } => {
+                self.send(node, op, within, Kind::Read, &Request::Read);
             }
             Effect::StartTerm(start) => self.start_term(node, &start),
             Effect::Extend {
@@ -141,6 +143,7 @@ impl World {
             Effect::Answer { letter, answer } => self.answer_letter(node, letter, answer),
             Effect::Reopen => {
                 self.nodes[node].reopens += 1;
+                self.nodes[node].asked_for_look = true;
                 let at = self.now + self.latency() + self.latency();
                 self.schedule(at, Happening::Link { node });
             }
@@ -230,17 +233,25 @@ impl World {
     fn send_write(&mut self, node: usize, write: Write) {
         self.nodes[node].writes = write.nonce.beat + 1;
         let kind = Kind::of(&write.kind);
-        self.send(node, write.op, kind, &Request::Write(write));
+        self.send(
+            node,
+            write.op,
+            write.within,
+            kind,
+            &Request::Write(Box::new(write)),
+        );
     }
 
-    fn send(&mut self, node: usize, op: OpId, kind: Kind, request: &Request) {
+    fn send(&mut self, node: usize, op: OpId, timeout: Duration, kind: Kind, request: &Request) {
         let now = self.now;
         let sender = &mut self.nodes[node];
-        sender.in_flight = Some(op);
+        // What is not waited for any more is answered all the same.
+        if let Some(dropped) = sender.in_flight.replace(op) {
+            sender.unanswered.insert(dropped.0);
+        }
         sender.sent.push((now, kind));
         let planned = sender.planned(kind);
         let open = sender.linked && sender.wire.carries_requests();
-        let timeout = sender.settings.request_timeout;
         let life = sender.life;
         let read = kind == Kind::Read;
         let fate = planned.unwrap_or_else(|| {
@@ -266,6 +277,11 @@ impl World {
             }
             Fate::Lost => {}
             Fate::AckLost => self.schedule(now + there, arrival(None)),
+            Fate::Doubted => {
+                self.schedule(now + there, arrival(None));
+                let answer = Answer::failed(read, FailureKind::Unavailable);
+                self.schedule(now + there + back, Happening::Answer { node, op, answer });
+            }
             Fate::Ghost(after) => self.schedule(now + timeout + after, arrival(None)),
             Fate::Twice(after) => {
                 self.schedule(now + there, arrival(Some(back)));
@@ -274,7 +290,7 @@ impl World {
             Fate::Denied | Fate::Contended => {
                 let kind = match fate {
                     Fate::Denied => FailureKind::PermissionDenied,
-                    _ => FailureKind::Unavailable,
+                    _ => FailureKind::Contended,
                 };
                 let answer = Answer::failed(read, kind);
                 self.schedule(now + there, Happening::Answer { node, op, answer });
@@ -290,14 +306,33 @@ impl World {
         }
     }
 
+    /// The sender is told that no answer came in time; the answer may come yet.
+    pub fn timed_out(&mut self, node: usize, op: OpId, read: bool) {
+        if self.nodes[node].in_flight == Some(op) {
+            self.nodes[node].unanswered.insert(op.0);
+        }
+        self.deliver(node, op, Answer::failed(read, FailureKind::Timeout));
+    }
+
     pub fn deliver(&mut self, node: usize, op: OpId, answer: Answer) {
-        let taken = self.nodes[node].in_flight.take_if(|pending| *pending == op);
-        if taken.is_none() {
+        let node_state = &mut self.nodes[node];
+        let taken = node_state.in_flight.take_if(|pending| *pending == op);
+        let timeout = matches!(
+            &answer,
+            Answer::Write(WriteOutcome::Failed(failure)) if failure.kind == FailureKind::Timeout
+        ) || matches!(&answer, Answer::Read(read) if matches!(&**read, Err(failure) if failure.kind == FailureKind::Timeout));
+        if taken.is_none() && (timeout || !node_state.unanswered.remove(&op.0)) {
             return;
+        }
+        if taken.is_none() {
+            self.tally.late_answers += 1;
         }
         match answer {
             Answer::Write(outcome) => self.input(node, Input::WriteEnded { op, outcome }),
-            Answer::Read(outcome) => self.input(node, Input::ReadEnded { op, outcome }),
+            Answer::Read(outcome) => {
+                let outcome = *outcome;
+                self.input(node, Input::ReadEnded { op, outcome });
+            }
         }
     }
 }

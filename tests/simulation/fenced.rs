@@ -12,6 +12,7 @@ use crate::checkers::Note;
 use crate::plan::Kind;
 use crate::world::{Happening, World};
 
+const FENCED_LATENCY: Duration = Duration::from_micros(500);
 /// So many times a term's handler, or what is left of it, writes.
 const TRIES: u32 = 40;
 
@@ -28,15 +29,31 @@ pub struct Writer {
     /// The process that it runs in.
     pub life: u64,
     tries: u32,
+    /// A create or an update: where its key must stand. A put needs nothing.
+    over: Option<u64>,
+    /// How often this write may be sent again.
+    retries: u32,
 }
 
 /// What happens to a fenced write.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Try(Writer),
-    /// It arrives; its answer takes so long.
-    Arrive(Writer, Duration),
-    Refused(Writer),
+    /// It arrives; its answer takes so long, if one comes.
+    Arrive(Writer, Option<Duration>),
+    /// It was refused; so much the server told.
+    Refused(Writer, u64),
+    /// The fence key was read to find out why.
+    Read {
+        writer: Writer,
+        told: u64,
+        fence: u64,
+        key: u64,
+    },
+    /// A guard is sent on condition that the fence key stands where it was read.
+    Prove(Writer, u64),
+    /// It was stored: the fence has gone.
+    Proved(Writer),
 }
 
 impl Writers {
@@ -57,6 +74,8 @@ impl World {
             token,
             life: self.nodes[node].life,
             tries: 0,
+            over: None,
+            retries: 0,
         };
         self.write_later(writer);
     }
@@ -75,15 +94,85 @@ impl World {
         match step {
             Step::Try(writer) => self.try_fenced(writer),
             Step::Arrive(writer, back) => self.fenced_arrives(writer, back),
-            Step::Refused(writer) => {
-                let node = &self.nodes[writer.node];
-                let hears = node.linked && node.wire.carries_answers();
-                if hears && node.life == writer.life {
-                    let term = writer.term;
-                    self.input(writer.node, Input::Superseded { term });
+            Step::Refused(writer, told) => {
+                if self.hears(writer) {
+                    self.read_fence(writer, told);
                 }
             }
+            Step::Read {
+                writer,
+                told,
+                fence,
+                key,
+            } => {
+                if self.hears(writer) {
+                    self.judge_refusal(writer, told, fence, key);
+                }
+            }
+            Step::Prove(writer, fence) => {
+                let standing = self.bucket.fence().map_or(0, |fence| fence.revision);
+                let in_office = self.bucket.exists && self.now >= self.outage_until;
+                let step = if in_office && standing == fence {
+                    Step::Proved(writer)
+                } else {
+                    Step::Refused(writer, standing)
+                };
+                self.schedule(self.now + FENCED_LATENCY, Happening::Fenced(step));
+            }
+            Step::Proved(writer) => self.superseded(writer),
         }
+    }
+
+    fn hears(&self, writer: Writer) -> bool {
+        let node = &self.nodes[writer.node];
+        node.linked && node.wire.carries_answers() && node.life == writer.life
+    }
+
+    /// The stream's leader is asked; one of before may answer.
+    fn read_fence(&mut self, writer: Writer, told: u64) {
+        let Some(Writers(chance)) = &mut self.writers else {
+            return;
+        };
+        let ago = if chance.permille(200) {
+            chance.upto(Duration::from_secs(10))
+        } else {
+            Duration::ZERO
+        };
+        let fence = self.bucket.fence_of(ago, self.now);
+        let step = Step::Read {
+            writer,
+            told,
+            fence: fence.map_or(0, |fence| fence.revision),
+            key: self.data,
+        };
+        self.schedule(self.now + FENCED_LATENCY, Happening::Fenced(step));
+    }
+
+    /// As the fenced store does.
+    fn judge_refusal(&mut self, mut writer: Writer, told: u64, fence: u64, key: u64) {
+        let ours = writer.token.sequence;
+        if fence > ours {
+            self.superseded(writer);
+        } else if fence < ours && told == fence {
+            #[cfg(nats_elect_mutations)]
+            if nats_elect::internals::Mutation::SupersededByRead.is_on() {
+                self.superseded(writer);
+                return;
+            }
+            self.schedule(self.now, Happening::Fenced(Step::Prove(writer, fence)));
+        } else if writer.retries > 0 {
+            writer.retries -= 1;
+            writer.over = writer.over.map(|_| key);
+            let arrive = Step::Arrive(writer, Some(FENCED_LATENCY));
+            self.schedule(self.now + FENCED_LATENCY * 4, Happening::Fenced(arrive));
+        }
+    }
+
+    fn superseded(&mut self, writer: Writer) {
+        let token = writer.token;
+        self.tell(&Note::ToldSuperseded { token });
+        let term = writer.term;
+        self.input(writer.node, Input::Superseded { term });
     }
 
     fn try_fenced(&mut self, writer: Writer) {
@@ -99,9 +188,16 @@ impl World {
         let arrives = node.wire.carries_requests();
         let ttl = node.settings.ttl;
         self.write_later(writer);
+        let key = self.data;
         let Some(Writers(chance)) = &mut self.writers else {
             return;
         };
+        let mut writer = writer;
+        writer.retries = 3;
+        // What it expects of its key may be wrong.
+        writer.over = chance
+            .permille(400)
+            .then(|| key.saturating_sub(chance.below(2)));
         // Whoever is paused between its look at the lease and its write looks as if it had not looked.
         let heedless = chance.permille(500);
         let slow = chance.permille(250).then(|| chance.upto(ttl * 3));
@@ -116,27 +212,63 @@ impl World {
             return;
         }
         let at = self.now + slow.unwrap_or(there);
-        self.schedule(at, Happening::Fenced(Step::Arrive(writer, back)));
+        self.schedule(at, Happening::Fenced(Step::Arrive(writer, Some(back))));
         if twice {
-            self.schedule(at + ttl, Happening::Fenced(Step::Arrive(writer, back)));
+            self.schedule(
+                at + ttl,
+                Happening::Fenced(Step::Arrive(writer, Some(back))),
+            );
         }
     }
 
-    /// The server looks at nothing but the fence key's sequence.
-    fn fenced_arrives(&mut self, writer: Writer, back: Duration) {
-        if !self.bucket.exists || self.now < self.outage_until {
+    /// The server looks at the fence key's sequence, and for creates, updates and batches at the key's own.
+    fn fenced_arrives(&mut self, writer: Writer, back: Option<Duration>) {
+        if !self.bucket.exists {
+            return;
+        }
+        if self.now < self.outage_until {
+            self.fenced_arrives_in_an_outage(writer, back);
             return;
         }
         let standing = self.bucket.fence().map_or(0, |fence| fence.revision);
         self.say(writer.node, "fenced write arrives", &(writer, standing));
-        if standing == writer.token.sequence {
+        let told = if standing != writer.token.sequence {
+            standing
+        } else if writer.over.is_some_and(|over| over != self.data) {
+            self.data
+        } else {
+            self.data += 1;
             self.tally.fenced_written += 1;
             let token = writer.token;
             self.tell(&Note::FencedWrite { token });
-        } else {
-            self.tally.fenced_refused += 1;
-            self.schedule(self.now + back, Happening::Fenced(Step::Refused(writer)));
+            return;
+        };
+        self.tally.fenced_refused += 1;
+        if let Some(back) = back {
+            let refused = Step::Refused(writer, told);
+            self.schedule(self.now + back, Happening::Fenced(refused));
         }
+    }
+
+    /// A leader of before refuses by what it knew, and its successor stores the same write.
+    fn fenced_arrives_in_an_outage(&mut self, writer: Writer, back: Option<Duration>) {
+        let Some(Writers(chance)) = &mut self.writers else {
+            return;
+        };
+        if chance.permille(500) {
+            return;
+        }
+        let ago = chance.upto(Duration::from_secs(10));
+        let fence = self.bucket.fence_of(ago, self.now);
+        let told = fence.map_or(0, |fence| fence.revision);
+        if told != writer.token.sequence
+            && let Some(back) = back
+        {
+            let refused = Step::Refused(writer, told);
+            self.schedule(self.now + back, Happening::Fenced(refused));
+        }
+        let arrive = Step::Arrive(writer, None);
+        self.schedule(self.outage_until, Happening::Fenced(arrive));
     }
 }
 

@@ -92,7 +92,7 @@ impl World {
         let latency = self.weather.latency.clone();
         let there = self.now + self.letter_chance.within(&latency);
         match self.weather.fate(&mut self.letter_chance) {
-            Fate::Lost | Fate::AckLost => Vec::new(),
+            Fate::Lost | Fate::AckLost | Fate::Doubted => Vec::new(),
             Fate::Ghost(after) => vec![there + after],
             Fate::Twice(after) => vec![there, there + after],
             _ => vec![there],

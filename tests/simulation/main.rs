@@ -30,7 +30,6 @@ mod node;
 mod plan;
 mod process;
 mod run;
-#[cfg(not(nats_elect_mutations))]
 mod schedules;
 mod seeds;
 mod server;

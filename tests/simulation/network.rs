@@ -15,6 +15,8 @@ pub enum Fate {
     Lost,
     /// It takes effect, its answer never arrives.
     AckLost,
+    /// It takes effect, but its sender is told that the server could not take it.
+    Doubted,
     /// It arrives long after everybody gave it up, and takes effect then if its expectation holds.
     Ghost(Duration),
     /// It takes so long on its way, but arrives before its sender gives it up.
@@ -76,6 +78,8 @@ impl Wire {
 #[derive(Clone, Debug)]
 pub struct Weather {
     pub latency: Range<Duration>,
+    /// Messages that are held up for half a second.
+    pub stalled: u32,
     pub watch_delay: Range<Duration>,
     pub lost: u32,
     pub ack_lost: u32,
@@ -83,9 +87,12 @@ pub struct Weather {
     pub ghost_delay: Range<Duration>,
     pub twice: u32,
     pub contended: u32,
+    pub doubted: u32,
     pub watch_lost: u32,
     pub watch_twice: u32,
     pub stale_read: u32,
+    /// By how much reads may be stale.
+    pub staleness: Duration,
     /// Late renewals that an expiry wipes, where keys expire.
     pub wiped: u32,
     /// By how much an expiry is late.
@@ -96,6 +103,7 @@ impl Weather {
     pub const fn fair() -> Self {
         Self {
             latency: Duration::from_micros(200)..Duration::from_micros(800),
+            stalled: 0,
             watch_delay: Duration::from_micros(200)..Duration::from_micros(800),
             lost: 0,
             ack_lost: 0,
@@ -103,9 +111,11 @@ impl Weather {
             ghost_delay: Duration::from_millis(50)..Duration::from_millis(500),
             twice: 0,
             contended: 0,
+            doubted: 0,
             watch_lost: 0,
             watch_twice: 0,
             stale_read: 0,
+            staleness: Duration::ZERO,
             wiped: 0,
             expiry_late: Duration::ZERO..Duration::ZERO,
         }
@@ -122,6 +132,8 @@ impl Weather {
             Fate::Twice(chance.within(&self.ghost_delay))
         } else if chance.permille(self.contended) {
             Fate::Contended
+        } else if chance.permille(self.doubted) {
+            Fate::Doubted
         } else {
             Fate::Delivered
         }

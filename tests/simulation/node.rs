@@ -1,10 +1,10 @@
 //! One process: its clock, its election, its terms and handlers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Candidate, Election, HandlerEnd, Input, Moment, OpId, Reply, RequestId, TermId,
+    Bucket, Candidate, Election, HandlerEnd, Input, Moment, OpId, Reply, RequestId, TermId,
 };
 use nats_elect::{Event, RoleSettings, RoleState};
 use uuid::Uuid;
@@ -110,6 +110,12 @@ pub struct Node {
     pub watched_until: Duration,
     pub terms: BTreeMap<TermId, SharedTerm>,
     pub in_flight: Option<OpId>,
+    /// Requests that were not answered in time.
+    pub unanswered: BTreeSet<u64>,
+    /// The bucket as the process knows it.
+    pub known: Option<Bucket>,
+    /// Its election wants to be told of the bucket, whatever a look shows.
+    pub asked_for_look: bool,
     pub wake: u64,
     /// How many processes it was so far.
     pub life: u64,
@@ -151,6 +157,9 @@ impl Node {
             watched_until: Duration::ZERO,
             terms: BTreeMap::new(),
             in_flight: None,
+            unanswered: BTreeSet::new(),
+            known: None,
+            asked_for_look: false,
             wake: 0,
             life: 0,
             plans: Vec::new(),
@@ -170,6 +179,7 @@ impl Node {
         self.state = RoleState::Init;
         self.terms.clear();
         self.in_flight = None;
+        self.unanswered.clear();
         self.paused = false;
         self.leaving = false;
         self.backlog.clear();
@@ -183,6 +193,8 @@ impl Node {
         self.state = RoleState::Init;
         self.terms.clear();
         self.in_flight = None;
+        self.unanswered.clear();
+        self.known = None;
         self.linked = false;
         self.paused = false;
         self.backlog.clear();

@@ -19,8 +19,6 @@ pub enum Kind {
     Ours,
     /// As others make them: sequences begin with 1.
     Plain,
-    /// On a server before 2.11.
-    Old,
     /// Keys expire.
     Aging { max_age: Duration, markers: bool },
 }
@@ -54,6 +52,8 @@ pub struct Plan {
     /// Late renewals that an expiry wipes, in permille.
     pub wiped: u32,
     pub expiry_late: Duration,
+    /// A slow network: how long each message is on its way.
+    pub slow: Option<Duration>,
     pub blows: Vec<Blow>,
 }
 
@@ -68,6 +68,7 @@ impl Plan {
             drawn && (allowed.is_empty() || allowed.iter().any(|allowed| allowed == kind))
         });
         let mut plan = Self::fleet(seed, &options, &mut chance);
+        plan.slow_down();
         let scale = plan.scale();
         let count = chance.below(17);
         for _ in 0..count {
@@ -114,11 +115,16 @@ impl Plan {
             _ => ms(15_000),
         };
         let mixed = chance.permille(300);
+        // Sixteenfold at most.
+        let widest = chance
+            .pick(&[ms(1250), ms(1250), ms(4000), ms(15_000)])
+            .as_millis();
         let count = 2 + chance.pick(&[0, 0, 1, 1, 1, 2, 3]);
         let members: Vec<_> = (0..count)
             .map(|_| {
                 let ttl = if mixed {
-                    base + chance.upto(base * 5 / 4)
+                    let widest = u32::try_from(widest).expect("small");
+                    base + chance.upto((base * widest / 1000).min(ms(30_000)))
                 } else {
                     base
                 };
@@ -136,8 +142,7 @@ impl Plan {
         let longest = longest.expect("somebody");
         let kind = match chance.below(20) {
             0..10 => Kind::Ours,
-            10..13 => Kind::Plain,
-            13..16 => Kind::Old,
+            10..15 => Kind::Plain,
             _ => Kind::Aging {
                 max_age: longest + chance.upto(longest),
                 markers: chance.permille(500),
@@ -154,8 +159,34 @@ impl Plan {
             traffic: if chance.permille(500) { 300 } else { 0 },
             wiped: expiry.map_or(0, |expiry| expiry.wiped),
             expiry_late: expiry.map_or(ms(1), |expiry| expiry.latest),
+            slow: None,
             blows: Vec::new(),
         }
+    }
+
+    /// In some fleets the network is slow at all times: a round trip takes up to a quarter of the shortest ttl, and all but that is as
+    /// defaults have it. Drawn apart from all else.
+    fn slow_down(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x510_3000_0000_0000);
+        if !chance.permille(100) {
+            return;
+        }
+        let ttls = self.members.iter().map(|member| member.settings.ttl);
+        let shortest = ttls.min().expect("somebody");
+        for member in &mut self.members {
+            let mut config = RoleConfig::default();
+            config.ttl = member.settings.ttl;
+            config.max_cooldown = Some(member.settings.max_cooldown);
+            config.retry.max_backoff = member.settings.ttl;
+            member.settings = config.settings().expect("the defaults obey the rules");
+        }
+        // Whether a claim stands in the bucket that was looked at takes another look where sequences are used again.
+        let most = match self.kind {
+            Kind::Plain => shortest / 16,
+            _ => shortest * 23 / 200,
+        };
+        self.slow = Some(chance.upto(most));
+        self.timer_lag = self.timer_lag.min(shortest / 200);
     }
 
     /// The measures of the first instance's settings.
@@ -177,7 +208,6 @@ impl Plan {
         let mut bucket = match self.kind {
             Kind::Ours => ModelBucket::new(),
             Kind::Plain => ModelBucket::new().plain(),
-            Kind::Old => ModelBucket::new().old_server(),
             Kind::Aging { max_age, markers } => {
                 let mut bucket = ModelBucket::new().max_age(max_age);
                 bucket.expiry_markers = markers;
@@ -196,9 +226,14 @@ impl Plan {
         world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
         world.readers = self.readers;
+        world.fences_watched = !self.seed.is_multiple_of(5);
         world.timer_lag = Duration::ZERO..self.timer_lag;
         world.climate.wiped = self.wiped;
         world.climate.expiry_late = Duration::ZERO..self.expiry_late;
+        if let Some(slow) = self.slow {
+            world.climate.latency = slow..slow + ms(1) / 1000;
+            world.climate.watch_delay = world.climate.latency.clone();
+        }
         world.weather = world.climate.clone();
         for node in 0..world.nodes.len() {
             world.boot(node);
@@ -263,8 +298,14 @@ fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let twins = if self.twins { ", all of one id" } else { "" };
-        let Self { kind, traffic, .. } = self;
-        writeln!(f, "  bucket {kind:?}, other traffic {traffic}{twins}")?;
+        let Self {
+            kind,
+            traffic,
+            slow,
+            ..
+        } = self;
+        let slow = slow.map_or(String::new(), |slow| format!(", {slow:?} each way"));
+        writeln!(f, "  bucket {kind:?}, other traffic {traffic}{twins}{slow}")?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(
                 f,

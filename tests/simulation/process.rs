@@ -115,6 +115,7 @@ impl World {
         self.weather = self.climate.clone();
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
+        self.bucket.edit_max_age(None);
         if !self.bucket.exists {
             self.make_anew();
         }

@@ -86,13 +86,19 @@ fn strike_and_heal(plan: &Plan, trace: bool) -> Ending {
     }
 }
 
-/// How long a role may be without a leader once faults have stopped: two leases, the longest that any instance or record
-/// claims, for a record that nobody renews may be waited for twice (the second time where a refused claim shows
-/// that it was an older one that was seen), a third for what a fault of the last moment ended, a fourth where keys expire
-/// first, the longest cool-down and the longest pause between two attempts, and a few round trips.
+/// How long a role may be without a leader once faults have stopped: two leases of the longest that anybody claims (one for what stands
+/// there, and one where a refused claim or fence record shows that somebody led meanwhile), where keys expire the expiry on top, the
+/// longest cool-down, the longest pause between two attempts, and a few round trips.
+///
+/// Where no fence record is left, a record that no leader wrote is waited for longer: four leases.
 fn bound(plan: &Plan, world: &World) -> Duration {
     let settings = || world.nodes.iter().map(|node| &node.settings);
-    let lease = settings().map(|s| s.ttl).max().expect("somebody") * 2;
+    let longest = settings().map(|s| s.ttl).max().expect("somebody");
+    let lease = if world.bucket.fence().is_none() {
+        longest * 4
+    } else {
+        longest
+    };
     let aged = match plan.kind {
         Kind::Aging { max_age, .. } => max_age + plan.expiry_late,
         _ => Duration::ZERO,
@@ -106,11 +112,13 @@ fn bound(plan: &Plan, world: &World) -> Duration {
         .map(|s| s.request_timeout)
         .max()
         .expect("somebody");
+    let slow = plan.slow.unwrap_or_default();
     // A role that was handed over is left to its heir for so long.
     let hold = settings().map(RoleSettings::handoff_hold).max();
     let hold = hold.expect("somebody");
+    let waits = lease + longest + aged * 2 + cooldown + backoff * 11 / 10 + hold;
     // Clocks may be slow by a hundredth.
-    (lease * 3 + aged * 2 + cooldown + backoff * 11 / 10 + hold + timeout * 8) * 101 / 100 + ms(300)
+    (waits + timeout * 8 + slow * 24) * 101 / 100 + ms(300)
 }
 
 /// A leader that stays. Returns how long it took.

@@ -38,6 +38,9 @@ tally! {
     slow: "requests slow on their way",
     twice: "requests doubled",
     contended: "writes contended",
+    doubted: "writes that took effect and were said not to be stored",
+    refused_falsely: "writes refused by a leader of before",
+    late_answers: "answers that came after the timeout",
     stale_reads: "stale reads",
     unwatched: "watch messages lost",
     wiped: "late writes wiped by an expiry",
@@ -112,6 +115,7 @@ impl Tally {
             Fate::Ghost(_) if kind != Kind::Read => self.ghosts += 1,
             Fate::Twice(_) => self.twice += 1,
             Fate::Contended => self.contended += 1,
+            Fate::Doubted => self.doubted += 1,
             Fate::Slow(_) => self.slow += 1,
             Fate::Delivered | Fate::Denied | Fate::Ghost(_) => {}
         }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Answer as LetterAnswer, Failure, HandlerEnd, Input, Link, OpId, QuestionId, Snapshot, TermId,
-    Write, WriteOutcome,
+    Answer as LetterAnswer, Entry, Failure, FenceEntry, HandlerEnd, Input, Link, OpId, QuestionId,
+    Snapshot, TermId, Write, WriteOutcome,
 };
 use nats_elect::{Event, FailureKind, RoleConfig, RoleSettings, RoleState};
 
@@ -37,14 +37,14 @@ pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub enum Request {
-    Write(Write),
-    Read { check_bucket: bool },
+    Write(Box<Write>),
+    Read,
 }
 
 #[derive(Clone, Debug)]
 pub enum Answer {
     Write(WriteOutcome),
-    Read(Result<Snapshot, Failure>),
+    Read(Box<Result<Snapshot, Failure>>),
 }
 
 impl Answer {
@@ -53,11 +53,51 @@ impl Answer {
         let detail = kind.as_str().to_owned();
         let failure = Failure { kind, detail };
         if read {
-            Self::Read(Err(failure))
+            Self::Read(Box::new(Err(failure)))
         } else {
             Self::Write(WriteOutcome::Failed(failure))
         }
     }
+}
+
+/// What a watch brings.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    Role(Entry),
+    Fence(FenceEntry),
+}
+
+/// One key's part of a read.
+#[derive(Clone, Debug)]
+pub enum Part<T> {
+    Unread,
+    Read(Option<T>),
+}
+
+impl<T> Part<T> {
+    pub const fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+
+    pub fn shown(self) -> Option<T> {
+        match self {
+            Self::Unread => None,
+            Self::Read(shown) => shown,
+        }
+    }
+}
+
+/// A read under way: its parts are answered at moments of their own.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub node: usize,
+    pub op: OpId,
+    /// How long an answer takes.
+    pub back: Duration,
+    pub life: u64,
+    pub role: Part<Entry>,
+    pub fence: Part<FenceEntry>,
+    pub epoch: Option<u64>,
 }
 
 /// Something that will happen.
@@ -74,6 +114,8 @@ pub enum Happening {
         answered: Option<Duration>,
         life: u64,
     },
+    /// A key is read, or the bucket looked at.
+    Reading(Reading),
     Answer {
         node: usize,
         op: OpId,
@@ -86,7 +128,7 @@ pub enum Happening {
     },
     Watch {
         node: usize,
-        entry: nats_elect::internals::Entry,
+        shown: Shown,
     },
     Link {
         node: usize,
@@ -120,6 +162,8 @@ pub enum Happening {
     },
     Calm,
     Return,
+    /// The bucket's settings are put back.
+    Fit,
 }
 
 impl Happening {
@@ -127,12 +171,14 @@ impl Happening {
     const fn is_within(&self, process: usize) -> bool {
         match self {
             Self::Arrive { .. }
+            | Self::Reading(_)
             | Self::Letter { .. }
             | Self::Fenced(_)
             | Self::Expire
             | Self::Wipe { .. }
             | Self::Relief { .. }
             | Self::Calm
+            | Self::Fit
             | Self::Return => false,
             Self::Wake { node, .. }
             | Self::Answer { node, .. }
@@ -148,6 +194,7 @@ impl Happening {
 
 /// All there is.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
 pub struct World {
     pub now: Duration,
     pub bucket: ModelBucket,
@@ -161,6 +208,8 @@ pub struct World {
     pub outage_until: Duration,
     /// By how much timers fire late.
     pub timer_lag: Range<Duration>,
+    /// Watches show fence records.
+    pub fences_watched: bool,
     /// Applications look at their terms all the time: a passed deadline is seen.
     pub readers: bool,
     pub chance: Chance,
@@ -169,6 +218,8 @@ pub struct World {
     pub letters: Vec<Letter>,
     /// Applications that write under their term's fence.
     pub writers: Option<Writers>,
+    /// Where the key stands that they write.
+    pub data: u64,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -211,11 +262,13 @@ impl World {
             storm_until: Duration::ZERO,
             outage_until: Duration::ZERO,
             timer_lag: Duration::ZERO..Duration::ZERO,
+            fences_watched: true,
             readers: true,
             chance: Chance::new(seed),
             letter_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
             letters: Vec::new(),
             writers: None,
+            data: 0,
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -325,7 +378,17 @@ impl World {
 
     pub fn latency(&mut self) -> Duration {
         let latency = self.weather.latency.clone();
-        self.chance.within(&latency)
+        self.stall() + self.chance.within(&latency)
+    }
+
+    /// By how much a message is held up.
+    pub fn stall(&mut self) -> Duration {
+        let stalled = self.weather.stalled;
+        if stalled > 0 && self.chance.permille(stalled) {
+            ms(500)
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Removes what dies with a process.
@@ -351,14 +414,17 @@ impl World {
                 let answered = answered.filter(|_| self.nodes[node].life == life);
                 self.arrive(node, op, request, answered);
             }
+            Happening::Reading(reading) => self.reading(reading),
             Happening::Answer { node, op, answer } => self.answer(node, op, answer),
-            Happening::TimedOut { node, op, read } => {
-                self.deliver(node, op, Answer::failed(read, FailureKind::Timeout));
-            }
-            Happening::Watch { node, entry } => {
+            Happening::TimedOut { node, op, read } => self.timed_out(node, op, read),
+            Happening::Watch { node, shown } => {
                 let watcher = &self.nodes[node];
                 if watcher.linked && watcher.wire.carries_answers() && watcher.watching {
-                    self.input(node, Input::Observed(entry));
+                    let input = match shown {
+                        Shown::Role(entry) => Input::Observed(entry),
+                        Shown::Fence(fence) => Input::ObservedFence(fence),
+                    };
+                    self.input(node, input);
                 }
             }
             Happening::Link { node } => self.link(node),
@@ -384,6 +450,7 @@ impl World {
                     self.weather = self.climate.clone();
                 }
             }
+            Happening::Fit => self.bucket.edit_max_age(None),
             Happening::Return => {
                 if !self.bucket.exists {
                     self.make_anew();
@@ -392,7 +459,8 @@ impl World {
         }
     }
 
-    /// The client is connected and has looked at the bucket.
+    /// The client is connected and has looked at the bucket. As the monitor does, it first tells of the bucket as it knew it, if its
+    /// sequences are never used twice.
     pub fn link(&mut self, node: usize) {
         let now = self.now;
         let held_up = |node: &Node| {
@@ -417,11 +485,41 @@ impl World {
             self.schedule(now + ms(200), Happening::Link { node });
             return;
         }
-        self.nodes[node].linked = true;
+        let known = self.nodes[node]
+            .known
+            .filter(|known| known.unique_sequences);
+        if let Some(known) = known.filter(|_| !self.nodes[node].linked) {
+            self.nodes[node].linked = true;
+            self.input(node, Input::Link(Link::Up(known)));
+            self.show_all(node);
+            let at = self.now + self.latency() + self.latency();
+            self.schedule(at, Happening::Link { node });
+            return;
+        }
         let made = self.bucket.made;
-        self.input(node, Input::Link(Link::Up(made)));
-        if let Some(entry) = self.bucket.role().cloned() {
-            self.show(node, entry);
+        let asked = std::mem::take(&mut self.nodes[node].asked_for_look);
+        let same = self.nodes[node].known == Some(made) && self.nodes[node].linked;
+        self.nodes[node].linked = true;
+        self.nodes[node].known = Some(made);
+        if !same || asked {
+            self.input(node, Input::Link(Link::Up(made)));
+        }
+        self.show_all(node);
+    }
+
+    /// What stands there, in the order in which it was written.
+    pub fn show_all(&mut self, node: usize) {
+        let role = self
+            .bucket
+            .role()
+            .cloned()
+            .map(|it| (it.revision, Shown::Role(it)));
+        let fence = self.bucket.fence().filter(|_| self.fences_watched);
+        let fence = fence.map(|it| (it.revision, Shown::Fence(it)));
+        let mut all: Vec<_> = role.into_iter().chain(fence).collect();
+        all.sort_by_key(|(revision, _)| *revision);
+        for (_, shown) in all {
+            self.show(node, shown);
         }
     }
 }

@@ -172,10 +172,7 @@ impl Desk {
     ) -> Result<Vec<u8>, Problem> {
         let demand = Demand::parse(payload);
         let demand = demand.map_err(bad_request)?;
-        if verb != Verb::StepDown && demand != Demand::default() {
-            // It may be a condition.
-            return Err(bad_request(format!("{verb} takes no fields")));
-        }
+        check_fields(verb, &demand)?;
         match (verb, role) {
             (Verb::Status, None) => self.status().await,
             (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
@@ -183,7 +180,14 @@ impl Desk {
             (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
             (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
             (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
-            (Verb::StepDown, None) => Err(bad_request("name the role in the subject")),
+            (Verb::EndLease, Some(role)) => {
+                let named = || bad_request("name the `revision` that is meant");
+                let revision = demand.revision.ok_or_else(named)?;
+                Ok(json(&self.end_lease(role, revision).await?))
+            }
+            (Verb::StepDown | Verb::EndLease, None) => {
+                Err(bad_request("name the role in the subject"))
+            }
         }
     }
 
@@ -223,6 +227,30 @@ impl Desk {
         });
         self.identity.info(DESCRIPTION, endpoints.into())
     }
+}
+
+/// A field that does not belong to a request may be a condition.
+fn check_fields(verb: Verb, demand: &Demand) -> Result<(), Problem> {
+    let revision = demand.revision;
+    let own = match verb {
+        Verb::StepDown => Demand {
+            revision: None,
+            ..demand.clone()
+        },
+        Verb::EndLease => Demand {
+            revision,
+            ..Demand::default()
+        },
+        _ => Demand::default(),
+    };
+    if *demand == own {
+        return Ok(());
+    }
+    Err(bad_request(match verb {
+        Verb::StepDown => format!("{verb} takes no `revision`"),
+        Verb::EndLease => format!("{verb} takes a `revision` alone"),
+        _ => format!("{verb} takes no fields"),
+    }))
 }
 
 /// What the server would not take costs the connection.

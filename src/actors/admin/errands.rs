@@ -16,7 +16,7 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::model::name::RoleName;
-use crate::role::{Order, Request, RoleScope, SteppedDown};
+use crate::role::{Order, Request, RoleScope, SteppedDown, Wellbeing};
 
 /// How long a status waits for a handler to say whether it is well.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,7 +35,13 @@ impl Desk {
     async fn report(&self, scopes: Vec<Arc<RoleScope>>) -> InstanceReport {
         let well = join_all(scopes.iter().map(|scope| {
             let well = scope.is_well_for_others();
-            async move { tokio::time::timeout(PATIENCE, well).await.ok() }
+            async move {
+                match tokio::time::timeout(PATIENCE, well).await {
+                    Ok(Wellbeing::Well) => Some(true),
+                    Ok(Wellbeing::Ill) => Some(false),
+                    Ok(Wellbeing::Unanswered) | Err(_) => None,
+                }
+            }
         }))
         .await;
         let roles = scopes.iter().zip(well).map(|(scope, well)| {
@@ -62,6 +68,7 @@ impl Desk {
             to,
             hold_off,
             expected_fencing_token: expected,
+            revision: _,
         } = demand;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
@@ -141,6 +148,24 @@ impl Desk {
             (role.as_str().to_owned(), Ended { released, handoff })
         });
         Ok(Done::new(ended.collect()))
+    }
+
+    /// Takes an operator's word that whoever wrote the message at this revision leads no more.
+    pub(super) async fn end_lease(&self, role: &RoleName, revision: u64) -> Result<Done, Problem> {
+        let scope = self.scope(role)?;
+        let (reply, answer) = oneshot::channel();
+        (scope.ask)(Request::EndLease { revision, reply });
+        scope.give_back();
+        match in_time(PATIENCE, answer).await? {
+            Reply::Noted => Ok(Done::new(BTreeMap::new())),
+            _ => Err(Problem::new(
+                ProblemCode::Changed,
+                format!(
+                    "{} does not wait for {role}, or sees another message there than {revision}",
+                    self.instance.id
+                ),
+            )),
+        }
     }
 
     fn scope(&self, role: &RoleName) -> Result<Arc<RoleScope>, Problem> {

@@ -1,6 +1,7 @@
 //! What an election asks of others: NATS, its handler, other instances. Each errand is a task of its own; its answer comes
 //! back as a message, and nothing waits for it.
 
+use std::future::Future;
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -10,25 +11,33 @@ use super::ElectionState;
 use crate::actors::messages::ElectionMsg;
 use crate::actors::vouching::Unsigned;
 use crate::election::{
-    Failure, FenceCondition, LetterId, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
+    Failure, LetterId, MOST_LATE, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::Record;
-use crate::role::RunningTerm;
-use crate::store::{FenceOn, StoreError};
+use crate::role::{RunningTerm, Wellbeing};
+use crate::store::StoreError;
 
 impl ElectionState {
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
         let Write {
-            op, nonce, kind, ..
+            op,
+            nonce,
+            within,
+            kind,
+            ..
         } = write;
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
         self.writing = Some(op);
-        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
-        let myself = myself.clone();
+        let role = self.scope.role.clone();
+        let patience = self.scope.settings.ttl;
+        let subject = match &kind {
+            WriteKind::Fence { .. } => bucket.fence_subject(&role),
+            _ => bucket.role_subject(&role),
+        };
         let signing = match &kind {
             WriteKind::Renew { record, .. } => self.signing(record),
             _ => None,
@@ -37,19 +46,19 @@ impl ElectionState {
             let signed = signing.map(|(term, sign)| (term, sign()));
             let outcome = match kind {
                 WriteKind::Claim { over, record } => {
-                    bucket.claim(&role, over, &record, timeout).await
+                    bucket.claim(&role, over, &record, patience).await
                 }
-                WriteKind::Fence { condition, fence } => {
-                    bucket
-                        .fence(&role, fence_on(condition), &fence, timeout)
-                        .await
+                WriteKind::Fence { over, fence } => {
+                    bucket.fence(&role, over, &fence, patience).await
                 }
                 WriteKind::Renew { over, mut record } => {
                     record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
-                    bucket.renew(&role, over, &record, timeout).await
+                    bucket.renew(&role, over, &record, patience).await
                 }
-                WriteKind::Release { over, heir } => {
-                    bucket.release(&role, over, &nonce, heir, timeout).await
+                WriteKind::Release { over, secret, heir } => {
+                    bucket
+                        .release(&role, over, &nonce, secret, heir, patience)
+                        .await
                 }
             };
             if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {
@@ -59,9 +68,45 @@ impl ElectionState {
             if let WriteOutcome::Acked { revision } = outcome {
                 Span::current().record("revision", revision);
             }
-            let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+            outcome
         };
-        tokio::spawn(writing.instrument(span));
+        let myself = myself.clone();
+        let writing = writing.instrument(span);
+        self.ask(
+            within,
+            subject,
+            writing,
+            WriteOutcome::Failed,
+            move |outcome| {
+                let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+            },
+        );
+    }
+
+    /// Tells the answer; if none comes in time, tells that, and then the answer that comes late, as long as a lease may rest on it.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        within: Duration,
+        subject: String,
+        asking: impl Future<Output = T> + Send + 'static,
+        unanswered: impl FnOnce(Failure) -> T + Send + 'static,
+        tell: impl Fn(T) + Send + Sync + 'static,
+    ) {
+        let asked = tokio::spawn(async move {
+            let mut asking = std::pin::pin!(asking);
+            if let Ok(answer) = tokio::time::timeout(within, &mut asking).await {
+                tell(answer);
+                return;
+            }
+            tell(unanswered(failure_of(&StoreError::Timeout { subject })));
+            tell(asking.await);
+        });
+        if self.asked.len() > MOST_LATE
+            && let Some(oldest) = self.asked.pop_front()
+        {
+            oldest.abort();
+        }
+        self.asked.push_back(asked.abort_handle());
     }
 
     /// What a heartbeat of the term in office signs; nothing once it is being wound down.
@@ -74,23 +119,30 @@ impl ElectionState {
         Some((running.clone(), unsigned))
     }
 
-    pub(super) fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, check_bucket: bool) {
+    pub(super) fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, within: Duration) {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
         self.reading = Some(op);
-        let (role, timeout) = (self.scope.role.clone(), self.scope.settings.request_timeout);
+        let role = self.scope.role.clone();
+        let patience = self.scope.settings.ttl;
+        let subject = format!("$JS.API.STREAM.MSG.GET.KV_{}", bucket.name());
+        let reading = async move {
+            let read = bucket.snapshot(&role, patience).await;
+            read.map_err(|error| failure_of(&error))
+        };
         let myself = myself.clone();
-        tokio::spawn(async move {
-            let outcome = bucket.snapshot(&role, check_bucket, timeout).await;
-            let outcome = outcome.map_err(|error| failure_of(&error));
+        self.ask(within, subject, reading, Err, move |outcome| {
             let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
         });
     }
 
     pub(super) fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
-        let asked = self.scope.is_well();
-        let myself = myself.clone();
+        let (myself, hears) = (myself.clone(), myself.clone());
+        let unanswered = move || {
+            let _ = hears.send_message(ElectionMsg::HealthUnanswered);
+        };
+        let asked = self.scope.is_leader_well(self.running.clone(), unanswered);
         tokio::spawn(async move {
             let healthy = asked.await;
             let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
@@ -117,7 +169,7 @@ impl ElectionState {
                 });
             };
             if let Some(well) = well
-                && !well.await
+                && well.await != Wellbeing::Well
             {
                 let why = Refusal::Unhealthy;
                 tell(Some(Answer::Refused { why }));
@@ -141,7 +193,7 @@ impl ElectionState {
         let well = matches!(answer, Answer::Ready { .. }).then(|| self.scope.is_well_for_others());
         tokio::spawn(async move {
             let ill = match well {
-                Some(well) => !well.await,
+                Some(well) => well.await != Wellbeing::Well,
                 None => false,
             };
             let answer = if ill {
@@ -152,13 +204,6 @@ impl ElectionState {
             };
             bucket.answer(reply, &answer).await;
         });
-    }
-}
-
-const fn fence_on(condition: FenceCondition) -> FenceOn {
-    match condition {
-        FenceCondition::RoleKeyAt(revision) => FenceOn::RoleKeyAt(revision),
-        FenceCondition::FenceKeyAt(revision) => FenceOn::FenceKeyAt(revision),
     }
 }
 
@@ -173,7 +218,6 @@ fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
     match result {
         Ok(revision) => WriteOutcome::Acked { revision },
         Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
-        Err(StoreError::Unsupported(_)) => WriteOutcome::Unsupported,
         Err(error) => WriteOutcome::Failed(failure_of(&error)),
     }
 }

@@ -13,8 +13,8 @@ use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser,
 #[cfg(unix)]
 use crate::commands::exec;
 use crate::commands::{
-    candidates, check, completions, create_bucket, doctor, history, inspect, ls, orders, step_down,
-    top, verify, watch,
+    candidates, check, completions, create_bucket, doctor, end_lease, history, inspect, ls, orders,
+    step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::Output;
@@ -119,6 +119,7 @@ pub enum Command {
     Pause(orders::Pause),
     Resume(orders::Resume),
     Cordon(orders::Cordon),
+    EndLease(end_lease::EndLease),
     Check(check::Check),
     CreateBucket(create_bucket::CreateBucket),
     Doctor(doctor::Doctor),

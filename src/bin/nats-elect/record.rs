@@ -1,5 +1,7 @@
 //! What stands under a role's keys, as it was written, but for the lease token.
 
+use std::time::SystemTime;
+
 use async_nats::jetstream::kv::{self, Operation};
 use serde_json::{Map, Value, json};
 
@@ -39,6 +41,15 @@ impl Written {
                 proof,
             }
         }))
+    }
+
+    pub const fn revision(&self) -> u64 {
+        self.entry.revision
+    }
+
+    /// When the server stored it, by its clock.
+    pub fn time(&self) -> SystemTime {
+        time_of(&self.entry)
     }
 
     /// What it is, on one line.

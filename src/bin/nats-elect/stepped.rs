@@ -119,6 +119,11 @@ pub fn leader_json(leader: &LeaderFound) -> Value {
     })
 }
 
+/// Who leads within that time.
+pub async fn new_leader(admin: &AdminClient, role: &str, within: Duration) -> Option<LeaderFound> {
+    timeout(within, next_leader(admin, role, None)).await.ok()
+}
+
 /// Asks who leads until it is somebody in a later term than that one.
 async fn next_leader(admin: &AdminClient, role: &str, after: Option<FencingToken>) -> LeaderFound {
     loop {

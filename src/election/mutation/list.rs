@@ -25,7 +25,7 @@ mutations! {
     BlindWrites,
     /// The role is released before its handler has ended.
     ReleaseBeforeHandlerEnds,
-    /// What the server lets expire is free at once.
+    /// A key that the server expired is free at once.
     TrustServerExpiry,
     /// A foreign delete marker is taken for a release.
     MarkerIsRelease,
@@ -79,12 +79,40 @@ mutations! {
     BelieveOldRelease,
     /// The end of each term is told as a release.
     TellReleased,
-    /// Whoever may only ask for a role claims it over its living leader.
+    /// An instance that may only ask for a role claims it over its living leader.
     ForceWithoutLeave,
     /// A paused instance claims the role all the same.
     ClaimWhilePaused,
     /// A leader yields to a request that was meant for an earlier term.
     YieldToOldRequests,
+    /// A fence record that is refused is written again over the one that stands there.
+    FenceOverWhatStands,
+    /// The bucket is looked at before its keys are read.
+    BucketReadFirst,
+    /// Any release is taken for that of the leader.
+    BelieveAnyRelease,
+    /// The record that is held is forgotten after so many heartbeats without an answer.
+    ForgetWhatIsHeld,
+    /// A record's lease is waited for, whether its writer ever led or not.
+    BelieveAnyLease,
+    /// An answer that comes after the timeout is thrown away.
+    DropLateAnswers,
+    /// The lease of a fence record is waited for without a look whether another one has come.
+    BelieveOldFence,
+    /// A read that agrees with a refusal shows that a fence record has gone.
+    SupersededByRead,
+    /// An instance that finds its bucket unfit does not ask again.
+    AskOnceForALook,
+    /// A heartbeat is waited for that can't be stored any more.
+    AwaitWhatIsRefused,
+    /// A heartbeat is no longer waited for once another's record was seen.
+    ForgetHeartbeatsForAnyRecord,
+    /// A sequence on the watch that lies below a known one is passed over.
+    IgnoreShownLoss,
+    /// Who led before another hand wrote a record is claimed over by force.
+    ForceOverTheUnseen,
+    /// Nobody leads whose fence record has expired.
+    ForgetExpiredFences,
 }
 
 impl Mutation {

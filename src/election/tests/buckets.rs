@@ -3,7 +3,7 @@
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
 use crate::election::{Bucket, Effect, Input, Link, Snapshot};
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 
 const NEXT: Bucket = Bucket {
     epoch: BUCKET.epoch + 1,
@@ -49,6 +49,7 @@ fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
             role: None,
             fence: None,
             epoch: Some(NEXT.epoch),
+            last_sequence: None,
         }),
     });
     assert!(ends(&solo, EndCause::BucketLost));
@@ -58,7 +59,7 @@ fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
 /// Who led by the old bucket may not know yet that it is gone.
 #[test]
 fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
-    for content in [None, Some(Content::Release(None))] {
+    for content in [None, Some(Content::Release(Release::default()))] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
         solo.feed(Input::Link(Link::Up(NEXT)));
@@ -67,6 +68,7 @@ fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
             role,
             fence: None,
             epoch: Some(NEXT.epoch),
+            last_sequence: None,
         };
         let until = solo.now + ms(1990);
         while solo.now < until {
@@ -100,10 +102,44 @@ fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
     }
 }
 
+/// In the old bucket somebody may lead whose fence record had expired.
+#[test]
+fn after_a_recreation_the_max_age_of_the_old_bucket_bounds_the_wait() {
+    let max_age = Some(ms(6000));
+    let mut solo = Solo::new(settings(|_| {}), Bucket { max_age, ..BUCKET });
+    solo.read(Some(entry(100, Content::ForeignMarker)), None);
+    solo.take();
+    let since = solo.now;
+    let epoch = BUCKET.epoch + 1;
+    let max_age = None;
+    let anew = Bucket {
+        epoch,
+        max_age,
+        ..BUCKET
+    };
+    solo.feed(Input::Link(Link::Up(anew)));
+    while solo.now.since(since) < ms(5900) {
+        if let Some(op) = solo.find_read() {
+            let outcome = Ok(Snapshot {
+                role: None,
+                fence: None,
+                epoch: Some(epoch),
+                last_sequence: None,
+            });
+            solo.feed(Input::ReadEnded { op, outcome });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.wait(ms(10));
+    }
+}
+
 #[test]
 fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.feed(Input::Link(Link::Up(NEXT)));
@@ -120,6 +156,7 @@ fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
             role: Some(entry(101, own(&claim, ms(1000)))),
             fence: Some(fence_of(102, claim.nonce)),
             epoch: Some(NEXT.epoch),
+            last_sequence: None,
         }),
     });
     solo.wait(ms(900));
@@ -132,7 +169,10 @@ fn a_sequence_that_jumps_is_looked_into_before_a_term() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
     solo.wait(ms(10));
-    solo.feed(Input::Observed(entry(90_000_000, Content::Release(None))));
+    solo.feed(Input::Observed(entry(
+        90_000_000,
+        Content::Release(Release::default()),
+    )));
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 90_000_001);
@@ -146,6 +186,7 @@ fn a_sequence_that_jumps_is_looked_into_before_a_term() {
             role: Some(entry(90_000_001, own(&claim, ms(1000)))),
             fence: Some(fence_of(90_000_002, fence.nonce)),
             epoch: Some(NEXT.epoch),
+            last_sequence: None,
         }),
     });
     assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
@@ -177,6 +218,70 @@ fn a_max_age_below_the_ttl_is_unfit() {
     assert!(solo.find_read().is_some(), "equality is fine");
 }
 
+/// How often a look at the bucket was asked for since effects were last taken.
+fn looks(solo: &mut Solo) -> usize {
+    let look = |effect: &Effect| matches!(effect, Effect::Reopen);
+    solo.take().iter().filter(|effect| look(effect)).count()
+}
+
+/// Nobody else finds it unfit: nobody else would look again.
+#[test]
+fn who_finds_a_bucket_unfit_asks_for_a_look_again_and_leads_when_it_is_fit() {
+    let unfit = Bucket {
+        max_age: Some(ms(999)),
+        ..BUCKET
+    };
+    let mut solo = Solo::new(settings(|_| {}), unfit);
+    assert_eq!(looks(&mut solo), 0);
+    let pause = solo.settings.retry.max_backoff;
+    for _ in 0..3 {
+        solo.wait(pause - ms(1));
+        assert_eq!(looks(&mut solo), 0);
+        solo.wait(ms(1));
+        assert_eq!(looks(&mut solo), 1);
+    }
+    // The look may find it unfit still.
+    solo.feed(Input::Link(Link::Up(unfit)));
+    solo.wait(pause);
+    assert_eq!(looks(&mut solo), 1);
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    let free = entry(100, Content::Release(Release::default()));
+    let claim = solo.wait_showing(ms(10), Some(&free), Some(OLD_FENCE));
+    let claim = claim.expect("a claim");
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_some());
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(pause * 2);
+    assert_eq!(looks(&mut solo), 0, "it has had its answer");
+}
+
+#[test]
+fn who_reads_another_bucket_asks_for_a_look_until_it_is_told_of_one() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: None,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert_eq!(looks(&mut solo), 1);
+    let pause = solo.settings.retry.max_backoff;
+    for _ in 0..3 {
+        solo.wait(pause);
+        assert_eq!(looks(&mut solo), 1);
+    }
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    solo.wait(pause * 2);
+    assert_eq!(looks(&mut solo), 0);
+}
+
 #[test]
 fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
     let mut solo = Solo::leading(settings(|_| {}));
@@ -192,9 +297,15 @@ fn a_regression_is_told_and_waited_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(Some(entry(95, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(95, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     assert!(regressed(&solo));
-    solo.feed(Input::Observed(entry(96, Content::Release(None))));
+    solo.feed(Input::Observed(entry(
+        96,
+        Content::Release(Release::default()),
+    )));
     solo.wait(ms(990));
     assert!(solo.find_write().is_none(), "even a release is waited for");
     solo.wait(ms(20));
@@ -214,7 +325,10 @@ fn a_release_behind_what_the_watch_saw_is_waited_for() {
     });
     solo.wait(ms(60));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(990));
     assert!(solo.find_write().is_none());
     solo.wait(ms(20));
@@ -225,7 +339,10 @@ fn a_release_behind_what_the_watch_saw_is_waited_for() {
 #[test]
 fn a_regressed_claim_of_ours_is_not_adopted() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.wait(ms(80));
@@ -245,7 +362,10 @@ fn a_regressed_claim_of_ours_is_not_adopted() {
 #[test]
 fn a_refusal_below_what_was_seen_is_a_regression_too() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.refuse(&claim, 98);
@@ -272,7 +392,7 @@ fn a_watch_alone_never_tells_of_a_regression() {
 }
 
 #[test]
-fn a_leader_that_finds_its_own_older_record_demotes() {
+fn a_leader_that_finds_its_own_older_record_twice_demotes() {
     let mut solo = Solo::leading(settings(|config| {
         config.fencing.validation_interval = Some(ms(60_000));
     }));
@@ -286,7 +406,14 @@ fn a_leader_that_finds_its_own_older_record_demotes() {
     let third = solo.write();
     solo.refuse(&third, 103);
     assert!(regressed(&solo));
+    // Perhaps that server leads the stream no more.
+    solo.read(Some(entry(103, own(&first, ms(1000)))), None);
+    assert!(!ends(&solo, EndCause::Regressed));
+    let again = solo.write();
+    assert_ne!(again.nonce, third.nonce);
+    solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
     assert!(ends(&solo, EndCause::Regressed));
+    assert!(!solo.told(|event| *event == Event::ValidationFailed));
     assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
 }

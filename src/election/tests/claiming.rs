@@ -5,12 +5,15 @@ use std::time::Duration;
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
 use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::model::event::{Event, FailureKind, Outcome};
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 
 /// A claim over a release at 100 is on its way.
 fn claiming() -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     (solo, claim)
@@ -41,7 +44,7 @@ fn claims_of_what_became_free_are_spread_over_the_claim_delay() {
                 BUCKET,
             );
             solo.chance = chance;
-            let free = entry(101, Content::Release(None));
+            let free = entry(101, Content::Release(Release::default()));
             if by_watch {
                 solo.chance = 0.9;
                 solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
@@ -72,14 +75,6 @@ fn after_a_lost_claim_the_watch_has_up_to_half_a_heartbeat_to_show_the_winner() 
     solo.feed(Input::Observed(entry(140, stranger(Some(ms(1000))))));
     solo.wait(ms(990));
     assert!(solo.find_read().is_none(), "which spares the read");
-}
-
-#[test]
-fn a_claim_that_the_server_does_not_know_is_tried_again_a_heartbeat_later() {
-    let (mut solo, claim) = claiming();
-    solo.end(&claim, WriteOutcome::Unsupported);
-    let waited = until(&mut solo, |effect| matches!(effect, Effect::Write(_)));
-    assert_eq!(waited, solo.settings.heartbeat);
 }
 
 #[test]

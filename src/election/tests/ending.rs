@@ -156,6 +156,7 @@ fn only_failed_checks_in_a_row_make_a_leader_unhealthy() {
                             role: None,
                             fence: None,
                             epoch: Some(BUCKET.epoch),
+                            last_sequence: None,
                         }),
                     }),
                     Effect::CheckHealth { .. } => asked = true,
@@ -242,7 +243,7 @@ fn a_release_that_failed_restores_nothing() {
     solo.time_out(&release);
     solo.wait(ms(60));
     solo.read(
-        Some(entry(101, own(&previous(&release), ms(1000)))),
+        Some(entry(101, own(&claim_of(&release), ms(1000)))),
         Some(OLD_FENCE),
     );
     assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. } | Effect::StartTerm(_))));
@@ -250,9 +251,10 @@ fn a_release_that_failed_restores_nothing() {
     assert_eq!(solo.write().kind, release_over(101));
 }
 
-fn previous(write: &crate::election::Write) -> crate::election::Write {
+/// The claim of this release: the fence came between.
+fn claim_of(write: &crate::election::Write) -> crate::election::Write {
     let mut write = write.clone();
-    write.nonce.beat -= 1;
+    write.nonce.beat -= 2;
     write
 }
 

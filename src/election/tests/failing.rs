@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
 use crate::election::{Effect, Failure, Input, Link, WriteOutcome};
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 use crate::model::status::{ConnectionStatus, RoleState};
 
 fn ends(solo: &Solo, with: EndCause) -> bool {
@@ -30,7 +30,10 @@ fn refused_by(solo: &mut Solo, kind: FailureKind) -> Duration {
 #[test]
 fn a_missing_permission_is_told_and_tried_again_slowly() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     let pause = refused_by(&mut solo, FailureKind::PermissionDenied);
     assert!(pause >= ms(4000), "{pause:?}");
 }
@@ -39,7 +42,10 @@ fn a_missing_permission_is_told_and_tried_again_slowly() {
 fn a_full_bucket_is_tried_again_once_a_heartbeat() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let heartbeat = solo.settings.heartbeat;
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     // Whoever may not write may read: the read that comes first is what has to wait.
     let pause = refused_by(&mut solo, FailureKind::BucketFull);
     assert!((heartbeat..heartbeat * 2).contains(&pause), "{pause:?}");
@@ -48,7 +54,10 @@ fn a_full_bucket_is_tried_again_once_a_heartbeat() {
 #[test]
 fn a_timeout_is_tried_again_soon() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     let pause = refused_by(&mut solo, FailureKind::Timeout);
     assert!(pause <= ms(60), "{pause:?}");
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, fence_of, hashed_fence, ms, own,
+    record_of, settings, stranger,
 };
 use crate::election::{Effect, Input, WriteKind};
 use crate::model::event::FailureKind;
-use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, SeenFence};
+use crate::model::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
 
 /// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
 fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
@@ -34,6 +35,7 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
                         role: role.clone(),
                         fence,
                         epoch: Some(BUCKET.epoch),
+                        last_sequence: None,
                     }),
                 }),
                 _ => {}
@@ -47,8 +49,15 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
 }
 
 #[test]
-fn our_release_frees_a_role_at_once() {
-    assert_eq!(waits(Some(Content::Release(None)), None), Some(ms(0)));
+fn the_release_of_the_last_term_frees_a_role_at_once() {
+    let old_form = Content::Release(Release::default());
+    assert_eq!(waits(Some(old_form), Some(OLD_FENCE)), Some(ms(0)));
+    let release = Content::Release(Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    });
+    let fence = hashed_fence(99, None, SECRET);
+    assert_eq!(waits(Some(release), Some(fence)), Some(ms(0)));
 }
 
 #[test]
@@ -67,11 +76,18 @@ fn a_foreign_marker_is_waited_for() {
 }
 
 #[test]
-fn a_record_is_waited_for_as_long_as_its_own_lease() {
+fn the_record_of_the_last_term_is_waited_for_as_long_as_its_own_lease() {
     for ttl in [200, 1000, 7000] {
         let content = stranger(Some(ms(ttl)));
-        assert_eq!(waits(Some(content), None), Some(ms(ttl)));
+        assert_eq!(waits(Some(content), Some(OLD_FENCE)), Some(ms(ttl)));
     }
+    let longest = stranger(Some(FOREIGN_LEASE.1));
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let role = entry(100, longest);
+    let early = FOREIGN_LEASE.1 - ms(1);
+    assert_eq!(solo.wait_showing(early, Some(&role), Some(OLD_FENCE)), None);
+    let claim = solo.wait_showing(ms(10), Some(&role), Some(OLD_FENCE));
+    assert!(claim.is_some());
 }
 
 #[test]
@@ -89,12 +105,13 @@ fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
         max_age: Some(ms(3000)),
         ..BUCKET
     };
-    let mut solo = Solo::new(settings(|_| {}), bucket);
-    solo.read(Some(entry(100, Content::Opaque)), None);
-    solo.wait(ms(2999));
-    assert!(solo.find_write().is_none());
-    solo.wait(ms(5));
-    assert!(solo.find_write().is_some());
+    // Of a record that nobody vouches for, no more than that is believed.
+    for content in [Content::Opaque, stranger(Some(ms(60_000)))] {
+        let mut solo = Solo::new(settings(|_| {}), bucket);
+        let role = entry(100, content);
+        assert_eq!(solo.wait_showing(ms(2999), Some(&role), None), None);
+        assert!(solo.wait_showing(ms(5), Some(&role), None).is_some());
+    }
 }
 
 #[test]
@@ -110,12 +127,7 @@ fn a_hostile_lease_is_waited_for_within_bounds() {
         panic!("a record");
     };
     assert_eq!(record.ttl, Some(FOREIGN_LEASE.1));
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, never)), None);
-    solo.wait(FOREIGN_LEASE.1 - ms(1));
-    assert!(solo.find_write().is_none());
-    solo.wait(ms(10));
-    assert!(solo.find_write().is_some());
+    assert_eq!(waits(Some(never), None), Some(ms(4000)));
     let none = br#"{"id":"n","ttl_ms":0,"incarnation":"00000000-0000-0000-0000-000000000002"}"#;
     assert_eq!(
         waits(Some(Content::parse(none)), None),
@@ -127,9 +139,20 @@ fn a_hostile_lease_is_waited_for_within_bounds() {
 }
 
 #[test]
-fn our_own_incarnations_record_is_reclaimed_at_once() {
+fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
+    let mut solo = Solo::with_first_beat(settings(|_| {}), BUCKET, 8);
+    let role = entry(100, record_of(OWN, 7, Some(ms(1000))));
+    let claim = solo.wait_showing(ms(3), Some(&role), Some(OLD_FENCE));
+    assert!(matches!(
+        claim.expect("a claim").kind,
+        WriteKind::Claim { over: 100, .. }
+    ));
+}
+
+#[test]
+fn a_record_that_only_claims_to_be_ours_is_waited_for() {
     let content = record_of(OWN, 7, Some(ms(1000)));
-    assert_eq!(waits(Some(content), None), Some(ms(0)));
+    assert_eq!(waits(Some(content), None), Some(ms(1000)));
 }
 
 #[test]
@@ -144,7 +167,7 @@ fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
 #[test]
 fn a_count_begins_anew_with_every_new_revision() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(1000))))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     for beat in 1..10 {
         solo.wait(ms(900));
         assert!(solo.find_write().is_none());
@@ -162,23 +185,22 @@ fn a_count_begins_anew_with_another_record_at_the_same_revision() {
     solo.read(Some(entry(100, one.clone())), None);
     solo.wait(ms(900));
     solo.feed(Input::Observed(entry(100, one)));
-    solo.feed(Input::Observed(entry(100, another)));
-    solo.wait(ms(999));
-    assert!(solo.find_write().is_none());
-    solo.wait(ms(4));
-    assert!(solo.find_write().is_some());
+    let another = entry(100, another);
+    solo.feed(Input::Observed(another.clone()));
+    assert_eq!(solo.wait_showing(ms(999), Some(&another), None), None);
+    assert!(solo.wait_showing(ms(4), Some(&another), None).is_some());
 }
 
 #[test]
 fn no_lease_is_counted_from_a_revision_in_an_error() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(200))))), None);
+    solo.read(Some(entry(100, stranger(Some(ms(200))))), Some(OLD_FENCE));
     solo.wait(ms(202));
     let claim = solo.write();
     solo.refuse(&claim, 140);
     // The record behind it has a longer lease, and is received only now.
     solo.wait(ms(190));
-    solo.read(Some(entry(140, stranger(Some(ms(3000))))), None);
+    solo.read(Some(entry(140, stranger(Some(ms(3000))))), Some(OLD_FENCE));
     solo.wait(ms(2999));
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
@@ -187,18 +209,19 @@ fn no_lease_is_counted_from_a_revision_in_an_error() {
 }
 
 #[test]
-fn a_strangers_short_record_does_not_shorten_a_living_lease() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
-    solo.wait(ms(100));
-    solo.feed(Input::Observed(entry(
-        101,
-        record_of(Uuid::from_u128(3), 1, Some(ms(100))),
-    )));
-    solo.wait(ms(4890));
-    assert!(solo.find_write().is_none());
-    solo.wait(ms(20));
-    assert!(solo.find_write().is_some());
+fn what_is_written_over_a_living_lease_does_not_shorten_it() {
+    let short = record_of(Uuid::from_u128(3), 1, Some(ms(100)));
+    for content in [short, Content::Opaque, Content::ForeignMarker] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(OLD_FENCE));
+        solo.wait(ms(100));
+        let over = entry(101, content);
+        solo.feed(Input::Observed(over.clone()));
+        let early = solo.wait_showing(ms(4890), Some(&over), Some(OLD_FENCE));
+        assert_eq!(early, None);
+        let claim = solo.wait_showing(ms(20), Some(&over), Some(OLD_FENCE));
+        assert!(claim.is_some());
+    }
 }
 
 #[test]
@@ -211,6 +234,7 @@ fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() 
                 beat: 0,
             },
             ttl: Some(ms(4000)),
+            release: None,
         }),
     };
     let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
@@ -223,10 +247,12 @@ fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() 
         let waited = waits(content, Some(fence)).unwrap();
         assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
     }
-    let its_own = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
-    assert!(waits(Some(its_own), Some(fence)).unwrap() < ms(503));
+    // A record in the leader's name does not shorten it, either.
+    let in_its_name = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
+    let waited = waits(Some(in_its_name), Some(fence)).unwrap();
+    assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
     assert_eq!(
-        waits(Some(Content::Release(None)), Some(fence)),
+        waits(Some(Content::Release(Release::default())), Some(fence)),
         Some(ms(0))
     );
 }
@@ -245,15 +271,23 @@ fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_
 }
 
 #[test]
-fn a_marker_is_waited_for_as_long_as_the_longest_lease_that_was_seen() {
+fn after_the_leaders_release_a_marker_is_waited_for_no_longer_than_our_own_lease() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(5000))))), None);
-    solo.feed(Input::Observed(entry(101, Content::Release(None))));
-    solo.feed(Input::Observed(entry(102, Content::ForeignMarker)));
-    solo.wait(ms(4990));
-    assert!(solo.find_write().is_none());
-    solo.wait(ms(20));
-    assert!(solo.find_write().is_some());
+    let fence = hashed_fence(99, Some(ms(5000)), SECRET);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(fence));
+    let release = Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    };
+    solo.feed(Input::Observed(entry(101, Content::Release(release))));
+    let marker = entry(102, Content::ForeignMarker);
+    solo.feed(Input::Observed(marker.clone()));
+    let early = solo.wait_showing(ms(999), Some(&marker), Some(fence));
+    assert_eq!(early, None);
+    assert!(
+        solo.wait_showing(ms(4), Some(&marker), Some(fence))
+            .is_some()
+    );
 }
 
 /// Another instance may have led and been deleted since: its lease must be waited for, not freed by us.
@@ -272,6 +306,7 @@ fn a_marker_that_is_found_after_the_lease_is_left_alone() {
             role: Some(entry(105, Content::ForeignMarker)),
             fence: None,
             epoch: Some(BUCKET.epoch),
+            last_sequence: None,
         }),
     });
     solo.feed(Input::HandlerEnded {
@@ -311,7 +346,10 @@ fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
 #[test]
 fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     let sent = solo.sent;
@@ -331,7 +369,10 @@ fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
 #[test]
 fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     let sent = solo.sent;
@@ -346,8 +387,9 @@ fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
         op: read,
         outcome: Ok(crate::election::Snapshot {
             role: Some(entry(101, own(&claim, ms(1000)))),
-            fence: Some(fence_of(102, claim.nonce)),
+            fence: Some(OLD_FENCE),
             epoch: Some(BUCKET.epoch),
+            last_sequence: None,
         }),
     });
     assert!(solo.started().is_none());

@@ -224,6 +224,7 @@ fn a_fence_of_another_above_ours_ends_the_term() {
             role: None,
             fence: Some(fence_of(200, nonce)),
             epoch: Some(BUCKET.epoch),
+            last_sequence: None,
         }),
     });
     assert!(ends(&solo, EndCause::Superseded));

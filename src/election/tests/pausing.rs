@@ -5,7 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, record_of, release_over, settings, stranger,
+    BUCKET, OLD_FENCE, SECRET, Solo, entry, failure, ms, own, record_of, release_over, settings,
+    stranger,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, LetterId, Link, QuestionId, Reply,
@@ -14,7 +15,7 @@ use crate::election::{
 use crate::model::event::{EndCause, Event, FailureKind};
 use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 use crate::model::status::RoleState;
 use crate::model::token::{FencingToken, LeaseToken};
 
@@ -27,7 +28,13 @@ const RESUME: Input = Input::Resume { request: ASK };
 const CORDON: Input = Input::Cordon { request: ASK };
 
 fn free(revision: u64) -> crate::model::record::Entry {
-    entry(revision, Content::Release(None))
+    entry(
+        revision,
+        Content::Release(Release {
+            secret: Some(SECRET),
+            ..Release::default()
+        }),
+    )
 }
 
 /// The role is free since the release at 100.
@@ -307,7 +314,15 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     end_handler(&mut solo, term);
     let release = solo.write();
     let heir = Some(HEIR);
-    assert_eq!(release.kind, WriteKind::Release { over: 101, heir });
+    let secret = SECRET;
+    assert_eq!(
+        release.kind,
+        WriteKind::Release {
+            over: 101,
+            secret,
+            heir
+        }
+    );
     solo.ack(&release, 103);
     assert_eq!(solo.reply(ASK), None, "the heir has not claimed it yet");
     solo.feed(Input::Observed(entry(104, record_of(HEIR, 0, Some(TTL)))));
@@ -427,10 +442,11 @@ fn an_heir_that_was_paused_meanwhile_leaves_what_is_handed_to_it() {
     solo.take();
     solo.wait(ms(100));
     assert!(solo.find_read().is_none(), "nothing is expected any more");
-    let handoff = Content::Handoff {
+    let handoff = Content::Release(Release {
         nonce: None,
-        heir: super::solo::OWN,
-    };
+        heir: Some(super::solo::OWN),
+        ..Release::default()
+    });
     solo.feed(Input::Observed(entry(101, handoff)));
     solo.wait(TTL / 2);
     assert_eq!(writes(&solo), 0);
@@ -475,6 +491,7 @@ fn an_election_can_begin_paused() {
     solo.election = Election::new(candidate, now);
     let fresh = Fresh {
         lease_token: LeaseToken::new(Uuid::from_u128(1)),
+        release_secret: SECRET,
         chance: 0.5,
     };
     let told = solo.election.step(now, fresh, Input::Tick);

@@ -11,7 +11,8 @@ use crate::election::{
 };
 use crate::model::config::{RoleConfig, RoleSettings};
 use crate::model::event::{Event, FailureKind};
-use crate::model::record::{Content, Entry, FenceEntry, Nonce, SeenFence};
+use crate::model::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
+use crate::model::release::ReleaseSecret;
 use crate::model::token::LeaseToken;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -54,6 +55,9 @@ pub const BUCKET: Bucket = Bucket {
 
 pub const OWN: Uuid = Uuid::from_u128(1);
 
+/// Of each acquisition.
+pub const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
+
 /// The fence record of a term of before, by another instance.
 pub const OLD_FENCE: FenceEntry = FenceEntry {
     revision: 99,
@@ -63,17 +67,23 @@ pub const OLD_FENCE: FenceEntry = FenceEntry {
             beat: 0,
         },
         ttl: None,
+        release: None,
     }),
 };
 
 impl Solo {
     /// Started and connected to a bucket.
     pub fn new(settings: RoleSettings, bucket: Bucket) -> Self {
+        Self::with_first_beat(settings, bucket, 0)
+    }
+
+    /// The same; an earlier machine of this incarnation used the beats below this one.
+    pub fn with_first_beat(settings: RoleSettings, bucket: Bucket, first_beat: u64) -> Self {
         let now = Moment::from_nanos(5_000_000_000_000);
         let candidate = Candidate {
             instance_id: "solo".to_owned(),
             incarnation: OWN,
-            first_beat: 0,
+            first_beat,
             paused: false,
             settings: settings.clone(),
         };
@@ -93,7 +103,10 @@ impl Solo {
     /// In office: the record at revision 101, the fence at 102, promoted 1 ms after the claim was sent.
     pub fn leading(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
-        solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+        solo.read(
+            Some(entry(100, Content::Release(Release::default()))),
+            Some(OLD_FENCE),
+        );
         solo.wait(ms(3));
         let claim = solo.write();
         assert!(matches!(claim.kind, WriteKind::Claim { over: 100, .. }));
@@ -110,7 +123,10 @@ impl Solo {
     /// Its claim was confirmed so late, at revision 101, that no term can come of it: it gives the role back.
     pub fn claimed_too_late(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
-        solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+        solo.read(
+            Some(entry(100, Content::Release(Release::default()))),
+            Some(OLD_FENCE),
+        );
         solo.wait(ms(3));
         let claim = solo.write();
         solo.sleep(ms(900));
@@ -122,6 +138,7 @@ impl Solo {
         self.steps += 1;
         let fresh = Fresh {
             lease_token: LeaseToken::new(Uuid::from_u128(self.steps)),
+            release_secret: SECRET,
             chance: self.chance,
         };
         let effects = self.election.step(self.now, fresh, input);
@@ -153,6 +170,30 @@ impl Solo {
         self.now = self.now + time;
     }
 
+    /// Time passes, and each read shows this, until something is written.
+    pub fn wait_showing(
+        &mut self,
+        time: Duration,
+        role: Option<&Entry>,
+        fence: Option<FenceEntry>,
+    ) -> Option<Write> {
+        let end = self.now + time;
+        loop {
+            let asks = |effect: &Effect| matches!(effect, Effect::Write(_) | Effect::Read { .. });
+            if let Some(index) = self.effects.iter().position(asks) {
+                match self.effects.remove(index) {
+                    Effect::Write(write) => return Some(write),
+                    Effect::Read { op, .. } => self.show(op, role.cloned(), fence),
+                    _ => {}
+                }
+                continue;
+            }
+            let due = self.election.next_wakeup().filter(|due| *due <= end);
+            self.wait(due.unwrap_or(end).since(self.now));
+            due?;
+        }
+    }
+
     pub fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -179,12 +220,18 @@ impl Solo {
     /// Answers the read that was asked for.
     pub fn read(&mut self, role: Option<Entry>, fence: Option<FenceEntry>) {
         let op = self.find_read().expect("a read");
+        self.show(op, role, fence);
+    }
+
+    /// Answers this read.
+    pub fn show(&mut self, op: OpId, role: Option<Entry>, fence: Option<FenceEntry>) {
         self.feed(Input::ReadEnded {
             op,
             outcome: Ok(Snapshot {
                 role,
                 fence,
                 epoch: Some(BUCKET.epoch),
+                last_sequence: None,
             }),
         });
     }
@@ -238,7 +285,11 @@ impl Solo {
 
 /// A release that names no heir.
 pub const fn release_over(over: u64) -> WriteKind {
-    WriteKind::Release { over, heir: None }
+    WriteKind::Release {
+        over,
+        secret: SECRET,
+        heir: None,
+    }
 }
 
 pub fn failure(kind: FailureKind) -> Failure {
@@ -265,6 +316,7 @@ pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content
         ttl,
         incarnation: Some(incarnation),
         beat: Some(beat),
+        release: None,
         proof: None,
     }))
 }
@@ -278,6 +330,25 @@ pub fn own(write: &Write, ttl: Duration) -> Content {
 pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
     FenceEntry {
         revision,
-        record: Some(SeenFence { nonce, ttl: None }),
+        record: Some(SeenFence {
+            nonce,
+            ttl: None,
+            release: None,
+        }),
+    }
+}
+
+/// The fence record of another instance's term, which shows the hash of this secret.
+pub fn hashed_fence(revision: u64, ttl: Option<Duration>, secret: ReleaseSecret) -> FenceEntry {
+    FenceEntry {
+        revision,
+        record: Some(SeenFence {
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 0,
+            },
+            ttl,
+            release: Some(secret.hash()),
+        }),
     }
 }

@@ -1,11 +1,9 @@
 //! Leaving the election.
 
-use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, release_over, settings,
-};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, release_over, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, TermId};
 use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::record::Content;
+use crate::model::record::{Content, Release};
 use crate::model::status::RoleState;
 
 fn ending(solo: &Solo) -> Option<EndCause> {
@@ -46,7 +44,10 @@ fn a_stopped_instance_stays_stopped() {
     assert_eq!(solo.election.next_wakeup(), None);
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.feed(Input::Observed(entry(300, Content::Release(None))));
+    solo.feed(Input::Observed(entry(
+        300,
+        Content::Release(Release::default()),
+    )));
     solo.wait(ms(5000));
     assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
 }
@@ -88,7 +89,10 @@ fn an_abandoned_follower_is_stopped_at_once() {
 #[test]
 fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.feed(Input::Stop { release: true });
@@ -104,23 +108,26 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
 #[test]
 fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.feed(Input::Stop { release: true });
     solo.wait(ms(80));
     solo.time_out(&claim);
-    solo.read(
-        Some(entry(101, own(&claim, ms(1000)))),
-        Some(fence_of(102, claim.nonce)),
-    );
+    solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
     assert_eq!(solo.write().kind, release_over(101));
 }
 
 #[test]
 fn a_stop_that_can_not_look_for_a_lost_claim_leaves_it_to_run_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.feed(Input::Stop { release: true });
@@ -136,7 +143,10 @@ fn a_stop_that_can_not_look_for_a_lost_claim_leaves_it_to_run_out() {
 #[test]
 fn a_stop_waits_two_request_timeouts_for_a_claim_to_be_given_back() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 101);

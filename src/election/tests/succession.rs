@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::solo::{OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
+use super::solo::{OLD_FENCE, OWN, SECRET, Solo, entry, ms, record_of, settings};
 use crate::election::{
     Effect, HandlerEnd, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId, Write,
     WriteKind,
@@ -10,7 +10,7 @@ use crate::election::{
 use crate::model::event::{EndCause, Event};
 use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
-use crate::model::record::{Content, Nonce};
+use crate::model::record::{Content, Nonce, Release};
 use crate::model::status::RoleState;
 
 const ASK: RequestId = RequestId(7);
@@ -240,10 +240,11 @@ fn anothers_record_is_told_as_such() {
 fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
     let mut solo = handed_over(103);
     solo.wait(solo.settings.handoff_hold());
-    let marker = Content::Handoff {
+    let marker = Content::Release(Release {
         nonce: None,
-        heir: HEIR,
-    };
+        heir: Some(HEIR),
+        ..Release::default()
+    });
     solo.read(Some(entry(103, marker)), Some(OLD_FENCE));
     assert_eq!(solo.reply(ASK), None);
     solo.wait(solo.settings.request_timeout);
@@ -292,12 +293,12 @@ fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
         let leading = record_of(Uuid::from_u128(9), 3, Some(ms(1000)));
         solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
         solo.chance = 0.99;
-        let nonce = None;
         let before = solo.now;
-        solo.feed(Input::Observed(entry(
-            101,
-            Content::Handoff { nonce, heir },
-        )));
+        let release = Release {
+            heir: Some(heir),
+            ..Release::default()
+        };
+        solo.feed(Input::Observed(entry(101, Content::Release(release))));
         if heir != OWN {
             solo.wait(waits - ms(1));
             assert_eq!(solo.find_write(), None);
@@ -371,6 +372,17 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
     assert_eq!(answered(&solo), Some(Answer::Refused { why }));
 }
 
+/// The watch has shown the leader.
+#[test]
+fn an_instance_whose_first_read_is_under_way_is_ready() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    let leading = record_of(HEIR, 3, Some(ms(1000)));
+    solo.feed(Input::Observed(entry(100, leading)));
+    assert_eq!(solo.election.status().state, RoleState::Follower);
+    solo.feed(asked(Question::Ready { to: None }));
+    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+}
+
 #[test]
 fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
     let mut solo = Solo::leading(settings(|_| {}));
@@ -420,7 +432,16 @@ fn a_request_for_another_term_hits_nobody() {
     solo.ack(&release, 103);
     solo.take();
     solo.wait(ms(401));
-    solo.read(Some(entry(103, Content::Release(None))), Some(OLD_FENCE));
+    solo.read(
+        Some(entry(
+            103,
+            Content::Release(Release {
+                secret: Some(SECRET),
+                ..Release::default()
+            }),
+        )),
+        Some(OLD_FENCE),
+    );
     solo.wait(ms(3));
     // Elected again.
     let claim = solo.find_write().expect("a claim");

@@ -22,8 +22,20 @@ fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
         ttl: Some(ms(1000)),
         incarnation,
         beat: Some(beat),
+        release: None,
         proof: None,
     }))
+}
+
+fn record_of_other_library(id: &str, priority: i64) -> Content {
+    match record(None, 0, priority) {
+        Content::Record(mut record) => {
+            id.clone_into(&mut record.id);
+            record.ttl = None;
+            Content::Record(record)
+        }
+        other => other,
+    }
 }
 
 fn ambitious(takeover: Takeover) -> RoleSettings {
@@ -268,9 +280,11 @@ fn a_leader_of_another_library_can_only_be_forced() {
         let seen = |beat| entry(100 + beat, record(None, beat, 0));
         solo.read(Some(seen(0)), Some(OLD_FENCE));
         solo.take();
-        let mut heard = 0;
+        let (mut heard, mut forced) = (0, false);
         for beat in 1..=8 {
-            solo.wait(ms(200));
+            // Its record does not show that no other has led since: the keys do.
+            let claim = solo.wait_showing(ms(200), Some(&seen(beat - 1)), Some(OLD_FENCE));
+            forced |= claim.is_some();
             solo.feed(Input::Observed(seen(beat)));
             for (question, _) in questions(&solo).into_iter().skip(heard) {
                 let answer = None;
@@ -280,7 +294,6 @@ fn a_leader_of_another_library_can_only_be_forced() {
         }
         // The question is nobody's to hear: it finds out whether this instance is well.
         assert_eq!(heard > 0, takeover == FORCED);
-        let forced = solo.has(|effect| matches!(effect, Effect::Write(_)));
         assert_eq!(forced, takeover == FORCED);
     }
 }
@@ -312,7 +325,7 @@ fn who_led_and_is_out_asks_for_nothing() {
 #[test]
 fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_lead() {
     let mut solo = Solo::new(ambitious(FORCED), BUCKET);
-    let patient = record_of(Uuid::from_u128(50), 1, Some(ms(3000)));
+    let patient = record_of(RIVAL, 1, Some(ms(3000)));
     solo.read(Some(entry(200, patient)), Some(OLD_FENCE));
     let replaced = solo.now;
     let epoch = BUCKET.epoch + 1;
@@ -322,6 +335,7 @@ fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_le
         role: Some(entry(100, record(Some(RIVAL), 0, 0))),
         fence: Some(OLD_FENCE),
         epoch: Some(epoch),
+        last_sequence: None,
     };
     let outcome = Ok(snapshot);
     solo.feed(Input::ReadEnded { op, outcome });
@@ -331,6 +345,40 @@ fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_le
     assert_eq!(solo.now.since(replaced), ms(3000));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
+}
+
+/// Neither record shows by what its release will be known.
+#[test]
+fn nothing_is_forced_while_the_leader_of_another_library_may_lead_whose_record_was_written_over() {
+    let max_age = Some(ms(10_000));
+    let mut solo = Solo::new(ambitious(FORCED), Bucket { max_age, ..BUCKET });
+    let leader = record_of_other_library("leader", 9);
+    solo.read(Some(entry(100, leader)), None);
+    solo.wait(ms(100));
+    let stranger = entry(101, record_of_other_library("stranger", 0));
+    solo.feed(Input::Observed(stranger.clone()));
+    let since = solo.now;
+    let claimed = loop {
+        let mut written = false;
+        for effect in solo.take() {
+            match effect {
+                Effect::Ask { id: question, .. } => solo.feed(Input::Answered {
+                    question,
+                    answer: None,
+                }),
+                Effect::Read { op, .. } => solo.show(op, Some(stranger.clone()), None),
+                Effect::Write(_) => written = true,
+                _ => {}
+            }
+        }
+        let waited = solo.now.since(since);
+        if written {
+            break waited;
+        }
+        assert!(waited < ms(21_000), "it claims in the end");
+        solo.wait(ms(1));
+    };
+    assert!(claimed >= ms(9900), "{claimed:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, failure, ms, settings, stranger};
+use super::solo::{BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, ms, settings, stranger};
 use crate::clock::Moment;
 use crate::election::{Candidate, Effect, Election, Fresh, Input, Link};
 use crate::model::event::{Event, FailureKind};
@@ -27,6 +27,7 @@ fn an_instance_is_in_init_until_it_has_seen_the_bucket() {
     let mut election = Election::new(candidate, now);
     let fresh = Fresh {
         lease_token: LeaseToken::new(OWN),
+        release_secret: SECRET,
         chance: 0.5,
     };
     election.step(now, fresh, Input::Tick);
@@ -46,6 +47,7 @@ fn a_leader_is_known_with_all_that_its_record_tells_until_its_lease_ends() {
         ttl: Some(ms(1000)),
         incarnation: Some(uuid::Uuid::from_u128(2)),
         beat: Some(1),
+        release: None,
         proof: None,
     };
     solo.read(

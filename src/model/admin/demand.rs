@@ -27,9 +27,20 @@ pub struct Demand {
     /// The term that is meant: in any other nothing is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_fencing_token: Option<FencingToken>,
+    /// The message under the role's key that is meant: where another one stands nothing is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
 }
 
 impl Demand {
+    /// That the message at this revision of the role's key is over.
+    pub fn end_of(revision: u64) -> Self {
+        Self {
+            revision: Some(revision),
+            ..Self::default()
+        }
+    }
+
     /// Reads a request.
     ///
     /// # Errors
@@ -117,6 +128,7 @@ mod tests {
                 epoch: 1_790_000_000_000_000_001,
                 sequence: 7,
             }),
+            revision: Some(9),
         };
         let json = serde_json::to_vec(&demand).expect("JSON");
         assert_eq!(Demand::parse(&json), Ok(demand));

@@ -20,6 +20,8 @@ pub enum ProblemCode {
     NotLeader,
     /// The instance leads, but in another term than the one that was named. Nothing was done.
     UnexpectedTerm,
+    /// The instance does not wait for the role, or sees another message under its key than the one that was named. Nothing was done.
+    Changed,
     /// The named successor does not answer. Nothing was done.
     SuccessorAbsent,
     /// The named successor can't take the role now. Nothing was done.
@@ -45,6 +47,7 @@ impl ProblemCode {
             Self::UnknownRole => "unknown_role",
             Self::NotLeader => "not_leader",
             Self::UnexpectedTerm => "unexpected_term",
+            Self::Changed => "changed",
             Self::SuccessorAbsent => "successor_absent",
             Self::SuccessorRefused => "successor_refused",
             Self::Stopped => "stopped",
@@ -61,7 +64,7 @@ impl ProblemCode {
             Self::BadRequest => 400,
             Self::UnknownRole => 404,
             Self::NotLeader => 409,
-            Self::UnexpectedTerm => 412,
+            Self::UnexpectedTerm | Self::Changed => 412,
             Self::TooLarge => 413,
             Self::SuccessorAbsent | Self::SuccessorRefused => 424,
             Self::Busy => 429,

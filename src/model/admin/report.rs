@@ -82,7 +82,8 @@ pub struct RoleReport {
     /// What of NATS the role can rely on; `None` is a status that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub connection: Option<ConnectionStatus>,
-    /// Whether its handler says that it is well. `None`: it had not said so within a second.
+    /// Whether its handler says that it is well, or has no health check of its own. `None`: it had not said so within a second, or
+    /// the runtime that runs it does not answer.
     #[serde(default)]
     pub healthy: Option<bool>,
     /// Its priority.

@@ -17,15 +17,17 @@ pub enum Verb {
     Pause,
     Resume,
     Cordon,
+    EndLease,
 }
 
 impl Verb {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Status,
         Self::StepDown,
         Self::Pause,
         Self::Resume,
         Self::Cordon,
+        Self::EndLease,
     ];
 
     /// Its name as it stands in subjects.
@@ -36,6 +38,7 @@ impl Verb {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Cordon => "cordon",
+            Self::EndLease => "end-lease",
         }
     }
 }
@@ -55,7 +58,7 @@ pub struct Endpoint {
 }
 
 /// All that an instance answers to under its prefix.
-pub const ENDPOINTS: [Endpoint; 9] = [
+pub const ENDPOINTS: [Endpoint; 10] = [
     of_all(Verb::Status),
     of_role(Verb::Status),
     of_role(Verb::StepDown),
@@ -65,6 +68,7 @@ pub const ENDPOINTS: [Endpoint; 9] = [
     of_role(Verb::Resume),
     of_all(Verb::Cordon),
     of_role(Verb::Cordon),
+    of_role(Verb::EndLease),
 ];
 
 const fn of_all(verb: Verb) -> Endpoint {

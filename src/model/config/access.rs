@@ -65,7 +65,7 @@ pub struct TlsConfig {
     pub key_file: Option<PathBuf>,
 
     /// Encrypt before the server's greeting, not after it. Default false. Needs a server that is set to
-    /// `handshake_first` (from 2.10.4 on).
+    /// `handshake_first`.
     pub first: bool,
 
     /// Never connect without TLS. Default false; any other setting here asks for it as well.

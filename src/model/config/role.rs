@@ -96,6 +96,12 @@ pub struct RoleConfig {
     /// If false the record stays, and its lease runs out: for a restart that should find its role unclaimed.
     pub delete_on_stop: bool,
 
+    /// How many bytes the role may keep by `Term::store()`. Unset: as many as the bucket has room for, so that one role can fill it, and the
+    /// account, for all. At least 1 KiB. The library counts and refuses, so it holds for whoever writes by it; what is counted, and
+    /// what that guarantees, is told with [`FencedStore`](crate::FencedStore#limit). All instances of the role should have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_limit: Option<u64>,
+
     /// What the role's record says about this instance, for people and observers: a region, an address.
     /// Default empty; at most 4 KiB as JSON, since each heartbeat carries it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -121,6 +127,7 @@ impl Default for RoleConfig {
             retry: RetryConfig::default(),
             overrun: Overrun::default(),
             delete_on_stop: true,
+            data_limit: None,
             meta: BTreeMap::new(),
         }
     }
@@ -145,7 +152,8 @@ pub struct FencingConfig {
     pub rotation_interval: Option<Duration>,
 }
 
-/// Health checks of a leading handler; after enough failures in a row it winds down and frees the role.
+/// Health checks of a leading handler that has a [`healthy`](crate::RoleHandler::healthy) of its own; after enough failures in a row it
+/// winds down and frees the role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -154,7 +162,8 @@ pub struct HealthConfig {
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
 
-    /// How long one check may take before it counts as failed. Default: half the interval.
+    /// How long one check may take before it counts as failed; time in which the runtime of the handlers stands still does not count.
+    /// Default: half the interval.
     /// At least 1 ms, at most the interval: checks do not overlap.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
@@ -279,6 +288,7 @@ setters!(RoleConfig {
     retry: RetryConfig => retry;
     overrun: Overrun => overrun;
     delete_on_stop: bool => delete_on_stop;
+    data_limit: u64 => Some(data_limit);
 });
 
 impl RoleConfig {

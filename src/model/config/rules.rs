@@ -24,6 +24,8 @@ const TICK: Duration = Duration::from_millis(1);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
 const MAX_META_BYTES: usize = 4096;
+/// The least that a role may keep, where that is limited.
+const LEAST_DATA: u64 = 1024;
 
 impl RoleConfig {
     /// Checks every rule and fills in every default.
@@ -108,13 +110,7 @@ impl RoleConfig {
 
         let third = (ttl / 3).max(heartbeat);
         let validation_interval = self.fencing.validation_interval.unwrap_or(third);
-        at_least(
-            "fencing.validation_interval",
-            validation_interval,
-            heartbeat,
-            " (`heartbeat_interval`)",
-        )?;
-        at_most("fencing.validation_interval", validation_interval, DAY, "")?;
+        validation(validation_interval, heartbeat)?;
 
         let takeover_hysteresis = self.takeover_hysteresis.unwrap_or(ttl);
         range("takeover_hysteresis", takeover_hysteresis, heartbeat, DAY)?;
@@ -139,9 +135,25 @@ impl RoleConfig {
             retry: retry(&self.retry)?,
             overrun: self.overrun,
             delete_on_stop: self.delete_on_stop,
+            data_limit: data_limit(self.data_limit)?,
             meta: meta(&self.meta)?,
         })
     }
+}
+
+fn validation(interval: Duration, heartbeat: Duration) -> Result<(), ConfigError> {
+    let field = "fencing.validation_interval";
+    at_least(field, interval, heartbeat, " (`heartbeat_interval`)")?;
+    at_most(field, interval, DAY, "")
+}
+
+fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
+    if let Some(limit) = limit {
+        let rule =
+            format_args!("must be at least {LEAST_DATA} bytes: less has no room for a single key");
+        ensure(limit >= LEAST_DATA, "data_limit", limit, rule)?;
+    }
+    Ok(limit)
 }
 
 fn rotation(

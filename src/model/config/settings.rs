@@ -47,6 +47,8 @@ pub struct RoleSettings {
     pub overrun: Overrun,
     /// Whether a stopped manager frees the role.
     pub delete_on_stop: bool,
+    /// How many bytes the role may keep by `Term::store()`.
+    pub data_limit: Option<u64>,
     /// What the record says about this instance.
     pub meta: BTreeMap<String, String>,
 }

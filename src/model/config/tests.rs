@@ -64,6 +64,7 @@ fn defaults_come_to_what_the_documentation_says() {
         },
         overrun: Overrun::Abort,
         delete_on_stop: true,
+        data_limit: None,
         meta: std::collections::BTreeMap::new(),
     };
     assert_eq!(settings, expected);
@@ -207,6 +208,13 @@ fn claim_delay_may_be_zero_but_not_exceed_ttl() {
         "15s 1ms",
         "must be at most 15s (`ttl`)",
     );
+}
+
+#[test]
+fn a_limit_on_data_has_room_for_a_key() {
+    assert_eq!(accepted(&role().data_limit(1024)).data_limit, Some(1024));
+    let rule = "must be at least 1024 bytes: less has no room for a single key";
+    refused(&role().data_limit(1023), "data_limit", "1023", rule);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use thiserror::Error;
 use super::entry::FencedEntry;
 use crate::model::name::NameError;
 
-/// A fenced read or write that did not succeed. After every error but [`FencedError::Unconfirmed`] nothing was written.
+/// A fenced read or write that did not succeed. After every error but [`FencedError::Unconfirmed`] nothing was written; after
+/// [`FencedError::Superseded`] only what was sent before the fence moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FencedError {
@@ -27,11 +28,22 @@ pub enum FencedError {
         /// What the server takes in one message, less room for headers.
         most: usize,
     },
+    /// The role would keep more than its [`data_limit`](crate::RoleConfig::data_limit): nothing was sent. Delete or shorten other values, or raise it.
+    #[error(
+        "the role would keep {bytes} bytes, and its `data_limit` is {limit}: nothing was sent; shorten other values, or raise it"
+    )]
+    OverLimit {
+        /// What it would keep, as it is counted.
+        bytes: u64,
+        /// What it may.
+        limit: u64,
+    },
     /// The term is over: nothing was sent. Stop acting as leader.
     #[error("this term is over, nothing was sent: stop acting as leader")]
     NotLeader,
     /// The server refused it, for the role's fence has moved: a newer term exists, or somebody has tampered with the fence record.
-    /// This term has ended with this answer.
+    /// This term has ended with this answer. A fence that seems to have gone back, as after a deletion, is believed only once a write has
+    /// proved it. An attempt of the same call that a server refused falsely right before may have been written while the fence was this term's.
     #[error(
         "the server refused the write, for the role's fence is no longer this term's: stop acting as leader"
     )]
@@ -47,7 +59,9 @@ pub enum FencedError {
         /// What was read there after the refusal.
         current: Option<FencedEntry>,
     },
-    /// There was no answer: it may have been written, or may yet be, as long as this is the newest term. Read before deciding anything.
+    /// There was no answer, or none that could be relied on: it may have been written, or may yet be, as long as this is the newest term. Read
+    /// before deciding anything. So ends a write whose server failed while it stored it, and one that was refused by a server that may have been
+    /// replaced as the stream's leader without knowing yet, where nothing better is known of it in the end.
     /// A write that this user's permissions forbid ends like this too.
     #[error(
         "the write was not confirmed ({reason}): it may have been stored, or may yet be; read before deciding anything"
@@ -102,7 +116,9 @@ impl FencedError {
     /// Its value of the label `status` of `election_fenced_writes_total`.
     pub(super) const fn status(&self) -> &'static str {
         match self {
-            Self::Key(_) | Self::Batch(_) | Self::TooLarge { .. } => "invalid",
+            Self::Key(_) | Self::Batch(_) | Self::TooLarge { .. } | Self::OverLimit { .. } => {
+                "invalid"
+            }
             Self::NotLeader => "not_leader",
             Self::Superseded { .. } => "superseded",
             Self::Conflict { .. } => "conflict",

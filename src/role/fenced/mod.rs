@@ -1,8 +1,11 @@
 //! State of a role, kept beside its election, that only the newest term can change.
 
+mod allowance;
 mod batch;
 mod entry;
 mod error;
+#[cfg(all(test, feature = "testing", unix))]
+mod tests;
 mod writing;
 
 use std::fmt;
@@ -11,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
+use self::allowance::Allowance;
 pub use self::batch::FencedBatch;
 use self::batch::{Change, Requires};
 pub use self::entry::FencedEntry;
@@ -39,9 +43,8 @@ const LANES: u32 = 16;
 ///
 /// # What it needs
 ///
-/// [`put`](Self::put) and [`delete`](Self::delete): nats-server 2.11. [`create`](Self::create), [`update`](Self::update) and
-/// [`batch`](Self::batch): nats-server 2.12 and a bucket with `allow_atomic`, as this crate creates them. All of them: a bucket without
-/// a max age, for there fence records expire. Where that is lacking they fail with [`FencedError::Unsupported`]; they never write without
+/// [`create`](Self::create), [`update`](Self::update) and [`batch`](Self::batch): nats-server 2.12 and a bucket with `allow_atomic`, as
+/// this crate creates them. All writes: a bucket without a max age, for there fence records expire. Where that is lacking they fail with [`FencedError::Unsupported`]; they never write without
 /// the fence. In a bucket that was not created by this crate, a write of a term of *before* the bucket was deleted and created again may be
 /// accepted by accident, since its sequences are used again.
 ///
@@ -50,6 +53,23 @@ const LANES: u32 = 16;
 /// What the server refuses for the moment, so that nothing was stored, is sent again, with growing, jittered pauses, for as long as
 /// [`timeout`](Self::timeout) and the lease allow. What was not answered is never sent again: the call fails with
 /// [`FencedError::Unconfirmed`].
+///
+/// In a bucket with replicas a refusal is not always the last word: a server that was replaced as the stream's leader refuses by what stood there
+/// before, and its successor may store the same message. The call is tried again then, and its first success is its result. Where it does not succeed
+/// in the end, and such an attempt may have been stored, it is [`FencedError::Unconfirmed`] too, also where the last attempt was refused for good.
+///
+/// # Limit
+///
+/// Without a limit one role can fill the bucket and the account for all, up to what the bucket's own settings allow.
+/// [`RoleConfig::data_limit`](crate::RoleConfig::data_limit) bounds what the role keeps: a write that would take it beyond is not sent, and fails with
+/// [`FencedError::OverLimit`]. Each key counts its name, its value and 512 bytes for what the server stores beside them; a deleted key counts
+/// too, for its marker stays. What takes no more than what it replaces is always let through.
+///
+/// Before a term's first write the role's keys are listed and looked at, as by [`list`](Self::list), which fails for more than 10,000 of them. After that the term
+/// counts its own writes: nobody else's can land under its fence. It counts too much rather than too little: what is not confirmed, or written more than once at a
+/// time, keeps the room of its greatest value for the rest of the term. Too little it counts where the listing was answered by a server that had been replaced as the stream's leader without knowing
+/// yet, by what the term before wrote last. The library counts, not the server. So this is a bound for applications that write more than was meant; whoever has the NATS permission to
+/// write the role's data can write past it, and only limits of the bucket or the account hold against that.
 ///
 /// # Example
 ///
@@ -86,6 +106,8 @@ pub(super) struct Access {
     pub labels: Labels,
     /// Writes of the term under way.
     lanes: Semaphore,
+    /// How much it may keep, if there is a limit.
+    allowance: Option<Allowance>,
 }
 
 impl Access {
@@ -93,6 +115,7 @@ impl Access {
         role: RoleName,
         bucket: watch::Receiver<Option<Bucket>>,
         labels: Labels,
+        data_limit: Option<u64>,
     ) -> Arc<Self> {
         let lanes = Semaphore::new(LANES as usize);
         Arc::new(Self {
@@ -100,6 +123,7 @@ impl Access {
             bucket,
             labels,
             lanes,
+            allowance: data_limit.map(Allowance::new),
         })
     }
 }

@@ -8,17 +8,22 @@ use super::error::FencedError;
 use super::{FencedStore, LANES};
 use crate::clock::{self, Moment};
 use crate::role::scope::Request;
-use crate::store::{Bucket, DataWrite, StoreError, is_closed};
+use crate::store::{Bucket, DataWrite, StoreError, is_closed, is_unsent};
 
 /// Between two attempts: doubling from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 /// Of what the server takes as one message, so much is left for headers.
 const HEADERS: usize = 1024;
 
-/// What is to be done after an attempt that stored nothing.
+/// What an attempt is in doubt for.
+const BEHIND: &str = "refused by a server that may be behind";
+
+/// What is to be done after an attempt.
 enum Next {
-    /// Try again, after a pause.
+    /// Try again, after a pause: it stored nothing.
     Pause(String),
+    /// The same, but it may have been stored: by another server than the one that refused it.
+    Doubt(String),
     /// Try again at once: what was expected of a deleted key has been mended.
     Mended,
     GiveUp(FencedError),
@@ -28,26 +33,54 @@ impl FencedStore {
     /// Writes all of these, or nothing. Returns their revisions.
     pub(super) async fn write(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
+        let access = self.access();
+        let reserved = match &access.allowance {
+            Some(allowance) => {
+                self.may_send()?;
+                let bucket = self.bucket()?;
+                let reserving = allowance.reserve(&bucket, &access.role, changes, self.timeout);
+                Some(reserving.await?)
+            }
+            None => None,
+        };
         let mut writes: Vec<_> = changes.iter().map(as_write).collect();
+        let mut doubt = None;
+        let written = self.try_on(changes, &mut writes, until, &mut doubt).await;
+        let written = written.map_err(|error| in_doubt(error, doubt));
+        if let Some(reserved) = reserved {
+            reserved.settle(&written);
+        }
+        written
+    }
+
+    /// Tries until it is written or must be given up. `doubt` tells which attempt before the last may have been stored.
+    async fn try_on(
+        &self,
+        changes: &[Change],
+        writes: &mut [DataWrite],
+        until: Moment,
+        doubt: &mut Option<String>,
+    ) -> Result<Vec<u64>, FencedError> {
         let mut last = "no attempt was made in time".to_owned();
         let mut pauses = 0;
         loop {
-            let bucket = self.may_write(&writes)?;
+            let bucket = self.may_write(writes)?;
             let Some(bucket) = bucket else {
                 "not connected".clone_into(&mut last);
                 self.pause(&mut pauses, until, &last).await?;
                 continue;
             };
-            let attempted = self.attempt(&bucket, &writes, until).await;
+            let attempted = self.attempt(&bucket, writes, until).await;
             let error = match attempted {
                 Ok(revisions) => return Ok(revisions),
                 Err(error) => error,
             };
-            match self
-                .judge(&bucket, changes, &mut writes, error, until)
-                .await
-            {
+            match self.judge(&bucket, changes, writes, error, until).await {
                 Next::Pause(reason) => last = reason,
+                Next::Doubt(reason) => {
+                    last.clone_from(&reason);
+                    *doubt = Some(reason);
+                }
                 Next::Mended => continue,
                 Next::GiveUp(error) => return Err(error),
             }
@@ -107,10 +140,8 @@ impl FencedStore {
     ) -> Result<Vec<u64>, StoreError> {
         let access = self.access();
         // Where the bucket is replicated the server refuses what meets another write under the same fence on its way.
-        let replicated = bucket.traits().is_some_and(|traits| traits.replicated);
-        let lanes = access
-            .lanes
-            .acquire_many(if replicated { LANES } else { 1 });
+        let lanes = if is_replicated(bucket) { LANES } else { 1 };
+        let lanes = access.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
         let _lanes = tokio::time::timeout(until.since(clock::now()), lanes)
             .await
@@ -161,9 +192,14 @@ impl FencedStore {
                 self.refused(bucket, changes, writes, current, until).await
             }
             error if is_closed(&error) => Next::GiveUp(FencedError::Unconfirmed { reason }),
-            StoreError::Unavailable(_) | StoreError::BucketFull(_) => Next::Pause(reason),
+            error if is_unsent(&error) || !is_replicated(bucket) && error.is_refusal() => {
+                Next::Pause(reason)
+            }
+            error if error.is_refusal() => Next::Doubt(reason),
             // An answer that can't be read may be a confirmation.
-            StoreError::Timeout { .. } | StoreError::Rejected { code: 0, .. } => {
+            StoreError::Timeout { .. }
+            | StoreError::Uncertain(_)
+            | StoreError::Rejected { code: 0, .. } => {
                 Next::GiveUp(FencedError::Unconfirmed { reason })
             }
             StoreError::Unsupported(_) => Next::GiveUp(FencedError::Unsupported(reason)),
@@ -171,11 +207,12 @@ impl FencedStore {
         }
     }
 
-    /// Some condition did not hold, the fence's or a key's: nothing was stored. `told` is where the server said that what it looked at
+    /// Some condition did not hold, the fence's or a key's, on the server that answered. `told` is where it said that what it looked at
     /// stands.
     ///
-    /// A fence key never goes back to a sequence that it left. So if it is read at ours, it was there when the write came. A read may be
-    /// stale, but not a refusal: what does not fit together is tried again.
+    /// A fence key never goes back to a sequence that it left. So if it is read at ours, it was there when the write came; and if it is read
+    /// above ours, the term is over. A fence below ours proves nothing by itself: a server that was replaced as the stream's leader refuses, and
+    /// reads, by what stood there before. So whether it has really gone back is asked by a write.
     async fn refused(
         &self,
         bucket: &Bucket,
@@ -190,22 +227,35 @@ impl FencedStore {
             Ok(fence) => fence,
             Err(error) => return Next::Pause(format!("refused, and not known why: {error}")),
         };
-        if fence > ours || (fence < ours && told == Some(fence)) {
-            // A term that is over has nothing left to end. After a crash of its election another may bear its number.
-            if self.term.is_valid() {
-                let term = self.term.0.id;
-                (self.term.0.ask)(Request::Superseded { term });
-            }
-            return Next::GiveUp(FencedError::Superseded { fence });
+        if fence > ours {
+            return Next::GiveUp(self.superseded(fence));
         }
         if fence < ours {
-            return Next::Pause("refused, and what is read is older than the refusal".into());
+            let proved = told == Some(fence)
+                && bucket
+                    .prove_fence(role, fence, reading(until))
+                    .await
+                    .is_ok();
+            return if proved {
+                Next::GiveUp(self.superseded(fence))
+            } else {
+                Next::Doubt("refused by what stood there before the fence was written".into())
+            };
         }
         let whose = self.find_unmet(bucket, changes, writes, told, until).await;
         whose.unwrap_or_else(|error| Next::Pause(format!("refused, and not known why: {error}")))
     }
 
-    /// The fence holds: some key is not as its write requires, or the server does not know the condition.
+    fn superseded(&self, fence: u64) -> FencedError {
+        // A term that is over has nothing left to end. After a crash of its election another may bear its number.
+        if self.term.is_valid() {
+            let term = self.term.0.id;
+            (self.term.0.ask)(Request::Superseded { term });
+        }
+        FencedError::Superseded { fence }
+    }
+
+    /// The fence holds: some key is not as its write requires.
     async fn find_unmet(
         &self,
         bucket: &Bucket,
@@ -215,32 +265,30 @@ impl FencedStore {
         until: Moment,
     ) -> Result<Next, StoreError> {
         let role = &self.access().role;
-        let alone = changes.len() == 1;
+        let may_be_stale = is_replicated(bucket) && self.may_be_stale(writes, told);
         let mut mended = false;
         for (change, write) in changes.iter().zip(writes) {
-            if change.requires == Requires::Nothing && !alone {
+            if change.requires == Requires::Nothing {
                 continue;
             }
             let standing = bucket.data(role, &change.key, reading(until)).await?;
             let revision = standing.as_ref().map_or(0, |entry| entry.revision);
             let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
-            match change.requires {
-                // The number was compared with the key's own sequence.
-                Requires::Nothing if told == Some(revision) => {
-                    return Ok(Next::GiveUp(unsupported(
-                        "this server checks no condition on another key: fenced writes need nats-server 2.11",
-                    )));
+            if may_be_stale && write.over.is_some_and(|over| revision < over) {
+                let proving = bucket.prove_data(role, &change.key, revision, reading(until));
+                if proving.await.is_err() {
+                    return Ok(Next::Doubt(BEHIND.into()));
                 }
-                Requires::Nothing => {}
+            }
+            match change.requires {
                 Requires::Missing if current.is_none() => {
                     mended |= write.over != Some(revision);
                     write.over = Some(revision);
                 }
                 Requires::Revision(required) if required == revision => {}
                 // The refusal may have spoken of another sequence: of the fence's, if what was just read is stale.
-                Requires::Missing | Requires::Revision(_)
-                    if told.is_some_and(|told| told != revision) => {}
-                Requires::Missing | Requires::Revision(_) => {
+                _ if told.is_some_and(|told| told != revision) => {}
+                _ => {
                     let key = change.key.to_string();
                     return Ok(Next::GiveUp(FencedError::Conflict { key, current }));
                 }
@@ -248,9 +296,18 @@ impl FencedStore {
         }
         Ok(if mended {
             Next::Mended
+        } else if may_be_stale {
+            Next::Doubt(BEHIND.into())
         } else {
             Next::Pause("refused, and what it was refused for has changed since".into())
         })
+    }
+
+    /// Whether a refusal that tells this sequence may be that of a server that does not have yet what was required.
+    fn may_be_stale(&self, writes: &[DataWrite], told: Option<u64>) -> bool {
+        let ours = self.term.0.fencing_token.sequence;
+        let newest = writes.iter().filter_map(|write| write.over).max();
+        told.is_none_or(|told| told < newest.map_or(ours, |newest| newest.max(ours)))
     }
 
     async fn pause(
@@ -270,6 +327,19 @@ impl FencedStore {
         tokio::time::sleep(pause).await;
         Ok(())
     }
+}
+
+/// What is known of the call as a whole when its last attempt ended like this, and an earlier one may have been stored.
+fn in_doubt(error: FencedError, doubt: Option<String>) -> FencedError {
+    match (error, doubt) {
+        (error @ (FencedError::Superseded { .. } | FencedError::Unconfirmed { .. }), _)
+        | (error, None) => error,
+        (_, Some(reason)) => FencedError::Unconfirmed { reason },
+    }
+}
+
+fn is_replicated(bucket: &Bucket) -> bool {
+    bucket.traits().is_some_and(|traits| traits.replicated)
 }
 
 /// A read to find out about a refusal may take as long as the call, and a moment more.

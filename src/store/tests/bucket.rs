@@ -68,10 +68,6 @@ async fn a_bucket_of_ours_can_do_what_the_server_can() {
     assert_eq!((info.replicas, info.history, info.max_age), (1, 1, None));
     let noted = |words: &str| info.notes.iter().any(|note| note.contains(words));
     assert!(noted("one replica"), "{info:?}");
-    assert_eq!(
-        noted("no conditions on another key"),
-        !lab.is_at_least(CROSS_CHECKS)
-    );
     assert!(!noted("memory") && !noted("start low"), "{info:?}");
 
     // Created now, by the same machine's clock.

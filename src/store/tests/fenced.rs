@@ -2,7 +2,7 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 
 use super::*;
 use crate::model::name::DataKey;
-use crate::store::{DataEntry, DataWrite, FenceOn, MOST_WRITES};
+use crate::store::{DataEntry, DataWrite, MOST_WRITES};
 
 fn key(name: &str) -> DataKey {
     DataKey::new(name).unwrap()
@@ -34,11 +34,7 @@ impl Lab {
     /// A new term's fence record over the one before.
     async fn next_fence(&self, name: &RoleName) -> u64 {
         let at = self.bucket.fence_sequence(name, TIMEOUT).await.unwrap();
-        let fence = fence_record(at);
-        self.bucket
-            .fence(name, FenceOn::FenceKeyAt(at), &fence, TIMEOUT)
-            .await
-            .unwrap()
+        self.fence(name, at, at).await.unwrap()
     }
 
     async fn batch(&self, fence: u64, writes: &[DataWrite]) -> Result<u64, StoreError> {
@@ -53,7 +49,7 @@ impl Lab {
 }
 
 #[tokio::test]
-async fn a_fenced_write_holds_until_the_fence_moves_and_an_old_server_takes_none() {
+async fn a_fenced_write_holds_until_the_fence_moves() {
     let lab = Lab::new().await;
     let r = role("r");
     let k = key("jobs.1");
@@ -62,16 +58,7 @@ async fn a_fenced_write_holds_until_the_fence_moves_and_an_old_server_takes_none
         let value = value.map(str::as_bytes);
         lab.bucket.write_fenced(&r, fence, &k, value, TIMEOUT).await
     };
-    let written = write(fence, Some("one")).await;
-    if !lab.is_at_least(CROSS_CHECKS) {
-        // It checks the number against the key itself, where it never stands.
-        assert_eq!(written, Err(conflict(0)));
-        let kv = lab.kv().await;
-        let standing = kv.put("_data.r.jobs.1", "x".into()).await.unwrap();
-        assert_eq!(write(fence, Some("one")).await, Err(conflict(standing)));
-        return;
-    }
-    let written = written.unwrap();
+    let written = write(fence, Some("one")).await.unwrap();
     assert_eq!(lab.data("jobs.1").await, Some(value(written, "one")));
     let deleted = write(fence, None).await.unwrap();
     let marker = Some(DataEntry {
@@ -99,12 +86,10 @@ async fn a_batch_is_written_whole_or_not_at_all() {
     let writes = [put("a", "1"), over("b", "2", 0), put("c", "3")];
     let written = lab.batch(fence, &writes).await;
     if !lab.is_at_least(BATCHES) {
-        let refused = if lab.is_at_least(CROSS_CHECKS) {
-            matches!(written, Err(StoreError::Unsupported(_)))
-        } else {
-            written == Err(conflict(0))
-        };
-        assert!(refused, "{written:?}");
+        assert!(
+            matches!(written, Err(StoreError::Unsupported(_))),
+            "{written:?}"
+        );
         for name in ["a", "b", "c"] {
             assert_eq!(lab.data(name).await, None);
         }
@@ -193,21 +178,14 @@ async fn a_bucket_without_atomic_batches_says_so_and_stores_nothing() {
     let (plain, _) = opened.unwrap();
     assert!(!plain.traits().unwrap().atomic);
     let r = role("r");
-    let fence = plain
-        .fence(&r, FenceOn::FenceKeyAt(0), &fence_record(1), TIMEOUT)
-        .await
-        .unwrap();
+    let fence = plain.fence(&r, 0, &fence_record(1), TIMEOUT).await.unwrap();
     let refused = plain
         .write_batch(&r, fence, &[put("a", "1")], TIMEOUT)
         .await;
-    if lab.is_at_least(CROSS_CHECKS) {
-        assert!(
-            matches!(refused, Err(StoreError::Unsupported(_))),
-            "{refused:?}"
-        );
-    } else {
-        assert_eq!(refused, Err(conflict(0)));
-    }
+    assert!(
+        matches!(refused, Err(StoreError::Unsupported(_))),
+        "{refused:?}"
+    );
     let stream = context.get_stream("KV_plain").await.unwrap();
     let found = stream.get_last_raw_message_by_subject("$KV.plain._data.r.a");
     let found = found.await.unwrap_err();

@@ -9,12 +9,19 @@ use futures::StreamExt;
 
 use super::*;
 use crate::model::name::DataKey;
-use crate::store::{DataWrite, FenceOn};
+use crate::store::DataWrite;
 use crate::testing::{NatsCluster, eventually};
 
 /// So many terms follow each other, as fast as they can.
 const TERMS: u64 = 100;
 const WRITERS: usize = 4;
+
+const fn is_refused(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Conflict { .. } | StoreError::Contended(_) | StoreError::Unavailable(_)
+    )
+}
 
 /// A bucket that forgets nothing.
 async fn bucket(url: &str, replicas: usize) -> Bucket {
@@ -70,24 +77,17 @@ async fn race(urls: &[String], replicas: usize, batches: bool) {
                 };
                 match written {
                     Ok(_) => landed += 1,
-                    Err(StoreError::Conflict { .. } | StoreError::Unavailable(_)) => {}
+                    Err(error) if is_refused(&error) => {}
                     Err(other) => panic!("{other:?}"),
                 }
             }
             landed
         }));
     }
-    let mut claimed = 0;
+    let mut fenced = 0;
     for beat in 0..TERMS {
-        claimed = loop {
-            match led.claim(&r, claimed, &record(beat), TIMEOUT).await {
-                Ok(claimed) => break claimed,
-                Err(error) => assert!(error.is_transient(), "{error:?}"),
-            }
-        };
-        let fenced = loop {
-            let on = FenceOn::RoleKeyAt(claimed);
-            match led.fence(&r, on, &fence_record(beat), TIMEOUT).await {
+        fenced = loop {
+            match led.fence(&r, fenced, &fence_record(beat), TIMEOUT).await {
                 Ok(fenced) => break fenced,
                 Err(error) => assert!(error.is_transient(), "{error:?}"),
             }
@@ -141,20 +141,16 @@ async fn stale(bucket: &Bucket) -> Vec<(u64, u64, u64)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_write_lands_behind_a_newer_fence_record_on_one_server() {
     let server = NatsServer::start().unwrap();
-    if server.version() >= CROSS_CHECKS {
-        let batches = server.version() >= BATCHES;
-        race(&[server.url()], 1, batches).await;
-    }
+    let batches = server.version() >= BATCHES;
+    race(&[server.url()], 1, batches).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_write_lands_behind_a_newer_fence_record_on_three_servers() {
     let cluster = NatsCluster::start(3).unwrap();
     let version = cluster.node(0).version();
-    if version >= CROSS_CHECKS {
-        let urls: Vec<_> = cluster.nodes().iter().map(NatsServer::url).collect();
-        race(&urls, 3, version >= BATCHES).await;
-    }
+    let urls: Vec<_> = cluster.nodes().iter().map(NatsServer::url).collect();
+    race(&urls, 3, version >= BATCHES).await;
 }
 
 /// While two of three servers stand still nothing is committed: a fence record and the writes that come after it are on their way
@@ -163,25 +159,16 @@ async fn no_write_lands_behind_a_newer_fence_record_on_three_servers() {
 async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
     let cluster = NatsCluster::start(3).unwrap();
     let version = cluster.node(0).version();
-    if version < CROSS_CHECKS {
-        return;
-    }
     let first = bucket(&cluster.node(0).url(), 3).await;
     let leader = cluster.wait_for_stream_leader("KV_leaders").unwrap();
     // All on one connection, to the server that leads: it takes them as they were sent.
     let bucket = bucket(&cluster.node(leader).url(), 3).await;
     drop(first);
     let r = role("r");
-    let mut claimed = bucket.claim(&r, 0, &record(0), TIMEOUT).await.unwrap();
-    let (mut landed, mut refused) = (0, 0);
+    let (mut fenced, mut landed, mut refused) = (0, 0, 0);
     for beat in 1..=20 {
-        let on = FenceOn::RoleKeyAt(claimed);
         let fence = fence_record(beat);
-        let standing = bucket.fence(&r, on, &fence, TIMEOUT).await.unwrap();
-        claimed = bucket
-            .claim(&r, claimed, &record(beat), TIMEOUT)
-            .await
-            .unwrap();
+        let standing = bucket.fence(&r, fenced, &fence, TIMEOUT).await.unwrap();
         let followers = (0..3).filter(|index| *index != leader);
         for index in followers.clone() {
             cluster.node(index).pause().unwrap();
@@ -194,7 +181,7 @@ async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
             over: None,
         }];
         let next = fence_record(1000 + beat);
-        let newer = bucket.fence(&r, FenceOn::RoleKeyAt(claimed), &next, TIMEOUT);
+        let newer = bucket.fence(&r, standing, &next, TIMEOUT);
         let single = bucket.write_fenced(&r, standing, &key, Some(value.as_bytes()), TIMEOUT);
         let batched = async {
             if version >= BATCHES && beat % 2 == 0 {
@@ -217,11 +204,11 @@ async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
             }
         };
         let (newer, single, batched, ()) = tokio::join!(biased; newer, single, batched, going_on);
-        newer.unwrap();
+        fenced = newer.unwrap();
         for end in [single, batched].into_iter().flatten() {
             match end {
                 Ok(_) => landed += 1,
-                Err(StoreError::Conflict { .. } | StoreError::Unavailable(_)) => refused += 1,
+                Err(error) if is_refused(&error) => refused += 1,
                 Err(other) => panic!("{other:?}"),
             }
         }

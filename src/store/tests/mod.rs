@@ -1,10 +1,12 @@
-//! The store against real servers, of whatever version `NATS_SERVER_BIN` names. What an old one cannot do is asserted too.
+//! The store against real servers, of whatever version `NATS_SERVER_BIN` names. What one before 2.12 cannot do is asserted too.
 
+mod asking;
 mod bucket;
 mod fence;
 mod fenced;
 mod fenced_race;
 mod poison;
+
 mod watch;
 mod write;
 
@@ -20,13 +22,16 @@ use crate::model::config::Storage;
 use crate::model::name::{BucketName, RoleName};
 use crate::model::record::Snapshot;
 use crate::model::record::{FenceRecord, Nonce, Record};
+use crate::model::release::ReleaseSecret;
 use crate::model::token::LeaseToken;
 use crate::testing::NatsServer;
 
 /// Generous: only what is meant to time out ever waits for it.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
-const CROSS_CHECKS: (u64, u64, u64) = (2, 11, 0);
+
+/// Of every term.
+const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
 
 const CREATE: IfMissing = IfMissing::Create {
     replicas: 1,
@@ -64,6 +69,15 @@ impl Lab {
         context.get_key_value("leaders").await.unwrap()
     }
 
+    /// Lets Key-Value clients purge keys, which buckets of ours forbid.
+    async fn allow_purges(&self) {
+        let context = jetstream::new(self.client.clone());
+        let stream = context.get_stream("KV_leaders").await.unwrap();
+        let mut config = stream.cached_info().config.clone();
+        config.allow_rollup = true;
+        context.update_stream(config).await.unwrap();
+    }
+
     async fn claim(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
         let record = record(beat);
         self.bucket.claim(name, over, &record, TIMEOUT).await
@@ -76,11 +90,19 @@ impl Lab {
 
     async fn release(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
         let nonce = nonce(beat);
-        self.bucket.release(name, over, &nonce, None, TIMEOUT).await
+        let released = self
+            .bucket
+            .release(name, over, &nonce, SECRET, None, TIMEOUT);
+        released.await
+    }
+
+    async fn fence(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
+        let fence = fence_record(beat);
+        self.bucket.fence(name, over, &fence, TIMEOUT).await
     }
 
     async fn read(&self, name: &RoleName) -> Snapshot {
-        self.bucket.snapshot(name, false, TIMEOUT).await.unwrap()
+        self.bucket.snapshot(name, TIMEOUT).await.unwrap()
     }
 
     /// Sequences of the role's key and of its fence key; 0 where there is none.
@@ -121,6 +143,7 @@ fn record(beat: u64) -> Record {
         meta: BTreeMap::new(),
         ttl: Duration::from_secs(15),
         nonce: nonce(beat),
+        release: SECRET.hash(),
         proof: None,
     }
 }
@@ -130,6 +153,7 @@ fn fence_record(beat: u64) -> FenceRecord {
         id: "node-1".into(),
         ttl: Duration::from_secs(15),
         nonce: nonce(beat),
+        release: SECRET.hash(),
     }
 }
 

@@ -5,9 +5,30 @@ use futures::StreamExt;
 
 use super::*;
 use crate::clock;
-use crate::model::record::Content;
+use crate::model::record::{Content, Entry, Release};
 use crate::store::Told;
+use crate::store::watch::Watch;
 use crate::testing::eventually;
+
+impl Watch {
+    /// The next message of a role's key.
+    async fn next_entry(&mut self) -> (RoleName, Entry) {
+        loop {
+            if let Told::Entry(role, entry) = self.next().await.unwrap() {
+                return (role, entry);
+            }
+        }
+    }
+
+    /// The end, whatever comes before.
+    async fn ended(&mut self) -> StoreError {
+        loop {
+            if let Err(error) = self.next().await {
+                return error;
+            }
+        }
+    }
+}
 
 #[tokio::test]
 async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
@@ -22,25 +43,49 @@ async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
     }
 
     let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    let (name, entry) = watch.next().await.unwrap().unwrap();
+    let (name, entry) = watch.next_entry().await;
     assert_eq!((name, entry.revision), (a.clone(), at_a));
     assert_eq!(entry.content.nonce(), Some(nonce(2)));
 
     let at_b = lab.claim(&b, 0, 3).await.unwrap();
     kv.put("_other", "x".into()).await.unwrap();
-    kv.put("_fence.b", "x".into()).await.unwrap();
     let released = lab.release(&a, at_a, 4).await;
     let mut seen = Vec::new();
     for _ in 0..2 {
-        seen.push(watch.next().await.unwrap().unwrap());
+        seen.push(watch.next_entry().await);
     }
     // Sooner it would take from the watch what stood there before.
+    lab.allow_purges().await;
     kv.purge("b/1").await.unwrap();
-    seen.push(watch.next().await.unwrap().unwrap());
+    seen.push(watch.next_entry().await);
     assert_eq!((&seen[0].0, seen[0].1.revision), (&b, at_b));
     assert_eq!((&seen[1].0, seen[1].1.revision), (&a, released.unwrap()));
-    assert_eq!(seen[1].1.content, Content::Release(Some(nonce(4))));
+    let release = Release {
+        nonce: Some(nonce(4)),
+        heir: None,
+        secret: Some(SECRET),
+    };
+    assert_eq!(seen[1].1.content, Content::Release(release));
     assert_eq!(seen[2].1.content, Content::ForeignMarker);
+}
+
+#[tokio::test]
+async fn a_watch_shows_fence_records_as_they_come() {
+    let lab = Lab::new().await;
+    let r = role("r");
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    let mut over = 0;
+    for beat in 1..=3 {
+        over = lab.fence(&r, over, beat).await.unwrap();
+        let told = loop {
+            match watch.next().await.unwrap() {
+                Told::Fence(name, fence) => break (name, fence.revision, fence.nonce()),
+                Told::Entry(..) => panic!("nobody has claimed"),
+                Told::Nothing | Told::Idle | Told::Waiting(_) => {}
+            }
+        };
+        assert_eq!(told, (r.clone(), over, Some(nonce(beat))));
+    }
 }
 
 #[tokio::test]
@@ -129,11 +174,11 @@ async fn a_survey_has_caught_up_with_every_role_also_after_removals_and_among_ot
 async fn an_idle_watch_stays_alive() {
     let lab = Lab::new().await;
     let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    let idle = tokio::time::timeout(Duration::from_secs(4), watch.next()).await;
+    let idle = tokio::time::timeout(Duration::from_secs(4), watch.next_entry()).await;
     assert!(idle.is_err(), "{idle:?}");
     let r = role("r");
     lab.claim(&r, 0, 1).await.unwrap();
-    assert_eq!(watch.next().await.unwrap().unwrap().0, r);
+    assert_eq!(watch.next_entry().await.0, r);
 }
 
 #[tokio::test]
@@ -152,14 +197,14 @@ async fn a_watch_of_thousands_of_roles_loses_none() {
         .buffer_unordered(200)
         .collect()
         .await;
-    let watch = lab.bucket.watch(TIMEOUT).await.unwrap();
+    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
     // A slow reader is no reason to lose anything either.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let seen: BTreeMap<RoleName, u64> = watch
-        .take(ROLES)
-        .map(|item| item.map(|(name, entry)| (name, entry.revision)).unwrap())
-        .collect()
-        .await;
+    let mut seen = BTreeMap::new();
+    for _ in 0..ROLES {
+        let (name, entry) = watch.next_entry().await;
+        seen.insert(name, entry.revision);
+    }
     assert!(seen == stands);
 }
 
@@ -172,10 +217,9 @@ async fn a_watch_ends_when_the_bucket_is_deleted() {
     let (_, info) = open(&lab.client, CREATE).await.unwrap();
     assert_ne!(info.epoch, lab.info.epoch);
     let started = clock::now();
-    let end = watch.next().await.unwrap();
-    assert!(end.as_ref().unwrap_err().is_transient(), "{end:?}");
+    let end = watch.ended().await;
+    assert!(end.is_transient(), "{end:?}");
     assert!(clock::now().since(started) < Duration::from_secs(5));
-    assert!(watch.next().await.is_none());
 
     context.delete_key_value("leaders").await.unwrap();
     let again = lab.bucket.watch(TIMEOUT).await.err();
@@ -191,15 +235,15 @@ async fn a_watch_ends_when_the_server_was_restarted() {
     let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
     lab.server.kill();
     lab.server.restart().unwrap();
-    let end = tokio::time::timeout(TIMEOUT, watch.next()).await.unwrap();
-    assert!(end.as_ref().unwrap().is_err(), "{end:?}");
+    let end = tokio::time::timeout(TIMEOUT, watch.ended()).await;
+    assert!(end.is_ok(), "it goes on");
     let mut watch = eventually(TIMEOUT, "another watch", async || {
         lab.bucket.watch(TIMEOUT).await.ok()
     })
     .await;
     let r = role("r");
     lab.claim(&r, 0, 1).await.unwrap();
-    assert_eq!(watch.next().await.unwrap().unwrap().0, r);
+    assert_eq!(watch.next_entry().await.0, r);
 }
 
 #[tokio::test]

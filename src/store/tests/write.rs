@@ -5,12 +5,12 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::clock;
-use crate::model::record::{Content, Entry};
-use crate::store::{Denied, FenceOn};
+use crate::model::record::{Content, Entry, Release};
+use crate::store::Denied;
 use crate::testing::{NatsCluster, eventually};
 
 async fn content(lab: &Lab, name: &str) -> Content {
-    let keys = lab.bucket.snapshot(&role(name), false, TIMEOUT).await;
+    let keys = lab.bucket.snapshot(&role(name), TIMEOUT).await;
     keys.unwrap().role.unwrap().content
 }
 
@@ -18,7 +18,7 @@ async fn content(lab: &Lab, name: &str) -> Content {
 async fn a_claim_stands_only_over_what_was_seen() {
     let lab = Lab::new().await;
     let r = role("eu-west/a=b_");
-    let keys = lab.bucket.snapshot(&r, true, TIMEOUT).await.unwrap();
+    let keys = lab.bucket.snapshot(&r, TIMEOUT).await.unwrap();
     assert_eq!(
         (keys.role, keys.fence, keys.epoch),
         (None, None, Some(lab.info.epoch))
@@ -40,7 +40,7 @@ async fn a_claim_stands_only_over_what_was_seen() {
         (entry.revision, entry.content.nonce()),
         (renewed, Some(nonce(3)))
     );
-    assert_eq!((keys.fence, keys.epoch), (None, None));
+    assert_eq!((keys.fence, keys.epoch), (None, Some(lab.info.epoch)));
 }
 
 #[tokio::test]
@@ -53,7 +53,11 @@ async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
     let released = lab.release(&r, claimed, 2).await;
     let released = released.unwrap();
     let keys = lab.read(&r).await;
-    let content = Content::Release(Some(nonce(2)));
+    let content = Content::Release(Release {
+        nonce: Some(nonce(2)),
+        heir: None,
+        secret: Some(SECRET),
+    });
     let revision = released;
     assert_eq!(keys.role, Some(Entry { revision, content }));
 
@@ -73,16 +77,17 @@ async fn markers_of_other_hands_are_foreign() {
         lab.claim(&r, 0, 1).await.unwrap();
     }
     kv.delete("deleted").await.unwrap();
+    kv.purge("purged").await.unwrap_err();
+    assert!(matches!(content(&lab, "purged").await, Content::Record(_)));
+    lab.allow_purges().await;
     kv.purge("purged").await.unwrap();
     kv.put("strange", "not a record".into()).await.unwrap();
     assert_eq!(content(&lab, "deleted").await, Content::ForeignMarker);
     assert_eq!(content(&lab, "purged").await, Content::ForeignMarker);
     assert_eq!(content(&lab, "strange").await, Content::Opaque);
 
-    let fence = fence_record(1);
-    let on = FenceOn::FenceKeyAt(0);
     let r = role("deleted");
-    lab.bucket.fence(&r, on, &fence, TIMEOUT).await.unwrap();
+    lab.fence(&r, 0, 1).await.unwrap();
     kv.delete("_fence.deleted").await.unwrap();
     let keys = lab.read(&r).await;
     assert_eq!(keys.fence.unwrap().record, None);
@@ -112,7 +117,7 @@ async fn an_expired_key_leaves_a_foreign_marker_where_the_server_writes_markers(
     let r = role("r");
     let claimed = bucket.claim(&r, 0, &record(1), TIMEOUT).await.unwrap();
     let left = eventually(TIMEOUT, "the expiry", async || {
-        let keys = bucket.snapshot(&r, false, TIMEOUT).await.unwrap();
+        let keys = bucket.snapshot(&r, TIMEOUT).await.unwrap();
         let here = keys
             .role
             .as_ref()
@@ -120,10 +125,9 @@ async fn an_expired_key_leaves_a_foreign_marker_where_the_server_writes_markers(
         (!here).then_some(keys.role)
     })
     .await;
-    let markers = server.version() >= CROSS_CHECKS;
     assert_eq!(
         left.map(|entry| entry.content),
-        markers.then_some(Content::ForeignMarker)
+        Some(Content::ForeignMarker)
     );
 }
 
@@ -140,7 +144,7 @@ async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_wri
     let missing = StoreError::BucketMissing {
         bucket: "leaders".into(),
     };
-    let snapshot = lab.bucket.snapshot(&r, false, TIMEOUT).await;
+    let snapshot = lab.bucket.snapshot(&r, TIMEOUT).await;
     assert_eq!(snapshot, Err(missing.clone()));
     assert_eq!(lab.bucket.inspect(TIMEOUT).await, Err(missing));
 
@@ -152,7 +156,7 @@ async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_wri
     assert!(new > claimed);
     let stale = lab.renew(&r, claimed, 5).await;
     assert_eq!(stale, Err(conflict(new)));
-    let keys = lab.bucket.snapshot(&r, true, TIMEOUT).await.unwrap();
+    let keys = lab.bucket.snapshot(&r, TIMEOUT).await.unwrap();
     assert_eq!(keys.epoch, Some(info.epoch));
 }
 
@@ -203,12 +207,12 @@ async fn a_silent_server_is_a_timeout() {
         );
     };
     silent(claim.unwrap_err(), "$KV.leaders.r");
-    let keys = lab.bucket.snapshot(&r, true, short).await;
+    let keys = lab.bucket.snapshot(&r, short).await;
     silent(keys.unwrap_err(), "$JS.API.STREAM.");
     lab.server.resume().unwrap();
     // It was written all the same, which is what the nonce is for.
     eventually(TIMEOUT, "the ghost write", async || {
-        let keys = lab.bucket.snapshot(&r, false, TIMEOUT).await.ok()?;
+        let keys = lab.bucket.snapshot(&r, TIMEOUT).await.ok()?;
         (keys.role?.content.nonce() == Some(nonce(1))).then_some(())
     })
     .await;
@@ -275,7 +279,6 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     .unwrap();
     assert_eq!(info.replicas, 3);
     assert!(info.unique_sequences);
-    let cross_checks = cluster.node(0).version() >= CROSS_CHECKS;
     let r = role("r");
     // That a stream has a leader may not be known to every node yet.
     let claimed = eventually(TIMEOUT, "somebody who answers", async || {
@@ -284,16 +287,14 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
             claimed => Some(claimed.unwrap()),
         }
     });
-    let mut over = claimed.await;
+    let (mut over, mut fenced) = (claimed.await, 0);
     for beat in 1..=20 {
         let (claim, fence) = (record(beat), fence_record(beat));
         let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();
-        let on = FenceOn::RoleKeyAt(claimed);
-        let fenced = bucket.fence(&r, on, &fence, TIMEOUT).await;
-        assert_eq!(fenced.is_ok(), cross_checks, "{fenced:?}");
+        fenced = bucket.fence(&r, fenced, &fence, TIMEOUT).await.unwrap();
         let (renewal, release) = (record(100 + beat), nonce(200 + beat));
         let renewed = bucket.renew(&r, claimed, &renewal, TIMEOUT).await;
-        let released = bucket.release(&r, renewed.unwrap(), &release, None, TIMEOUT);
+        let released = bucket.release(&r, renewed.unwrap(), &release, SECRET, None, TIMEOUT);
         over = released.await.unwrap();
     }
 }

@@ -157,7 +157,7 @@ impl Connection {
         let acks = pieces.iter().filter(|piece| piece.is_ack).count();
         self.counters.acks_seen.fetch_add(acks, Ordering::SeqCst);
         for piece in pieces {
-            wire.push(piece, now);
+            wire.push(piece, rand::random(), now);
         }
     }
 }

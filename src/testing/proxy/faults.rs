@@ -20,6 +20,29 @@ pub(super) struct Faults {
 pub(super) struct Way {
     pub(super) silent: bool,
     pub(super) delay: Duration,
+    stalls: Stalls,
+}
+
+/// Which share of the pieces comes how much later.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stalls {
+    share: f64,
+    by: Duration,
+}
+
+impl Way {
+    /// How long a piece is on its way: its luck, from 0 to 1, says whether it is stalled.
+    pub(super) fn time_of(&self, luck: f64) -> Duration {
+        if luck < self.stalls.share {
+            self.delay + self.stalls.by
+        } else {
+            self.delay
+        }
+    }
+
+    pub(super) fn stall(&mut self, share: f64, by: Duration) {
+        self.stalls = Stalls { share, by };
+    }
 }
 
 /// What happens to publish acks on their way to the client.
@@ -48,6 +71,11 @@ impl Faults {
             Direction::ToServer => &mut self.to_server,
             Direction::ToClient => &mut self.to_client,
         }
+    }
+
+    /// Whether acks may be overtaken by what came after them.
+    pub(super) fn holds_acks(&self) -> bool {
+        !matches!(self.acks, AckFault::Delay(Duration::ZERO))
     }
 
     pub(super) fn cut(&mut self) {

@@ -12,7 +12,7 @@ const CAPACITY: usize = 8 << 20;
 /// A delay line: what arrives leaves later, when the faults that are in force *then* let it.
 ///
 /// Acks have a lane of their own, so that other bytes can overtake them; without a fault that holds acks back, everything
-/// leaves in the order of arrival.
+/// leaves in the order of arrival, and what is stalled holds up all that comes after it.
 pub(super) struct Line {
     direction: Direction,
     ordinary: VecDeque<Waiting>,
@@ -28,6 +28,8 @@ pub(super) struct Line {
 struct Waiting {
     number: u64,
     arrived: Moment,
+    /// From 0 to 1: the lower, the sooner it is stalled.
+    luck: f64,
     bytes: Vec<u8>,
     written: usize,
 }
@@ -68,7 +70,7 @@ impl Line {
         self.end.is_none() && self.bytes < CAPACITY
     }
 
-    pub(super) fn push(&mut self, piece: Piece, now: Moment) {
+    pub(super) fn push(&mut self, piece: Piece, luck: f64, now: Moment) {
         self.arrivals += 1;
         self.bytes += piece.bytes.len();
         let lane = if piece.is_ack {
@@ -79,6 +81,7 @@ impl Line {
         lane.push_back(Waiting {
             number: self.arrivals,
             arrived: now,
+            luck,
             bytes: piece.bytes,
             written: 0,
         });
@@ -95,15 +98,22 @@ impl Line {
         if let Some(lane) = self.begun {
             return Next::Write(lane);
         }
-        let delay = faults.way(self.direction).delay;
-        let ordinary = self
+        let way = faults.way(self.direction);
+        let mut ordinary = self
             .ordinary
             .front()
-            .map(|it| (it.arrived + delay, it.number));
-        let ack = self
+            .map(|it| (it.arrived + way.time_of(it.luck), it.number));
+        let mut ack = self
             .acks
             .front()
             .and_then(|it| Some((self.ack_due(it, faults)?, it.number)));
+        if let (false, Some((_, one)), Some((_, other))) = (faults.holds_acks(), ordinary, ack) {
+            if one < other {
+                ack = None;
+            } else {
+                ordinary = None;
+            }
+        }
         let is_due = |waiting: &Option<(Moment, u64)>| waiting.is_some_and(|(due, _)| due <= now);
         match (is_due(&ordinary), is_due(&ack)) {
             (true, true) if ack.map(|it| it.1) < ordinary.map(|it| it.1) => Next::Write(Lane::Acks),
@@ -111,8 +121,9 @@ impl Line {
             (false, true) => Next::Write(Lane::Acks),
             (false, false) => {
                 // The end overtakes acks that are held: with the connection they are lost.
-                let may_end = self.ordinary.is_empty();
-                let end = self.end.filter(|_| may_end).map(|end| end + delay);
+                let may_end =
+                    self.ordinary.is_empty() && (faults.holds_acks() || self.acks.is_empty());
+                let end = self.end.filter(|_| may_end).map(|end| end + way.delay);
                 if end.is_some_and(|due| due <= now) {
                     return Next::End;
                 }
@@ -173,7 +184,7 @@ impl Line {
     fn ack_due(&self, ack: &Waiting, faults: &Faults) -> Option<Moment> {
         match faults.acks {
             AckFault::Delay(delay) => {
-                Some(ack.arrived + delay.max(faults.way(self.direction).delay))
+                Some(ack.arrived + delay.max(faults.way(self.direction).time_of(ack.luck)))
             }
             AckFault::Drop => None,
         }
@@ -216,9 +227,9 @@ mod tests {
 
     fn line() -> Line {
         let mut line = Line::new(Direction::ToClient);
-        line.push(piece("a", false), START);
-        line.push(piece("ACK", true), START + SECOND);
-        line.push(piece("bc", false), START + SECOND);
+        line.push(piece("a", false), 0.9, START);
+        line.push(piece("ACK", true), 0.1, START + SECOND);
+        line.push(piece("bc", false), 0.9, START + SECOND);
         line
     }
 
@@ -238,6 +249,21 @@ mod tests {
         assert_eq!(line.next(&faults, START), Next::At(START + 3 * SECOND));
         assert_eq!(drain(&mut line, &faults, START + 3 * SECOND), "a");
         assert_eq!(drain(&mut line, &faults, START + 4 * SECOND), "ACKbc");
+    }
+
+    #[test]
+    fn what_is_stalled_holds_up_all_that_comes_after_it() {
+        let mut faults = Faults::default();
+        let way = faults.way_mut(Direction::ToClient);
+        way.delay = SECOND;
+        way.stall(0.2, 5 * SECOND);
+        let mut line = line();
+        line.push_end(START + 2 * SECOND);
+        assert_eq!(drain(&mut line, &faults, START + 6 * SECOND), "a");
+        let stalled = Next::At(START + 7 * SECOND);
+        assert_eq!(line.next(&faults, START + 6 * SECOND), stalled);
+        assert_eq!(drain(&mut line, &faults, START + 7 * SECOND), "ACKbc");
+        assert_eq!(line.next(&faults, START + 7 * SECOND), Next::End);
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl TcpProxy {
             .send_modify(|faults| faults.way_mut(direction).delay = delay);
     }
 
+    /// Lets a share of the messages, drawn at random, arrive `by` later in that direction, and with each all that was sent after it: as
+    /// TCP does where packets are lost. Comes on top of [`TcpProxy::delay`]. A share of zero ends it.
+    ///
+    /// To the server, what one read brings counts as one message.
+    pub fn stall(&self, direction: Direction, share: f64, by: Duration) {
+        self.faults
+            .send_modify(|faults| faults.way_mut(direction).stall(share, by));
+    }
+
     /// Lets acks of `JetStream` publishes arrive `delay` after they were sent; everything else overtakes them.
     ///
     /// `PONG`s, messages of subscriptions and answers of the `JetStream` API pass at once. [`Duration::MAX`] holds acks

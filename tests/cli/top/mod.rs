@@ -2,7 +2,7 @@
 
 mod screenshot;
 mod svg;
-mod terminal;
+pub mod terminal;
 
 use std::time::Duration;
 

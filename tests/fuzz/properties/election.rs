@@ -7,15 +7,15 @@ mod checks;
 mod honest;
 mod made_up;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect::internals::{
-    Bucket, Candidate, Effect, Election, Fresh, HandlerEnd, Input, LetterId, Link, Moment, Nonce,
-    OpId, QuestionId, RequestId, Snapshot, TermId, Write, WriteOutcome,
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, LetterId, Link, Moment,
+    Nonce, OpId, QuestionId, ReleaseSecret, RequestId, Snapshot, TermId, Write, WriteOutcome,
 };
-use nats_elect::{FencingToken, LeaseToken, RoleSettings, RoleState};
+use nats_elect::{FailureKind, FencingToken, LeaseToken, RoleSettings, RoleState};
 use uuid::Uuid;
 
 use self::honest::Honest;
@@ -30,6 +30,10 @@ const MOST_INPUTS: usize = 600;
 const MANY_WAKEUPS: usize = 64;
 /// take at least so long.
 const THEY_LAST: Duration = Duration::from_millis(10);
+/// Where a clock ends nothing can come later: a lease of centuries is not waited for.
+const NEVER: Moment = Moment::from_nanos(1 << 63);
+/// Requests without an answer in time that an election remembers.
+const MOST_LATE: usize = 8;
 
 /// The bytes as what is told to one election.
 pub fn holds(data: &[u8]) {
@@ -46,6 +50,7 @@ pub fn holds(data: &[u8]) {
 }
 
 /// One election, and all that was told to it and heard from it.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Life {
     election: Election,
     settings: RoleSettings,
@@ -58,6 +63,14 @@ struct Life {
     bucket: Option<Bucket>,
     /// The request that was not answered yet.
     pending: Option<Request>,
+    /// What became of it, if it was taken and nobody told.
+    untold: Option<WriteOutcome>,
+    /// Requests that were not answered in time.
+    late: VecDeque<Late>,
+    /// A late answer or the watch may have told what the pending read was to tell: it may be forgotten.
+    overtaken: bool,
+    /// A late answer is of another bucket.
+    elsewhere: bool,
     /// It was meant for another bucket: its answer tells nothing.
     void: bool,
     last_op: u64,
@@ -85,6 +98,7 @@ struct Life {
     honest: Honest,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there are few at a time")]
 enum Request {
     Write(Write),
     Read(OpId),
@@ -97,6 +111,12 @@ impl Request {
             Self::Read(op) => *op,
         }
     }
+}
+
+/// A request that may be answered yet.
+struct Late {
+    request: Request,
+    outcome: Option<WriteOutcome>,
 }
 
 #[derive(Clone, Copy)]
@@ -131,6 +151,10 @@ impl Life {
             link: None,
             bucket: None,
             pending: None,
+            untold: None,
+            late: VecDeque::new(),
+            overtaken: false,
+            elsewhere: false,
             void: false,
             last_op: 0,
             questions: 0,
@@ -160,7 +184,7 @@ impl Life {
         if u.ratio(1, 3)? {
             self.clock = self.clock + pause(u)?;
         }
-        match u.int_in_range(0..=34)? {
+        match u.int_in_range(0..=38)? {
             0..=7 => self.wake(),
             8..=15 => self.answer_honestly(),
             16 | 17 => {
@@ -236,13 +260,31 @@ impl Life {
                 let answer = u.ratio(3, 4)?.then(|| letter::answer(u)).transpose()?;
                 self.tell(Input::Answered { question, answer });
             }
+            35 => {
+                let fence = self.fence(u)?;
+                self.tell(Input::ObservedFence(fence));
+            }
+            36 => {
+                // The watch tells what stands, or another's hand.
+                if u.ratio(1, 4)? {
+                    self.honest.fence = Some(self.fence(u)?);
+                }
+                if let Some(fence) = self.honest.fence {
+                    self.tell(Input::ObservedFence(fence));
+                }
+            }
+            37 | 38 => {
+                if let Some(answer) = self.late_answer(u)? {
+                    self.tell(answer);
+                }
+            }
             30 => self.step(Moment::from_nanos(0), Input::Tick),
             _ => self.seldom(u)?,
         }
         Ok(())
     }
 
-    /// What would end most lives too soon, and what came to be asked for later: inputs that were kept mean what they meant.
+    /// What would end most lives too soon, and what is asked for now and then.
     fn seldom(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         if u.ratio(1, 8)? {
             let release = u.arbitrary()?;
@@ -254,10 +296,14 @@ impl Life {
             self.tell(Input::Superseded { term });
         } else {
             let request = self.ask();
-            let order = match u.int_in_range(0..=3)? {
+            let order = match u.int_in_range(0..=5)? {
                 0 => Input::Pause { request },
                 1 => Input::Cordon { request },
                 2 => Input::Resume { request },
+                3 | 4 => Input::EndLease {
+                    request,
+                    revision: self.revision(u)?,
+                },
                 _ => Input::StepDown {
                     request,
                     to: None,
@@ -306,7 +352,7 @@ impl Life {
 
     /// The timer fires.
     fn wake(&mut self) {
-        let Some(due) = self.election.next_wakeup() else {
+        let Some(due) = self.election.next_wakeup().filter(|due| *due < NEVER) else {
             return;
         };
         if self.wakeups == 0 {
@@ -336,11 +382,7 @@ impl Life {
             },
             Some(Request::Read(op)) => Input::ReadEnded {
                 op: *op,
-                outcome: Ok(Snapshot {
-                    role: self.honest.role.clone(),
-                    fence: self.honest.fence,
-                    epoch: self.bucket.map(|bucket| bucket.epoch),
-                }),
+                outcome: Ok(self.honest.snapshot(self.bucket)),
             },
         };
         self.clock = self.clock + Duration::from_micros(300);
@@ -366,9 +408,14 @@ impl Life {
         self.steps += 1;
         let fresh = Fresh {
             lease_token: LeaseToken::new(Uuid::from_u128(u128::from(self.steps))),
+            release_secret: ReleaseSecret::new(u128::from(self.steps)),
             chance: f64::from(u8::try_from(self.steps % 100).unwrap_or(0)) / 100.0,
         };
         let stopped = self.election.is_stopped();
+        self.overtaken |= matches!(
+            input,
+            Input::WriteEnded { .. } | Input::ReadEnded { .. } | Input::Observed(_)
+        );
         for effect in self.election.step(at, fresh, input) {
             assert!(
                 !stopped
@@ -383,6 +430,7 @@ impl Life {
             );
             self.check(effect);
         }
+        self.elsewhere = false;
         let due = self.election.next_wakeup();
         assert!(
             due.is_none_or(|due| due > self.now),
@@ -418,6 +466,7 @@ impl Life {
                 }
                 if let Some(old) = self.bucket.filter(|old| old.epoch != bucket.epoch) {
                     self.void = true;
+                    self.late.clear();
                     self.shown.clear();
                     self.shown_fence.clear();
                     if bucket.epoch < old.epoch {
@@ -434,29 +483,51 @@ impl Life {
             Input::Observed(entry) => {
                 self.shown.insert(entry.revision);
             }
+            Input::ObservedFence(fence) => {
+                self.shown_fence.insert(fence.revision);
+            }
             Input::WriteEnded { op, outcome } if self.is_pending(*op) => {
                 let told = matches!(self.pending, Some(Request::Write(_))) && !self.void;
                 if let (true, WriteOutcome::Acked { revision }) = (told, outcome) {
                     self.shown.insert(*revision);
                     self.shown_fence.insert(*revision);
                 }
-                self.pending = None;
+                self.ended(matches!(outcome, WriteOutcome::Failed(failure) if times_out(failure)));
+            }
+            Input::WriteEnded { op, outcome } => {
+                self.take_late(*op);
+                if let WriteOutcome::Acked { revision } = outcome {
+                    self.shown.insert(*revision);
+                    self.shown_fence.insert(*revision);
+                }
             }
             Input::ReadEnded { op, outcome } if self.is_pending(*op) => {
                 let told = matches!(self.pending, Some(Request::Read(_))) && !self.void;
                 if let (true, Ok(snapshot)) = (told, outcome) {
-                    let elsewhere =
-                        snapshot.epoch.is_some() && snapshot.epoch != self.bucket.map(|b| b.epoch);
-                    if elsewhere {
-                        self.link = None;
-                    } else {
-                        self.shown
-                            .insert(snapshot.role.as_ref().map_or(0, |entry| entry.revision));
-                        self.shown_fence
-                            .insert(snapshot.fence.map_or(0, |fence| fence.revision));
+                    let link = self.link;
+                    self.read(snapshot);
+                    if self.overtaken {
+                        // If that read was not forgotten.
+                        self.elsewhere = link.is_some() && self.link.is_none();
+                        self.link = link;
                     }
                 }
-                self.pending = None;
+                self.ended(matches!(outcome, Err(failure) if times_out(failure)));
+            }
+            Input::ReadEnded { op, outcome } => {
+                // Which late answers are still waited for is the machine's own affair: it was shown this in any case.
+                if let Ok(snapshot) = outcome {
+                    self.saw(snapshot);
+                }
+                if let Ok(snapshot) = outcome
+                    && self.take_late(*op).is_some_and(|late| !late.is_write())
+                {
+                    let link = self.link;
+                    self.read(snapshot);
+                    // If that read was not forgotten.
+                    self.elsewhere = link.is_some() && self.link.is_none();
+                    self.link = link;
+                }
             }
             Input::HandlerEnded { term, .. } => {
                 if let Some(office) = self.terms.get_mut(term) {
@@ -466,4 +537,53 @@ impl Life {
             _ => {}
         }
     }
+
+    fn read(&mut self, snapshot: &Snapshot) {
+        let elsewhere =
+            snapshot.epoch.is_some() && snapshot.epoch != self.bucket.map(|bucket| bucket.epoch);
+        if elsewhere {
+            self.link = None;
+            return;
+        }
+        self.saw(snapshot);
+    }
+
+    fn saw(&mut self, snapshot: &Snapshot) {
+        let role = snapshot.role.as_ref().map_or(0, |entry| entry.revision);
+        let fence = snapshot.fence.map_or(0, |fence| fence.revision);
+        self.shown.insert(role);
+        self.shown_fence.insert(fence);
+    }
+
+    /// The pending request is over; without an answer in time, one may come late.
+    fn ended(&mut self, timed_out: bool) {
+        let Some(request) = self.pending.take() else {
+            return;
+        };
+        if !timed_out || self.void {
+            return;
+        }
+        if self.late.len() == MOST_LATE {
+            self.late.pop_front();
+        }
+        self.late.push_back(Late {
+            request,
+            outcome: self.untold.take(),
+        });
+    }
+
+    fn take_late(&mut self, op: OpId) -> Option<Late> {
+        let index = self.late.iter().position(|late| late.request.op() == op)?;
+        self.late.remove(index)
+    }
+}
+
+impl Late {
+    const fn is_write(&self) -> bool {
+        matches!(self.request, Request::Write(_))
+    }
+}
+
+fn times_out(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Timeout
 }

@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
-use nats_elect::internals::Nonce;
+use nats_elect::internals::{Nonce, ReleaseSecret};
 use uuid::Uuid;
 
 /// Headers: the ones that mean something, and others.
@@ -12,18 +12,22 @@ pub fn headers(u: &mut Unstructured<'_>) -> Result<Option<HeaderMap>> {
     }
     let mut headers = HeaderMap::new();
     for _ in 0..u.int_in_range(0..=4)? {
-        let name = match u.int_in_range(0..=7)? {
+        let name = match u.int_in_range(0..=9)? {
             0..=2 => "KV-Operation",
             3 => "Nats-Marker-Reason",
             4 | 5 => "Nats-Elect-Release",
             6 => "Nats-Last-Consumer",
+            8 => "Nats-Elect-Release-Secret",
+            9 => "Nats-Elect-Heir",
             _ => <&str>::arbitrary(u)?,
         };
-        let value = match u.int_in_range(0..=8)? {
+        let value = match u.int_in_range(0..=10)? {
             0..=2 => "DEL".to_owned(),
             3 => "PURGE".to_owned(),
             4 => "MaxAge".to_owned(),
             5 | 6 => nonce(u)?.to_string(),
+            9 => secret(u)?.expose(),
+            10 => Uuid::from_u128(u.int_in_range(0..=2)?).to_string(),
             _ => String::arbitrary(u)?,
         };
         // What the client refuses to read never comes this far.
@@ -40,6 +44,11 @@ pub fn nonce(u: &mut Unstructured<'_>) -> Result<Nonce> {
         incarnation: Uuid::from_u128(u.int_in_range(0..=2)?),
         beat: number(u)?,
     })
+}
+
+/// One of few, so that a release meets the record that shows its hash.
+pub fn secret(u: &mut Unstructured<'_>) -> Result<ReleaseSecret> {
+    Ok(ReleaseSecret::new(u.int_in_range(0..=3)?))
 }
 
 /// Mostly small, sometimes at the end of what there is.
@@ -68,9 +77,15 @@ pub fn value(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             "ttl_ms",
             "incarnation",
             "beat",
+            "release",
             "x",
         ])?;
-        fields.push(format!("{}:{}", json(name), scalar(u, 0)?));
+        let value = if name == "release" && u.ratio(3, 4)? {
+            json(&secret(u)?.hash().to_string())
+        } else {
+            scalar(u, 0)?
+        };
+        fields.push(format!("{}:{value}", json(name)));
     }
     Ok(format!("{{{}}}", fields.join(",")).into_bytes())
 }

@@ -6,7 +6,8 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::HeaderMap;
 use nats_elect::LeaseToken;
 use nats_elect::internals::{
-    Content, FOREIGN_LEASE, FenceRecord, Nonce, Record, SeenRecord, fence_entry, role_entry,
+    Content, FOREIGN_LEASE, FenceRecord, Nonce, Record, ReleaseSecret, SeenRecord, fence_entry,
+    role_entry,
 };
 use uuid::Uuid;
 
@@ -48,11 +49,13 @@ fn read(revision: u64, headers: Option<&HeaderMap>, value: &[u8]) {
     );
     match &entry.content {
         // Whatever names an attempt in one place names the same in the other.
-        Content::Record(record) => assert_eq!(record.nonce(), fence.nonce()),
-        Content::Opaque
-        | Content::Release(_)
-        | Content::Handoff { .. }
-        | Content::ForeignMarker => {
+        Content::Record(record) => {
+            assert_eq!(record.nonce(), fence.nonce());
+            if let Some(fence) = fence.record {
+                assert_eq!(record.release, fence.release);
+            }
+        }
+        Content::Opaque | Content::Release(_) | Content::ForeignMarker => {
             assert_eq!(fence.record, None);
         }
     }
@@ -64,8 +67,10 @@ pub fn is_sound(headers: Option<&HeaderMap>, content: &Content) {
     let expired = headers.is_some_and(|headers| headers.get("Nats-Marker-Reason").is_some());
     let operation = last("KV-Operation");
     match content {
-        Content::Release(_) | Content::Handoff { .. } => {
+        Content::Release(release) => {
             assert!(!expired && operation == Some("DEL") && last("Nats-Elect-Release").is_some());
+            let secret = last("Nats-Elect-Release-Secret").and_then(ReleaseSecret::parse);
+            assert_eq!(release.secret, secret);
         }
         Content::ForeignMarker => assert!(expired || matches!(operation, Some("DEL" | "PURGE"))),
         Content::Record(_) | Content::Opaque => {
@@ -95,6 +100,7 @@ fn is_bounded(record: &SeenRecord) {
 /// What this crate writes, it reads again.
 fn own(u: &mut Unstructured<'_>) -> Result<()> {
     let nonce = message::nonce(u)?;
+    let release = ReleaseSecret::new(u.arbitrary()?).hash();
     let record = Record {
         id: String::arbitrary(u)?,
         token: LeaseToken::new(Uuid::from_u128(u128::MAX - u128::from(u64::arbitrary(u)?))),
@@ -102,11 +108,13 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         meta: u.arbitrary()?,
         ttl: Duration::from_millis(message::number(u)?),
         nonce,
+        release,
         proof: u.arbitrary()?,
     };
     let value = record.to_json();
     match role_entry(1, None, &value).content {
         Content::Record(seen) => {
+            let shown = format!("{seen:?}");
             assert_eq!(
                 (seen.nonce(), seen.priority),
                 (Some(nonce), record.priority)
@@ -116,9 +124,9 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
                 Some(record.ttl.clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1))
             );
             let proof = record.proof.filter(|proof| proof.len() <= 8192);
-            assert_eq!(seen.proof, proof);
+            assert_eq!((seen.proof, seen.release), (proof, Some(release)));
             let token = record.token.expose().to_string();
-            assert!(!format!("{seen:?}").contains(&token), "a secret is kept");
+            assert!(!shown.contains(&token), "a secret is kept");
         }
         content => assert!(value.len() > 4096, "{content:?}"),
     }
@@ -126,10 +134,13 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         id: record.id,
         ttl: record.ttl,
         nonce,
+        release,
     }
     .to_json();
     if fence.len() <= 4096 {
-        assert_eq!(fence_entry(1, None, &fence).nonce(), Some(nonce));
+        let seen = fence_entry(1, None, &fence).record;
+        let seen = seen.map(|seen| (seen.nonce, seen.release));
+        assert_eq!(seen, Some((nonce, Some(release))));
     }
     Ok(())
 }

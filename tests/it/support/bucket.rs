@@ -68,6 +68,13 @@ impl Stranger {
         .await
     }
 
+    /// Lets Key-Value clients purge keys, which buckets of ours forbid.
+    pub async fn allow_purges(&self) {
+        let mut config = self.stream().await.cached_info().config.clone();
+        config.allow_rollup = true;
+        self.jetstream.update_stream(config).await.expect("edited");
+    }
+
     /// The last message under a key, as the stream's leader has it.
     pub async fn find(&self, key: &str) -> Option<StreamMessage> {
         let subject = format!("$KV.{BUCKET}.{key}");

@@ -1,21 +1,25 @@
 //! A candidate of the Go library whose record format ours continues, as it behaves on a key.
 //!
-//! It claims by Create, renews by Update with the revision of its last one, and gives up only when the third heartbeat in a
-//! row has failed, whatever the reason. It follows by a watch, and by a Get every 500 ms. A key that is missing, or whose value
-//! is empty, is free. With a priority it updates over a living leader of lower priority. Stopping it deletes the key,
-//! whoever wrote it.
+//! It claims by Create, once when it starts, and from then on by up to four attempts whenever it finds the key free: missing, or
+//! its value empty, or its bucket gone. Attempts that meet do not know of each other, and the last one to fail makes a follower of
+//! who has just won. It renews by Update with the revision of its last one, and gives up when the third heartbeat in a
+//! row has failed, whatever the reason. With a priority it updates over a living leader of lower priority. Stopping it
+//! deletes the key, whoever wrote it.
+//!
+//! It follows by a watch that loses most of what happens ([`Losses`]), and by a Get every 500 ms, which does the work.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_nats::jetstream::kv::{self, Operation};
+use async_nats::jetstream::kv::{self, Entry, Operation};
 use futures::StreamExt;
 use nats_elect::testing::eventually;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
 use super::bucket::Stranger;
@@ -23,7 +27,13 @@ use super::clock::Stamp;
 use super::journal::Tenure;
 use super::{ROLE, SOON, ms};
 
-const POLL: Duration = ms(500);
+/// How often it looks at the key.
+pub const POLL: Duration = ms(500);
+/// How long it waits at most before it claims what it found free.
+pub const JITTER: Duration = ms(100);
+const LEAST_JITTER: Duration = ms(10);
+const ATTEMPTS: u32 = 4;
+const BACKOFF: Duration = ms(50);
 const HEARTBEATS_TO_DOUBT: usize = 3;
 
 /// A record, as that library reads and writes it.
@@ -116,8 +126,7 @@ impl Candidacy {
 impl Foreign {
     /// Whether it believes to lead.
     pub fn believes(&self) -> bool {
-        let reigns = self.reigns();
-        reigns.last().is_some_and(|reign| reign.end.is_none())
+        self.mind.lock().expect("no panic").believes()
     }
 
     pub fn reigns(&self) -> Vec<Reign> {
@@ -195,6 +204,23 @@ impl Drop for Foreign {
 }
 
 impl Mind {
+    fn believes(&self) -> bool {
+        self.reigns.last().is_some_and(|reign| reign.end.is_none())
+    }
+
+    /// It leads from now on; returns which time it is.
+    fn begin(&mut self) -> usize {
+        let start = Stamp::now();
+        self.end(start);
+        self.reigns.push(Reign { start, end: None });
+        self.reigns.len()
+    }
+
+    /// Whether that time goes on.
+    fn is_in(&self, reign: usize) -> bool {
+        self.reigns.len() == reign && self.believes()
+    }
+
     fn end(&mut self, end: Stamp) {
         if let Some(reign) = self.reigns.last_mut() {
             reign.end.get_or_insert(end);
@@ -202,6 +228,36 @@ impl Mind {
     }
 }
 
+/// What its watch hears. Each turn of its loop begins to listen anew and hears nothing else, while those who listened in
+/// earlier turns go on taking what comes, each in its turn, until they have taken two messages that nobody asks for.
+#[derive(Default)]
+struct Losses {
+    turn: u64,
+    /// Those who wait for a message: the turn, and what was lost with it.
+    waiting: VecDeque<(u64, u32)>,
+}
+
+impl Losses {
+    const ROOM: u32 = 2;
+
+    fn begin_turn(&mut self) {
+        self.turn += 1;
+        self.waiting.push_back((self.turn, 0));
+    }
+
+    /// Takes a message; whether this turn hears it.
+    fn hears(&mut self) -> bool {
+        let (turn, lost) = self.waiting.pop_front().expect("the turn's own");
+        let heard = turn == self.turn;
+        let lost = lost + u32::from(!heard);
+        if lost < Self::ROOM {
+            self.waiting.push_back((turn, lost));
+        }
+        heard
+    }
+}
+
+#[derive(Clone)]
 struct Running {
     candidacy: Candidacy,
     store: kv::Store,
@@ -211,17 +267,31 @@ struct Running {
 
 impl Running {
     async fn run(mut self) {
-        let mut changes = self.store.watch(ROLE).await.expect("a watch");
+        let mut tasks = JoinSet::new();
+        if let Some(led) = self.attempt().await {
+            // Who leads from the start watches nothing.
+            self.lead(led).await;
+        }
+        let mut changes = self.store.watch_with_history(ROLE).await.expect("a watch");
+        let mut losses = Losses::default();
         let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        poll.reset();
         loop {
-            if let Some((value, revision)) = self.look().await {
-                self.lead(value, revision).await;
-            }
-            tokio::select! {
-                _ = changes.next() => {}
-                _ = poll.tick() => {}
-            }
+            losses.begin_turn();
+            let claims = loop {
+                tokio::select! {
+                    Some(Ok(change)) = changes.next() => if losses.hears() {
+                        break self.heard(&change);
+                    },
+                    _ = poll.tick() => break !self.believes() && self.looks_free().await,
+                    Some(_) = tasks.join_next() => {}
+                }
+            };
             self.stand_still().await;
+            if claims {
+                tasks.spawn(self.clone().claim());
+            }
         }
     }
 
@@ -232,30 +302,83 @@ impl Running {
             .expect("its owner");
     }
 
-    /// Reads the key. If it is free, or another of lower priority leads, tries to lead; returns its record and revision if
-    /// it does.
-    async fn look(&self) -> Option<(Vec<u8>, u64)> {
-        let entry = self.store.entry(ROLE).await.ok()?;
-        let living =
-            entry.filter(|entry| entry.operation == Operation::Put && !entry.value.is_empty());
-        let own = serde_json::to_vec(&self.record()).expect("a record");
-        let Some(entry) = living else {
-            let revision = self.create(&own).await?;
-            return Some((own, revision));
+    fn mind(&self) -> MutexGuard<'_, Mind> {
+        self.mind.lock().expect("no panic")
+    }
+
+    fn believes(&self) -> bool {
+        self.mind().believes()
+    }
+
+    /// Whether it is to claim the role after this change.
+    fn heard(&self, change: &Entry) -> bool {
+        if change.value.is_empty() {
+            return true;
+        }
+        let Ok(leader) = serde_json::from_slice::<ForeignRecord>(&change.value) else {
+            return false;
         };
+        let mut mind = self.mind();
+        if mind.believes() {
+            if leader.id != self.candidacy.id {
+                mind.end(Stamp::now());
+            }
+            return false;
+        }
+        let known = mind.leader.replace(leader.clone());
+        known.is_some_and(|known| known.id == leader.id) && self.outranks(&leader)
+    }
+
+    /// Whether there is nothing that it could read.
+    async fn looks_free(&self) -> bool {
+        let Ok(Some(entry)) = self.store.entry(ROLE).await else {
+            return true;
+        };
+        if entry.operation != Operation::Put || entry.value.is_empty() {
+            return true;
+        }
+        if let Ok(leader) = serde_json::from_slice(&entry.value) {
+            self.mind().leader = Some(leader);
+        }
+        false
+    }
+
+    fn outranks(&self, leader: &ForeignRecord) -> bool {
+        let own = self.candidacy.priority;
+        own.is_some_and(|own| leader.priority.unwrap_or(0) < own)
+    }
+
+    /// Tries a few times. If all fail it follows, also if another attempt of its own has just led it to leadership.
+    async fn claim(mut self) {
+        let jitter = rand::random_range(LEAST_JITTER..JITTER);
+        tokio::time::sleep(jitter).await;
+        for attempt in 0..ATTEMPTS {
+            self.stand_still().await;
+            if let Some(led) = self.attempt().await {
+                return self.lead(led).await;
+            }
+            if attempt + 1 < ATTEMPTS {
+                tokio::time::sleep(BACKOFF * 2_u32.pow(attempt)).await;
+            }
+        }
+        self.mind().end(Stamp::now());
+    }
+
+    /// Creates the key, or takes it over; returns its record and revision.
+    async fn attempt(&self) -> Option<(Vec<u8>, u64)> {
+        let own = serde_json::to_vec(&self.record()).expect("a record");
+        if let Some(revision) = self.create(&own).await {
+            return Some((own, revision));
+        }
+        self.candidacy.priority?;
+        let entry = self.store.entry(ROLE).await.ok()??;
         let leader: ForeignRecord = serde_json::from_slice(&entry.value).ok()?;
-        let lower = self
-            .candidacy
-            .priority
-            .is_some_and(|own| leader.priority.unwrap_or(0) < own);
-        self.mind.lock().expect("no panic").leader = Some(leader);
-        if !lower {
+        if !self.outranks(&leader) {
+            self.mind().leader = Some(leader);
             return None;
         }
-        let updated = self
-            .store
-            .update(ROLE, own.clone().into(), entry.revision)
-            .await;
+        let value = own.clone().into();
+        let updated = self.store.update(ROLE, value, entry.revision).await;
         Some((own, updated.ok()?))
     }
 
@@ -277,27 +400,28 @@ impl Running {
         write(marker.sequence).await.ok()
     }
 
-    async fn lead(&mut self, value: Vec<u8>, mut revision: u64) {
-        let start = Stamp::now();
-        self.mind
-            .lock()
-            .expect("no panic")
-            .reigns
-            .push(Reign { start, end: None });
+    async fn lead(&mut self, (value, mut revision): (Vec<u8>, u64)) {
+        let reign = self.mind().begin();
+        let mut beats = tokio::time::interval(self.candidacy.heartbeat);
+        beats.reset();
         let mut failed = 0;
         while failed < HEARTBEATS_TO_DOUBT {
-            tokio::time::sleep(self.candidacy.heartbeat).await;
-            self.stand_still().await;
-            match self
-                .store
-                .update(ROLE, value.clone().into(), revision)
-                .await
-            {
+            beats.tick().await;
+            if *self.thaw.borrow() {
+                self.stand_still().await;
+                // One beat was due meanwhile, the next one is a whole one away.
+                beats.reset();
+            }
+            if !self.mind().is_in(reign) {
+                return;
+            }
+            let renewed = self.store.update(ROLE, value.clone().into(), revision);
+            match renewed.await {
                 Ok(renewed) => (revision, failed) = (renewed, 0),
                 Err(_) => failed += 1,
             }
         }
-        self.mind.lock().expect("no panic").end(Stamp::now());
+        self.mind().end(Stamp::now());
     }
 
     fn record(&self) -> ForeignRecord {

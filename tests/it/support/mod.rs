@@ -15,6 +15,7 @@ pub mod logs;
 pub mod onlooker;
 pub mod operator;
 pub mod raw;
+pub mod sentry;
 pub mod stage;
 pub mod user;
 

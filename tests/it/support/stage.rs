@@ -7,7 +7,7 @@ use nats_elect::testing::NatsServer;
 
 use super::bucket::{Piece, Stranger, Tape, release_of};
 use super::clock::Stamp;
-use super::foreign::{Candidacy, Foreign};
+use super::foreign::{Candidacy, Foreign, JITTER, POLL};
 use super::instance::{Joining, guest};
 use super::journal::Journal;
 use super::{ROLE, ms};
@@ -15,8 +15,10 @@ use super::{ROLE, ms};
 /// The bucket's max age: the lease of foreign candidates.
 pub const LEASE: Duration = ms(1500);
 pub const FOREIGN_HEARTBEAT: Duration = ms(300);
-/// What the server may be late in expiring a key, and the foreign candidate in looking for it.
-pub const FOREIGN_DELAY: Duration = ms(300 + 500);
+/// What a foreign candidate may be late in looking at the key, and in claiming what it finds free.
+pub const FOREIGN_LOOK: Duration = POLL.saturating_add(JITTER);
+/// With what the server may be late in expiring a key.
+pub const FOREIGN_DELAY: Duration = FOREIGN_LOOK.saturating_add(ms(300));
 /// What a loaded machine may add.
 pub const SLACK: Duration = ms(1000);
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Answer, Effect, FenceCondition, Input, Link, Moment, Nonce, OpId, Question, Write, WriteKind,
+    Answer, Effect, Entry, Input, Link, Moment, Nonce, OpId, Question, Write, WriteKind,
     WriteOutcome,
 };
 
@@ -28,16 +28,37 @@ pub struct Conduct {
     nodes: Vec<Seen>,
 }
 
+/// What a request under way is for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Read,
+    Heartbeat { over: u64 },
+    Write,
+}
+
+impl Asked {
+    const fn of(kind: &WriteKind) -> Self {
+        match kind {
+            WriteKind::Renew { over, .. } => Self::Heartbeat { over: *over },
+            WriteKind::Claim { .. } | WriteKind::Fence { .. } | WriteKind::Release { .. } => {
+                Self::Write
+            }
+        }
+    }
+}
+
 /// What one process was shown.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     linked: bool,
     /// The record that the last request to yield was about.
     asked: Option<Nonce>,
-    pending: Option<OpId>,
+    pending: Option<(OpId, Asked)>,
     role: HashSet<u64>,
     fence: HashSet<u64>,
     steps: VecDeque<Duration>,
+    /// The step was taken for what the watch brought: after a pause of the process there may be much of that.
+    watched: bool,
 }
 
 impl Conduct {
@@ -53,7 +74,10 @@ impl Conduct {
     pub fn hear(&mut self, world: &World, note: &Note) -> Result<(), String> {
         match note {
             Note::Booted { node } | Note::Died { node } => self.nodes[*node] = Seen::default(),
-            Note::Takes { node, input } => self.nodes[*node].takes(input),
+            Note::Takes { node, input } => {
+                let own = world.nodes[*node].candidate.incarnation;
+                self.nodes[*node].takes(input, own);
+            }
             Note::Committed { write, revision } => self.committed(write, *revision),
             Note::HistoryLost { .. } => self.claims.clear(),
             Note::Wants { node, effect } => {
@@ -83,13 +107,13 @@ impl Conduct {
         let seen = &mut self.nodes[node];
         match effect {
             Effect::Write(write) => {
-                seen.begins(write.op)?;
+                seen.begins(write.op, Asked::of(&write.kind))?;
                 seen.may_write(world, node, write)?;
                 demand(self.nonces.insert(write.nonce), || {
                     "a nonce is used twice".to_owned()
                 })
             }
-            Effect::Read { op, .. } => seen.begins(*op),
+            Effect::Read { op, .. } => seen.begins(*op, Asked::Read),
             Effect::Extend { term, lease, .. } => {
                 let shared = &world.nodes[node].terms[term];
                 demand(shared.revoked.is_none(), || {
@@ -125,7 +149,12 @@ impl Conduct {
 }
 
 impl Seen {
-    fn takes(&mut self, input: &Input) {
+    fn takes(&mut self, input: &Input, own: Uuid) {
+        let is_own = |entry: &Entry| {
+            let nonce = entry.content.nonce();
+            nonce.is_some_and(|nonce| nonce.incarnation == own)
+        };
+        self.watched = matches!(input, Input::Observed(_) | Input::ObservedFence(_));
         match input {
             Input::Asked {
                 question:
@@ -138,14 +167,21 @@ impl Seen {
                 self.asked = Some(Nonce { incarnation, beat });
             }
             Input::Link(link) => self.linked = matches!(link, Link::Up(_)),
+            Input::ObservedFence(fence) => {
+                self.fence.insert(fence.revision);
+            }
             Input::Observed(entry) => {
+                // So does the sight of a write of its own.
+                self.spared_by(entry.revision, is_own(entry));
                 self.role.insert(entry.revision);
             }
             Input::ReadEnded { op, outcome } => {
                 self.ends(*op);
                 if let Ok(snapshot) = outcome {
-                    self.role
-                        .insert(snapshot.role.as_ref().map_or(0, |entry| entry.revision));
+                    let revision = snapshot.role.as_ref().map_or(0, |entry| entry.revision);
+                    // An answer that came late answers what was asked again, too.
+                    self.spared_by(revision, snapshot.role.as_ref().is_some_and(is_own));
+                    self.role.insert(revision);
                     self.fence
                         .insert(snapshot.fence.map_or(0, |fence| fence.revision));
                 }
@@ -153,6 +189,8 @@ impl Seen {
             Input::WriteEnded { op, outcome } => {
                 self.ends(*op);
                 if let WriteOutcome::Acked { revision } = outcome {
+                    // An answer that came late spares the read that was to find out.
+                    self.spared_by(*revision, true);
                     self.role.insert(*revision);
                     self.fence.insert(*revision);
                 }
@@ -162,15 +200,25 @@ impl Seen {
     }
 
     fn ends(&mut self, op: OpId) {
-        self.pending.take_if(|pending| *pending == op);
+        self.pending.take_if(|(pending, _)| *pending == op);
     }
 
-    fn begins(&mut self, op: OpId) -> Result<(), String> {
+    /// This is now known to stand in the role's key, or to have stood there: a read under way need not tell. If it is of this
+    /// instance, a heartbeat over what came before can't be stored any more; if not, its refusal tells of that.
+    fn spared_by(&mut self, revision: u64, own: bool) {
+        self.pending.take_if(|(_, asked)| match asked {
+            Asked::Read => true,
+            Asked::Heartbeat { over } => own && *over < revision,
+            Asked::Write => false,
+        });
+    }
+
+    fn begins(&mut self, op: OpId, asked: Asked) -> Result<(), String> {
         demand(self.linked, || "sent without a link".to_owned())?;
         demand(self.pending.is_none(), || {
             "a second request is sent".to_owned()
         })?;
-        self.pending = Some(op);
+        self.pending = Some((op, asked));
         Ok(())
     }
 
@@ -179,10 +227,7 @@ impl Seen {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
             | WriteKind::Release { over, .. } => self.role.contains(over),
-            WriteKind::Fence { condition, .. } => match condition {
-                FenceCondition::RoleKeyAt(at) => self.role.contains(at),
-                FenceCondition::FenceKeyAt(at) => *at == 0 || self.fence.contains(at),
-            },
+            WriteKind::Fence { over, .. } => *over == 0 || self.fence.contains(over),
         };
         demand(known, || "it was never shown what it replaces".to_owned())?;
         if Kind::of(&write.kind) == Kind::Renew {
@@ -201,6 +246,9 @@ impl Seen {
         demand(due.is_none_or(|due| due > now), || {
             format!("wants to be woken in the past: {due:?} at {now:?}")
         })?;
+        if self.watched {
+            return Ok(());
+        }
         self.steps.push_back(at);
         while self
             .steps

@@ -1,4 +1,4 @@
-//! No fenced write takes effect once a newer fence record of the role was stored.
+//! No fenced write takes effect once a newer fence record of the role was stored, and none is told so before.
 //!
 //! Where NATS gives sequences again, a write of before the loss may by chance meet the sequence that it expects. And where it lost
 //! fence records, those before them count again.
@@ -8,6 +8,7 @@ use nats_elect::internals::WriteKind;
 
 use super::losses::Losses;
 use super::{Note, demand};
+use crate::world::World;
 
 #[derive(Debug, Default)]
 pub struct Fenced {
@@ -16,7 +17,7 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    pub fn hear(&mut self, note: &Note, losses: &Losses) -> Result<(), String> {
+    pub fn hear(&mut self, world: &World, note: &Note, losses: &Losses) -> Result<(), String> {
         match note {
             Note::HistoryLost { reused: true, .. } => self.newest = None,
             Note::Committed { write, revision } => {
@@ -29,6 +30,15 @@ impl Fenced {
                     return Ok(());
                 }
                 return self.is_newest(*token);
+            }
+            Note::ToldSuperseded { token } => {
+                let standing = world.bucket.fence().map(|fence| fence.revision);
+                let reused = losses.may_be_reused(token.sequence);
+                return demand(reused || standing != Some(token.sequence), || {
+                    format!(
+                        "the term of {token} is told that it is superseded, and its fence stands"
+                    )
+                });
             }
             _ => {}
         }

@@ -53,6 +53,10 @@ pub enum Note<'a> {
     FencedWrite {
         token: FencingToken,
     },
+    /// An application told its election that this term's fence has gone.
+    ToldSuperseded {
+        token: FencingToken,
+    },
     /// Confirmed writes are gone: the stream's tail, a key, or all of it.
     HistoryLost {
         /// What is written next may get the sequences of what was lost.
@@ -147,7 +151,7 @@ impl Checkers {
             .map_err(broken(Promise::OneLeader))?;
         (self.tokens.hear(world, note, &self.losses, &self.forced))
             .map_err(broken(Promise::RisingTokens))?;
-        (self.fenced.hear(note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
+        (self.fenced.hear(world, note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.orders.hear(world, note)).map_err(broken(Promise::GoodConduct))?;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use nats_elect::internals::Content;
+use nats_elect::internals::{Content, Release, ReleaseSecret};
+use uuid::Uuid;
 
 use super::Scale;
-use crate::bucket::stranger;
+use crate::bucket::{stranger, stray};
 use crate::chance::Chance;
-use crate::world::World;
+use crate::world::{World, ms};
 
 /// What others may do.
 #[derive(Clone, Debug)]
@@ -31,11 +32,47 @@ pub enum ForeignFault {
     Usurp { ttl: Option<Duration> },
     /// A value that is no record.
     Opaque,
+    /// A record with the incarnation of nobody, or a lease of an hour.
+    Stray {
+        ttl: Duration,
+        incarnation: Option<Uuid>,
+    },
+    /// A release that no leader wrote.
+    Forged(Forgery),
+    /// A record that once stood there.
+    Copy { ago: usize },
+}
+
+/// Where a forged release is taken from.
+#[derive(Clone, Copy, Debug)]
+pub enum Forgery {
+    /// As versions write it that know no secrets.
+    OldForm,
+    /// With a secret that is none.
+    Guessed,
+    /// An earlier one, word for word.
+    Replay { ago: usize },
 }
 
 impl ForeignOptions {
     pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> ForeignFault {
-        match chance.below(4) {
+        // Where fence records expire nothing tells a leader's record from another's.
+        let forgeable = scale.foreign.is_zero();
+        match chance.below(9) {
+            4 | 5 => ForeignFault::Stray {
+                ttl: scale.foreign + chance.pick(&[scale.ttl / 8, scale.ttl * 3, ms(3_600_000)]),
+                incarnation: (forgeable && chance.permille(600)).then(|| chance.uuid()),
+            },
+            6 | 7 if forgeable => ForeignFault::Forged(match chance.below(3) {
+                0 => Forgery::OldForm,
+                1 => Forgery::Guessed,
+                _ => Forgery::Replay {
+                    ago: usize::try_from(chance.below(3)).expect("a few"),
+                },
+            }),
+            8 if forgeable => ForeignFault::Copy {
+                ago: usize::try_from(chance.below(20)).expect("a few"),
+            },
             0 | 1 => ForeignFault::Delete,
             2 => ForeignFault::Usurp {
                 ttl: chance
@@ -53,6 +90,39 @@ impl ForeignFault {
             Self::Delete => world.put(Content::ForeignMarker),
             Self::Usurp { ttl } => world.put(stranger(*ttl)),
             Self::Opaque => world.put(Content::Opaque),
+            Self::Stray { ttl, incarnation } => world.put(stray(Some(*ttl), *incarnation)),
+            Self::Forged(forgery) => {
+                let content = forgery.content(world);
+                world.put(content);
+            }
+            Self::Copy { ago } => {
+                let records = &world.bucket.records;
+                let copied = records.iter().rev().nth(*ago).or(records.first());
+                if let Some(content) = copied.cloned() {
+                    world.put(content);
+                }
+            }
+        }
+    }
+}
+
+impl Forgery {
+    fn content(self, world: &World) -> Content {
+        let nonce = world.bucket.role().and_then(|role| role.content.nonce());
+        let old_form = Release {
+            nonce,
+            ..Release::default()
+        };
+        match self {
+            Self::OldForm => Content::Release(old_form),
+            Self::Guessed => Content::Release(Release {
+                secret: Some(ReleaseSecret::new(0)),
+                ..old_form
+            }),
+            Self::Replay { ago } => {
+                let earlier = world.bucket.releases.iter().rev().nth(ago);
+                earlier.cloned().unwrap_or(Content::Release(old_form))
+            }
         }
     }
 }

@@ -43,6 +43,7 @@ impl GhostOptions {
                 Fate::Lost,
                 Fate::Twice(delay),
                 Fate::Contended,
+                Fate::Doubted,
             ];
             (chance.pick(&Kind::WRITES), chance.pick(&fates))
         });

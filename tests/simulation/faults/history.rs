@@ -53,7 +53,7 @@ impl HistoryFault {
         match *self {
             Self::Tail { writes } => world.lose_tail(writes),
             Self::Purge => {
-                world.bucket.purge();
+                world.bucket.purge(world.now);
                 // The fence record stays, and tells a newcomer of the lease. Where it expires or was lost nothing does.
                 let ages = world.bucket.made.max_age.is_some();
                 if ages || world.bucket.fence().is_none() {

@@ -16,6 +16,7 @@ pub struct MessageOptions {
     pub ghost: u32,
     pub twice: u32,
     pub contended: u32,
+    pub doubted: u32,
     pub watch_lost: u32,
     pub watch_twice: u32,
     pub stale_read: u32,
@@ -29,6 +30,7 @@ impl Default for MessageOptions {
             ghost: 120,
             twice: 60,
             contended: 100,
+            doubted: 60,
             watch_lost: 300,
             watch_twice: 100,
             stale_read: 60,
@@ -58,6 +60,7 @@ impl MessageOptions {
         Storm {
             weather: Box::new(Weather {
                 latency: least..least + slow,
+                stalled: 0,
                 watch_delay: least..least + slow * 3,
                 lost: upto(self.lost, chance),
                 ack_lost: upto(self.ack_lost, chance),
@@ -65,9 +68,11 @@ impl MessageOptions {
                 ghost_delay: Duration::ZERO..scale.ttl * 2,
                 twice: upto(self.twice, chance),
                 contended: upto(self.contended, chance),
+                doubted: upto(self.doubted, chance),
                 watch_lost: upto(self.watch_lost, chance),
                 watch_twice: upto(self.watch_twice, chance),
                 stale_read: upto(self.stale_read, chance),
+                staleness: chance.upto(ms(10_000)),
                 wiped: 0,
                 expiry_late: Range {
                     start: Duration::ZERO,

@@ -9,6 +9,7 @@ mod messages;
 mod partitions;
 mod processes;
 mod requests;
+mod settings;
 mod stream;
 mod watches;
 
@@ -23,6 +24,7 @@ pub use messages::{MessageOptions, Storm};
 pub use partitions::{PartitionFault, PartitionOptions};
 pub use processes::{ProcessFault, ProcessOptions};
 pub use requests::{RequestFault, RequestOptions};
+pub use settings::{SettingsOptions, Unfit};
 pub use stream::{Outage, StreamOptions};
 pub use watches::{Silence, WatchOptions};
 
@@ -43,10 +45,11 @@ pub struct Options {
     pub foreign: Option<ForeignOptions>,
     pub history: Option<HistoryOptions>,
     pub expiry: Option<ExpiryOptions>,
+    pub settings: Option<SettingsOptions>,
 }
 
 /// The names by which kinds of fault are switched on and off.
-pub const KINDS: [&str; 11] = [
+pub const KINDS: [&str; 12] = [
     "messages",
     "ghosts",
     "partitions",
@@ -58,6 +61,7 @@ pub const KINDS: [&str; 11] = [
     "foreign",
     "history",
     "expiry",
+    "settings",
 ];
 
 impl Options {
@@ -78,6 +82,7 @@ impl Options {
             foreign,
             history,
             expiry,
+            settings,
         ] = KINDS.map(&mut chosen);
         Self {
             messages: pick(messages),
@@ -91,6 +96,7 @@ impl Options {
             foreign: pick(foreign),
             history: pick(history),
             expiry: pick(expiry),
+            settings: pick(settings),
         }
     }
 }
@@ -119,13 +125,14 @@ pub enum Fault {
     Foreign(ForeignFault),
     History(HistoryFault),
     Expiry(EarlyExpiry),
+    Unfit(Unfit),
 }
 
 /// Draws one kind of fault, if it is switched on.
 type Draw = fn(&Options, &Scale, &mut Chance) -> Option<Fault>;
 
 /// Each kind, as often as it should come.
-const DRAWS: [(u64, Draw); 11] = [
+const DRAWS: [(u64, Draw); 12] = [
     (2, |o, s, c| {
         Some(Fault::Storm(o.messages.as_ref()?.draw(s, c)))
     }),
@@ -156,6 +163,9 @@ const DRAWS: [(u64, Draw); 11] = [
     }),
     (2, |o, _, _| {
         o.expiry.as_ref().map(|_| Fault::Expiry(EarlyExpiry))
+    }),
+    (1, |o, s, c| {
+        Some(Fault::Unfit(o.settings.as_ref()?.draw(s, c)))
     }),
 ];
 
@@ -192,6 +202,7 @@ impl Fault {
             Self::Foreign(fault) => fault.strike(world),
             Self::History(fault) => fault.strike(world),
             Self::Expiry(EarlyExpiry) => EarlyExpiry::strike(world),
+            Self::Unfit(unfit) => unfit.strike(world, node),
         }
     }
 }

@@ -69,7 +69,6 @@ fn servers_of_every_kind_can_hold_an_election() {
     let kinds = [
         ModelBucket::new(),
         ModelBucket::new().plain(),
-        ModelBucket::new().old_server(),
         ModelBucket::new().max_age(ms(2000)),
     ];
     for (seed, bucket) in (0..).zip(kinds) {

@@ -1,11 +1,50 @@
 //! Named schedules: each once broke a draft of the protocol, or would break it without a rule.
 
+use std::time::Duration;
+
+use nats_elect::internals::{Input, RequestId};
+use nats_elect::{Event, RoleConfig, RoleSettings};
+
+use crate::{World, settings};
+
+pub mod attacks;
 mod buckets;
 mod electing;
 mod ending;
+mod failover;
 mod fenced;
 mod fencing;
 mod freeing;
 mod keeping;
 mod pausing;
 mod stopping;
+pub mod unseen;
+
+fn of_ttl(ttl: Duration) -> RoleSettings {
+    settings(|config| config.ttl = ttl)
+}
+
+/// As they are without any setting but the ttl.
+fn defaults(ttl: Duration) -> RoleSettings {
+    let mut config = RoleConfig::default();
+    config.ttl = ttl;
+    config.settings().expect("the defaults obey the rules")
+}
+
+fn step_down(world: &mut World, node: usize) {
+    let answered = u64::try_from(world.nodes[node].replies.len()).expect("a short run");
+    let request = RequestId(77 + answered);
+    let input = Input::StepDown {
+        request,
+        to: None,
+        expected: None,
+        hold_off: Duration::ZERO,
+    };
+    world.input(node, input);
+}
+
+/// How many of its terms have ended.
+fn demotions(world: &World, node: usize) -> usize {
+    let ends = |(_, event): &&(Duration, Event)| matches!(event, Event::TermEnding { .. });
+    world.nodes[node].events.iter().filter(ends).count()
+}

@@ -6,6 +6,7 @@ use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
 use crate::cli::Shared;
 use crate::doctor::bucket::{self, Found, Standing};
 use crate::doctor::findings::Findings;
+use crate::doctor::server;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::output::Output;
@@ -18,8 +19,8 @@ Examples:
 
 /// Make the bucket of the elections, if it is not there
 ///
-/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value of each key, no limits, no expiry,
-/// numbers that no deleted bucket had. A bucket that is there is left as it is. Then its settings are looked at, as `doctor` does, and told.
+/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value of each key, no limits, no expiry, no
+/// roll-ups (`nats kv del` works in it, `nats kv purge` does not), numbers that no deleted bucket had. A bucket that is there is left as it is. Then its settings are looked at, as `doctor` does, and told.
 ///
 /// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it takes.
 ///
@@ -49,6 +50,9 @@ impl CreateBucket {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let config = self.config(shared.config()?)?;
         let line = Line::connect(&config, None, shared.patience()).await?;
+        if let Some(error) = server::too_old(&line) {
+            return Err(error.into());
+        }
         let mut findings = Findings::new(output);
         match bucket::standing(&line, &config.bucket).await {
             Standing::There => {

@@ -5,6 +5,7 @@ pub mod check;
 pub mod completions;
 pub mod create_bucket;
 pub mod doctor;
+pub mod end_lease;
 #[cfg(unix)]
 pub mod exec;
 pub mod history;
@@ -47,6 +48,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Pause(pause) => block_on(pause.run(shared, output)),
         Command::Resume(resume) => block_on(resume.run(shared, output)),
         Command::Cordon(cordon) => block_on(cordon.run(shared, output)),
+        Command::EndLease(end) => block_on(end.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]

@@ -239,7 +239,7 @@ impl Whom {
 }
 
 /// Whoever answers one of two searches: who is late among many in the first one may not be in the second.
-async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
+pub async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
     let mut found = admin.instances(within).await?;
     found.extend(admin.instances(within).await?);
     found.sort();

@@ -227,10 +227,22 @@ fn settings(
             "it can only be set when a bucket is made: let nats-elect make it (`bucket_auto_create`), when no role is led".into(),
         ),
         (
+            "rollups",
+            "allow_rollup_hdrs",
+            "off: no message takes the place of others (so `nats kv purge` is refused, `nats kv del` is not)".into(),
+            format!("unless somebody needs `nats kv purge`: {}", edit("--no-allow-rollup")),
+        ),
+        (
             "other writers",
             "sources",
             "no other stream writes into it".into(),
             "take `sources` out of the stream".into(),
+        ),
+        (
+            "direct gets",
+            "allow_direct",
+            "off: elections ask the stream leader".into(),
+            format!("{}, and grant nobody `$JS.API.DIRECT.GET.>` (docs/security.md)", edit("--no-allow-direct")),
         ),
     ] {
         match review.notes.iter().find(|note| note.setting == setting) {
@@ -238,16 +250,7 @@ fn settings(
             Some(note) => findings.warn(check, &note.risk, advice)?,
         }
     }
-    let on = |name: &str| config[name].as_bool().unwrap_or(false);
-    if on("allow_atomic") {
-        findings.ok("batches", "several values can be written as one")?;
-    } else {
-        findings.warn(
-            "batches",
-            "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`), and claims are not written with their fence in one",
-            format!("nats-server 2.12 and {}", edit("--allow-batch")),
-        )?;
-    }
+    batches(config, &edit("--allow-batch"), findings)?;
     if nanos(&config["subject_delete_marker_ttl"]).is_some() {
         findings.warn(
             "markers",
@@ -255,16 +258,24 @@ fn settings(
             "take `subject_delete_marker_ttl` out, if there are such candidates (docs/mixed-fleets.md)",
         )?;
     }
-    let way = |name: &str| if on(name) { "on" } else { "off" };
-    findings.ok(
-        "other settings",
-        format!(
-            "discard {}, direct reads {} (elections ask the stream leader), rollups {}, per-message ttl {}",
-            config["discard"].as_str().unwrap_or("old"),
-            way("allow_direct"),
-            way("allow_rollup_hdrs"),
-            way("allow_msg_ttl"),
-        ),
+    let discard = config["discard"].as_str().unwrap_or("old");
+    let ttl = if config["allow_msg_ttl"] == true {
+        "on"
+    } else {
+        "off"
+    };
+    let others = format!("discard {discard}, per-message ttl {ttl}");
+    findings.ok("other settings", others)
+}
+
+fn batches(config: &Value, edit: &str, findings: &mut Findings) -> io::Result<()> {
+    if config["allow_atomic"] == true {
+        return findings.ok("batches", "several values can be written as one");
+    }
+    findings.warn(
+        "batches",
+        "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
+        format!("nats-server 2.12 and {edit}"),
     )
 }
 

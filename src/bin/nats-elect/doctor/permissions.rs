@@ -268,7 +268,14 @@ impl Trial<'_> {
         for verb in ["status", "pause", "resume", "cordon"] {
             subscribe.push(format!("{base}.{verb}.{nobody}"));
         }
-        for verb in ["status", "step-down", "pause", "resume", "cordon"] {
+        for verb in [
+            "status",
+            "step-down",
+            "end-lease",
+            "pause",
+            "resume",
+            "cordon",
+        ] {
             subscribe.push(format!("{base}.{verb}.{nobody}.*"));
         }
         Group {
@@ -300,6 +307,7 @@ impl Trial<'_> {
         }];
         if part == Part::Operator {
             let mut act = of_role("step-down");
+            act.extend(of_role("end-lease"));
             for verb in ["pause", "resume", "cordon"] {
                 act.push(format!("{base}.{verb}.{nobody}"));
                 act.extend(of_role(verb));

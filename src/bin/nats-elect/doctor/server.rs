@@ -1,6 +1,6 @@
 //! The connection, the server behind it, and what it gives the account.
 
-use nats_elect::ManagerConfig;
+use nats_elect::{Error, ManagerConfig};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
@@ -41,9 +41,8 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> st
 
 fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
     let server = line.server();
-    let is_at_least = |minor| line.client.is_server_compatible(2, minor, 0);
     let check = "server version";
-    if is_at_least(12) {
+    if line.client.is_server_compatible(2, 12, 0) {
         findings.ok(
             check,
             format!(
@@ -51,28 +50,29 @@ fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
                 server.version
             ),
         )
-    } else if is_at_least(11) {
+    } else if too_old(line).is_none() {
         findings.warn(
             check,
             format!("{}: no batches, so no conditional fenced writes (`create`, `update`, batches of `Term::store()`)", server.version),
             "upgrade to nats-server 2.12, and make the bucket anew or edit it to allow atomic batches",
         )
-    } else if is_at_least(10) {
-        findings.warn(
-            check,
-            format!("{}: no conditions on another key, so no fenced writes at all, and weaker fence records", server.version),
-            "upgrade to nats-server 2.12; the elections themselves work",
-        )
     } else {
         findings.fail(
             check,
             format!(
-                "{} is older than what elections were tested with",
+                "{}: no election is held on it (docs/configuration.md says why)",
                 server.version
             ),
-            "upgrade to nats-server 2.12, at least to 2.10",
+            "upgrade to nats-server 2.12, at least to 2.11.2",
         )
     }
+}
+
+/// What a manager says of the connected server, if that is too old for it.
+pub fn too_old(line: &Line) -> Option<Error> {
+    let version = line.server().version.clone();
+    let fit = line.client.is_server_compatible(2, 11, 2);
+    (!fit).then_some(Error::ServerTooOld { version })
 }
 
 /// Who this is, if it is told.

@@ -2,7 +2,7 @@
 
 use nats_elect::Event;
 use nats_elect::internals::{
-    Answer, Effect, FenceCondition, Moment, OpId, Question, TermId, TermStart, Write, WriteKind,
+    Answer, Effect, Moment, OpId, Question, TermId, TermStart, Write, WriteKind,
 };
 
 use super::{Life, Office, Request};
@@ -99,6 +99,7 @@ impl Life {
             Effect::Event(Event::Resumed) => {
                 assert!(std::mem::replace(&mut self.told_paused, false), "twice");
             }
+            Effect::Reopen if self.elsewhere => self.link = None,
             Effect::Event(_) | Effect::Reopen => {}
         }
     }
@@ -112,10 +113,7 @@ impl Life {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
             | WriteKind::Release { over, .. } => (over, &self.shown),
-            WriteKind::Fence { condition, .. } => match condition {
-                FenceCondition::RoleKeyAt(over) => (over, &self.shown),
-                FenceCondition::FenceKeyAt(over) => (over, &self.shown_fence),
-            },
+            WriteKind::Fence { over, .. } => (over, &self.shown_fence),
         };
         let blind = *over == 0 && matches!(write.kind, WriteKind::Fence { .. });
         assert!(
@@ -134,10 +132,16 @@ impl Life {
     }
 
     pub(super) fn requested(&mut self, request: Request) {
-        assert!(self.pending.is_none(), "two requests at a time");
+        let forgotten = self.overtaken && matches!(self.pending, Some(Request::Read(_)));
+        assert!(
+            self.pending.is_none() || forgotten,
+            "two requests at a time"
+        );
         assert!(self.link.is_some(), "without a link");
         self.last_op = request.op().0;
         self.pending = Some(request);
+        self.overtaken = false;
+        self.untold = None;
         self.void = false;
     }
 

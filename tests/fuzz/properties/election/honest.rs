@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nats_elect::internals::{
-    Content, Entry, FenceCondition, FenceEntry, Nonce, SeenFence, SeenRecord, Write, WriteKind,
-    WriteOutcome,
+    Bucket, Content, Entry, FenceEntry, Nonce, Release, ReleaseHash, SeenFence, SeenRecord,
+    Snapshot, Write, WriteKind, WriteOutcome,
 };
 
 /// A bucket as it should be.
@@ -16,6 +16,15 @@ pub(super) struct Honest {
 }
 
 impl Honest {
+    pub(super) fn snapshot(&self, bucket: Option<Bucket>) -> Snapshot {
+        Snapshot {
+            role: self.role.clone(),
+            fence: self.fence,
+            epoch: bucket.map(|bucket| bucket.epoch),
+            last_sequence: Some(self.last),
+        }
+    }
+
     pub(super) fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -34,10 +43,7 @@ impl Honest {
             WriteKind::Claim { over, .. }
             | WriteKind::Renew { over, .. }
             | WriteKind::Release { over, .. } => (*over, role),
-            WriteKind::Fence { condition, .. } => match condition {
-                FenceCondition::RoleKeyAt(over) => (*over, role),
-                FenceCondition::FenceKeyAt(over) => (*over, fence),
-            },
+            WriteKind::Fence { over, .. } => (*over, fence),
         };
         if expected != current {
             return WriteOutcome::Conflict {
@@ -45,16 +51,14 @@ impl Honest {
             };
         }
         let revision = match &write.kind {
-            WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
-                self.put(record_of(write.nonce, Some(record.ttl)))
-            }
-            WriteKind::Release { heir, .. } => self.put(match *heir {
-                None => Content::Release(Some(write.nonce)),
-                Some(heir) => Content::Handoff {
-                    nonce: Some(write.nonce),
-                    heir,
-                },
-            }),
+            WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => self.put(
+                record_of(write.nonce, Some(record.ttl), Some(record.release)),
+            ),
+            WriteKind::Release { heir, secret, .. } => self.put(Content::Release(Release {
+                nonce: Some(write.nonce),
+                heir: *heir,
+                secret: Some(*secret),
+            })),
             WriteKind::Fence { fence, .. } => {
                 let revision = self.next();
                 self.fence = Some(FenceEntry {
@@ -62,6 +66,7 @@ impl Honest {
                     record: Some(SeenFence {
                         nonce: write.nonce,
                         ttl: Some(fence.ttl),
+                        release: Some(fence.release),
                     }),
                 });
                 revision
@@ -71,7 +76,11 @@ impl Honest {
     }
 }
 
-pub(super) fn record_of(nonce: Nonce, ttl: Option<Duration>) -> Content {
+pub(super) fn record_of(
+    nonce: Nonce,
+    ttl: Option<Duration>,
+    release: Option<ReleaseHash>,
+) -> Content {
     Content::Record(Box::new(SeenRecord {
         id: "somebody".to_owned(),
         priority: -1,
@@ -79,6 +88,7 @@ pub(super) fn record_of(nonce: Nonce, ttl: Option<Duration>) -> Content {
         ttl,
         incarnation: Some(nonce.incarnation),
         beat: Some(nonce.beat),
+        release,
         proof: None,
     }))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect::internals::{
-    Bucket, Content, Entry, Failure, FenceEntry, HandlerEnd, Input, Link, Nonce, OpId, SeenFence,
-    Snapshot, TermId, WriteOutcome,
+    Bucket, Content, Entry, Failure, FenceEntry, HandlerEnd, Input, Link, Nonce, OpId, Release,
+    ReleaseHash, SeenFence, Snapshot, TermId, WriteOutcome,
 };
 use nats_elect::{FailureKind, RoleConfig, RoleSettings, Takeover};
 
@@ -18,9 +18,10 @@ impl Life {
         let op = match &self.pending {
             Some(request) if u.ratio(3, 4)? => request.op(),
             // An old one, one to come, none at all.
-            _ => OpId(match u.int_in_range(0..=3)? {
-                0 => message::number(u)?,
-                1 => self.last_op + 1,
+            _ => OpId(match (u.int_in_range(0..=4)?, self.late.back()) {
+                (0, _) => message::number(u)?,
+                (1, _) => self.last_op + 1,
+                (2, Some(late)) => late.request.op().0,
                 _ => u.int_in_range(0..=self.last_op)?,
             }),
         };
@@ -37,15 +38,16 @@ impl Life {
                         1 => None,
                         _ => self.bucket.map(|bucket| bucket.epoch),
                     },
+                    last_sequence: bool::arbitrary(u)?.then(|| self.revision(u)).transpose()?,
                 })
             };
             return Ok(Input::ReadEnded { op, outcome });
         }
-        let outcome = match u.int_in_range(0..=7)? {
+        let outcome = match u.int_in_range(0..=6)? {
             // It was written, and nobody told.
             0 | 1 => {
                 if let Some(Request::Write(write)) = &self.pending {
-                    self.honest.take(write);
+                    self.untold = Some(self.honest.take(write));
                 }
                 WriteOutcome::Failed(failure(u)?)
             }
@@ -53,12 +55,33 @@ impl Life {
             3 | 4 => WriteOutcome::Conflict {
                 current: bool::arbitrary(u)?.then(|| self.revision(u)).transpose()?,
             },
-            5 => WriteOutcome::Unsupported,
             _ => WriteOutcome::Acked {
                 revision: self.revision(u)?,
             },
         };
         Ok(Input::WriteEnded { op, outcome })
+    }
+
+    /// The answer to what was not answered in time: an honest one, or of a server that stores it only now.
+    pub(super) fn late_answer(&mut self, u: &mut Unstructured<'_>) -> Result<Option<Input>> {
+        if self.late.is_empty() {
+            return Ok(None);
+        }
+        let index = u.int_in_range(0..=self.late.len() - 1)?;
+        let late = &mut self.late[index];
+        Ok(Some(match &late.request {
+            Request::Read(op) => Input::ReadEnded {
+                op: *op,
+                outcome: Ok(self.honest.snapshot(self.bucket)),
+            },
+            Request::Write(write) => Input::WriteEnded {
+                op: write.op,
+                outcome: late
+                    .outcome
+                    .take()
+                    .unwrap_or_else(|| self.honest.take(write)),
+            },
+        }))
     }
 
     pub(super) fn any_link(&self, u: &mut Unstructured<'_>) -> Result<Link> {
@@ -96,6 +119,7 @@ impl Life {
                     Ok(SeenFence {
                         nonce: self.nonce(u)?,
                         ttl: ttl(u)?,
+                        release: hash(u)?,
                     })
                 })
                 .transpose()?,
@@ -116,13 +140,14 @@ impl Life {
         Ok(match u.int_in_range(0..=7)? {
             0 => Content::Opaque,
             1 => Content::ForeignMarker,
-            7 => Content::Handoff {
+            // Genuine ones among them, as far as a stranger's can be.
+            2 | 7 => Content::Release(Release {
                 nonce: bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?,
-                heir: *u.choose(&[OWN, STRANGER])?,
-            },
-            2 => Content::Release(bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?),
+                heir: *u.choose(&[None, None, Some(OWN), Some(STRANGER)])?,
+                secret: u.ratio(3, 4)?.then(|| message::secret(u)).transpose()?,
+            }),
             3 => Content::parse(&message::value(u)?),
-            _ => record_of(self.nonce(u)?, ttl(u)?),
+            _ => record_of(self.nonce(u)?, ttl(u)?, hash(u)?),
         })
     }
 
@@ -204,6 +229,12 @@ pub(super) fn ttl(u: &mut Unstructured<'_>) -> Result<Option<Duration>> {
         1 => Some(Duration::from_secs(3600)),
         _ => Some(Duration::from_millis(u.int_in_range(100..=20_000)?)),
     })
+}
+
+/// By what a release would be known.
+fn hash(u: &mut Unstructured<'_>) -> Result<Option<ReleaseHash>> {
+    let secret = u.ratio(3, 4)?.then(|| message::secret(u)).transpose()?;
+    Ok(secret.map(nats_elect::internals::ReleaseSecret::hash))
 }
 
 pub(super) fn failure(u: &mut Unstructured<'_>) -> Result<Failure> {

@@ -1,0 +1,54 @@
+//! What handles, handlers and operators ask of an election.
+
+use tokio::sync::oneshot;
+
+use super::ElectionState;
+use crate::election::{Input, Reply, RequestId};
+use crate::role::{Order, Request};
+
+impl ElectionState {
+    pub(super) fn requested(&mut self, request: Request) -> Input {
+        match request {
+            Request::Validate { term, reply } => {
+                let request = self.remember(reply);
+                Input::Validate { request, term }
+            }
+            Request::StepDown {
+                to,
+                expected,
+                hold_off,
+                reply,
+            } => {
+                let request = self.remember(reply);
+                Input::StepDown {
+                    request,
+                    to,
+                    expected,
+                    hold_off,
+                }
+            }
+            Request::Order { order, reply } => {
+                let request = self.remember(reply);
+                match order {
+                    Order::Pause => Input::Pause { request },
+                    Order::Resume => Input::Resume { request },
+                    Order::Cordon => Input::Cordon { request },
+                }
+            }
+            Request::EndLease { revision, reply } => {
+                let request = self.remember(reply);
+                Input::EndLease { request, revision }
+            }
+            Request::Superseded { term } => Input::Superseded { term },
+            #[cfg(feature = "testing")]
+            Request::Crash => panic!("crashed on request"),
+        }
+    }
+
+    fn remember(&mut self, reply: oneshot::Sender<Reply>) -> RequestId {
+        self.next_request += 1;
+        let request = RequestId(self.next_request);
+        self.requests.insert(request, reply);
+        request
+    }
+}

@@ -1,0 +1,179 @@
+//! Looks at the bucket: when, and who hears what they find.
+
+use std::time::Duration;
+
+use async_nats::connection::State as ConnectionState;
+use ractor::ActorRef;
+
+use super::{MonitorState, Standing};
+use crate::actors::Link;
+use crate::actors::connection::{Connection, StartFailure};
+use crate::actors::messages::{ElectionMsg, MonitorMsg};
+use crate::clock;
+use crate::election::{self as core, Failure};
+use crate::model::name::RoleName;
+use crate::store::{self, BucketInfo, IfMissing, StoreError};
+
+/// How long one look at the bucket may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Looks asked for by elections come in swarms: one in this time is enough.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+impl MonitorState {
+    /// An election wants to know how the bucket is, changed or not: for it alone it may be unfit.
+    pub(super) fn look_for(&mut self, myself: &ActorRef<MonitorMsg>, role: RoleName) {
+        self.asking.insert(role);
+        if !self.looking {
+            self.look_at_bucket(myself);
+        }
+    }
+
+    /// Nothing has changed: only who asked is told, for to a leader each word of a usable bucket is one more heartbeat.
+    fn answer(&mut self, myself: &ActorRef<MonitorMsg>, link: &Link) {
+        for role in std::mem::take(&mut self.awaiting) {
+            let message = ElectionMsg::LinkChanged(link.clone());
+            self.setup.routes.send(&role, message);
+        }
+        if !self.asking.is_empty() {
+            self.look_at_bucket(myself);
+        }
+    }
+
+    /// Those who asked are told with everyone.
+    fn tell_all(&mut self, standing: Standing, link: Link) {
+        self.awaiting.clear();
+        self.asking.clear();
+        self.tell(standing, link);
+    }
+
+    pub(super) fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
+        let Some(client) = self.client.clone() else {
+            return;
+        };
+        if client.connection_state() != ConnectionState::Connected {
+            return;
+        }
+        if self.looking
+            || self
+                .looked_at
+                .is_some_and(|at| clock::now() < at + LOOK_PAUSE)
+        {
+            if !self.looking && !std::mem::replace(&mut self.look_again, true) {
+                myself.send_after(LOOK_PAUSE, || MonitorMsg::LookAtBucket);
+            }
+            return;
+        }
+        self.looking = true;
+        self.awaiting.append(&mut self.asking);
+        self.looks += 1;
+        let number = self.looks;
+        self.look_again = false;
+        self.looked_at = Some(clock::now());
+        // A subscription is tried once for each connection, and refused once.
+        self.denied.take_if(|denied| denied.publish);
+        let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
+        let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let looked = match &known {
+                Some(bucket) => bucket
+                    .inspect(LOOK_TIMEOUT)
+                    .await
+                    .map(|info| (bucket.clone(), info)),
+                None => Err(StoreError::BucketMissing {
+                    bucket: name.to_string(),
+                }),
+            };
+            let looked = match looked {
+                Err(StoreError::BucketMissing { .. }) => {
+                    store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await
+                }
+                looked => looked,
+            };
+            let _ = myself.send_message(MonitorMsg::Looked(number, looked));
+        });
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        myself: &ActorRef<MonitorMsg>,
+        result: Result<(store::Bucket, BucketInfo), StoreError>,
+    ) {
+        self.looking = false;
+        match result {
+            Ok((bucket, info)) => {
+                self.failures = 0;
+                self.denied = None;
+                let core = core::Bucket {
+                    epoch: info.epoch,
+                    max_age: info.max_age,
+                    unique_sequences: info.unique_sequences,
+                };
+                let same = self
+                    .bucket
+                    .as_ref()
+                    .is_some_and(|(_, known)| *known == core);
+                self.bucket = Some((bucket.clone(), core));
+                if let Some(ready) = self.setup.ready.take() {
+                    for note in &info.notes {
+                        tracing::warn!(bucket = %self.setup.bucket, "{note}");
+                    }
+                    let _ = ready.send(Ok(info));
+                }
+                let connected = self
+                    .client
+                    .as_ref()
+                    .is_some_and(|c| c.connection_state() == ConnectionState::Connected);
+                if !connected {
+                    // It is looked at again with the next connection.
+                    return;
+                }
+                let link = Link::Up { bucket, info: core };
+                if !same || self.link != Standing::Up {
+                    self.link = Standing::Down;
+                    self.tell_all(Standing::Up, link);
+                } else {
+                    self.answer(myself, &link);
+                }
+            }
+            Err(error) => self.look_failed(myself, &error),
+        }
+    }
+
+    pub(super) fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
+        let error = match (error, &self.denied) {
+            (StoreError::Timeout { .. }, Some(denied)) => {
+                StoreError::PermissionDenied(denied.to_string())
+            }
+            (error, _) => error.clone(),
+        };
+        self.last_problem = error.to_string();
+        if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
+            self.connect_anew(myself);
+            return;
+        }
+        // JetStream that was there comes back; till then the leases decide. And a cluster may be just starting.
+        let passes = error.is_transient()
+            || self.setup.ready.is_some() && error.lacks_nodes()
+            || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
+        if !passes {
+            let failure = Failure {
+                kind: error.kind(),
+                detail: error.to_string(),
+            };
+            let is_missing = matches!(error, StoreError::BucketMissing { .. });
+            if is_missing && self.setup.if_missing == IfMissing::Await {
+                self.awaited = Some(error);
+            } else {
+                self.start_failed(StartFailure::Bucket(error));
+            }
+            let link = Link::Unusable(failure);
+            if self.link == Standing::Unusable {
+                self.answer(myself, &link);
+            } else {
+                self.tell_all(Standing::Unusable, link);
+            }
+        }
+        self.retry_later(myself);
+    }
+}

@@ -1,0 +1,400 @@
+//! `end-lease`: ends the wait for a lease whose holder is gone.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use futures::future::join_all;
+use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode, RoleReport};
+use nats_elect::{RoleName, RoleState};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::orders::everyone;
+use super::step_down::progress;
+use crate::cli::Shared;
+use crate::exit::{Code, Failure, Outcome};
+use crate::operating::operating;
+use crate::output::Output;
+use crate::record::Written;
+use crate::stepped::{leader_json, new_leader};
+use crate::text::{clean, lasted, millis, stamp, wall_clock};
+
+const MORE: &str = "\
+When it is safe:
+  Only if whoever wrote that record is certainly gone: its process has ended, its machine is off, or
+  the record was never a leader's, but written by hand or left over by another program. That nobody
+  answers is no proof: a process that is cut off from NATS answers nobody, and may lead until its
+  lease ends. If the holder lives, there are two leaders until its next heartbeat is refused; only
+  what compares fencing tokens is protected then. When in doubt, wait: the lease ends by itself.
+
+It is refused if an instance answers that it leads the role, or is winding it down, and if the
+holder is there but does not say how it is. --force does it all the same.
+
+Exit codes:
+  0  it is done: every candidate that answers waits for this lease no longer
+  1  no instance answers, and JetStream is off
+  2  no terminal to confirm it on, and no --yes
+  3  no instance that answers stands for the role
+  4  refused, and nothing was done: an instance leads the role, nobody waits for this very record
+     any more, it was not confirmed, or a permission is missing
+  5  no answer in time; some may have been told
+
+Examples:
+  nats-elect end-lease scheduler            shows who holds it, and asks before it does anything
+  nats-elect end-lease scheduler --yes      for scripts that know that the holder is gone";
+
+/// End the wait for a lease whose holder is gone for good
+///
+/// Candidates wait until the lease of the last record has run out, also after its holder has died. That is seconds; but a
+/// record with a huge `ttl_ms`, of a misconfigured or foreign program, may keep a role without a leader for long. This shows what
+/// stands under the role's key, who wrote it, and how long it may still be waited for. Then it asks every instance to take the record at that
+/// very revision for over. A record that was written meanwhile is not touched.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct EndLease {
+    /// The role
+    role: String,
+
+    /// Do not ask for a confirmation: for scripts
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Also if an instance says that it leads the role, or the holder may still be there
+    #[arg(long)]
+    force: bool,
+}
+
+/// What stands under the role's key. If it is missing, at revision 0: then the last lease that was seen is waited for.
+#[derive(Default)]
+struct Holding {
+    revision: u64,
+    title: Option<String>,
+    written_at: Option<String>,
+    /// By the record; nothing if it does not tell.
+    id: Option<String>,
+    incarnation: Option<String>,
+    ttl: Option<Duration>,
+    age: Duration,
+}
+
+/// An instance, and how the role stands with it.
+struct Member {
+    instance: Instance,
+    role: Result<RoleReport, AdminError>,
+}
+
+/// What an instance made of the request.
+struct Answered {
+    instance: Instance,
+    result: Result<(), AdminError>,
+}
+
+impl EndLease {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        RoleName::new(&self.role).map_err(|error| Failure::usage(error.to_string()))?;
+        let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if !self.yes && !can_ask {
+            return Err(
+                Failure::usage("there is no terminal to confirm it on").advice(
+                    "--yes does it without asking: only if whoever holds the lease is certainly gone",
+                ),
+            );
+        }
+        let read = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            Written::read(&bucket, &self.role).await
+        };
+        let written = shared.reading(read).await?;
+        let holding = Holding::of(written.as_ref());
+        let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
+        operating(shared, acting).await
+    }
+
+    async fn act(
+        &self,
+        admin: &AdminClient,
+        holding: &Holding,
+        shared: &Shared,
+        output: Output,
+    ) -> Outcome {
+        let role = self.role.as_str();
+        progress(output, "asking the instances how they are");
+        let members = self.members(admin, shared).await?;
+        for line in holding.words(role) {
+            output.note(&line);
+        }
+        if !self.force {
+            self.check(&members, holding)?;
+        }
+        if !self.yes {
+            confirm(holding).await?;
+        }
+        let asked = members.into_iter().map(async |member| Answered {
+            result: admin
+                .end_lease(&member.instance, role, holding.revision)
+                .await,
+            instance: member.instance,
+        });
+        let answers = join_all(asked).await;
+        let noted = answers.iter().any(|it| it.result.is_ok());
+        let leader = if noted {
+            progress(output, "noted; waiting for the next leader");
+            new_leader(admin, role, shared.patience()).await
+        } else {
+            None
+        };
+        if output.is_json() {
+            let mut told = holding.json(role);
+            told["answers"] = answers.iter().map(Answered::json).collect();
+            told["leader"] = leader.as_ref().map(leader_json).into();
+            output.json(&told)?;
+        } else {
+            for answer in &answers {
+                output.line(answer.words())?;
+            }
+            if noted {
+                output.line(next_words(role, leader.as_ref()))?;
+            }
+        }
+        outcome(answers, noted)
+    }
+
+    /// Those who stand for the role, or do not say whether they do.
+    async fn members(&self, admin: &AdminClient, shared: &Shared) -> Result<Vec<Member>, Failure> {
+        let instances = everyone(admin, shared.patience()).await?;
+        let asked = instances.into_iter().map(async |instance| {
+            let role = admin.status_of(&instance, &self.role).await;
+            let role = role.and_then(|mut report| {
+                let gone = || AdminError::NoSuchInstance(instance.to_string());
+                report.roles.remove(&self.role).ok_or_else(gone)
+            });
+            Member { instance, role }
+        });
+        let mut members = join_all(asked).await;
+        members.retain(|member| match &member.role {
+            Err(AdminError::NoSuchInstance(_)) => false,
+            Err(error) => error.refusal() != Some(ProblemCode::UnknownRole),
+            Ok(_) => true,
+        });
+        if members.is_empty() {
+            return Err(Failure::not_found(format!(
+                "no instance that answers stands for {:?}: nobody waits for the lease",
+                self.role
+            ))
+            .advice("name the bucket with --bucket, and --admin-prefix if the instances have another; one with its admin service off can't be told, start it anew"));
+        }
+        Ok(members)
+    }
+
+    /// Whether the lease may be in use.
+    fn check(&self, members: &[Member], holding: &Holding) -> Result<(), Failure> {
+        let in_use = |why: String, advice: &str| {
+            Err(Failure::new(Code::Refused, why).advice(format!(
+                "nothing was done. {advice} --force ends the lease all the same"
+            )))
+        };
+        for member in members {
+            let who = &member.instance;
+            match &member.role {
+                Ok(report) if report.is_leader => {
+                    return in_use(
+                        format!("{who} says that it leads {:?}", self.role),
+                        "`nats-elect step-down` has it hand the role over.",
+                    );
+                }
+                Ok(report) if report.state == Some(RoleState::Draining) => {
+                    return in_use(
+                        format!(
+                            "{who} says that it led {:?} and winds it down now",
+                            self.role
+                        ),
+                        "It frees the role, or its lease ends.",
+                    );
+                }
+                Err(error) if holding.is_of(who) => {
+                    return in_use(
+                        format!(
+                            "{who} holds the lease, and is there, but does not say how it is: {error}"
+                        ),
+                        "End its process first.",
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Holding {
+    fn of(written: Option<&Written>) -> Self {
+        let Some(written) = written else {
+            return Self::default();
+        };
+        let text = |name: &str| {
+            let value = written.fields.as_ref()?.get(name)?;
+            Some(clean(value.as_str()?))
+        };
+        let ttl = written.fields.as_ref().and_then(|it| it.get("ttl_ms"));
+        Self {
+            revision: written.revision(),
+            title: Some(written.title()),
+            written_at: Some(stamp(written.time())),
+            id: text("id"),
+            incarnation: text("incarnation"),
+            ttl: ttl.and_then(Value::as_u64).map(Duration::from_millis),
+            age: wall_clock()
+                .duration_since(written.time())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn is_of(&self, instance: &Instance) -> bool {
+        match &self.incarnation {
+            Some(incarnation) => *incarnation == instance.incarnation.to_string(),
+            None => self.id.as_ref() == Some(&instance.instance_id),
+        }
+    }
+
+    /// How long those may still wait who saw it when it was written.
+    fn left(&self) -> Option<Duration> {
+        Some(self.ttl?.saturating_sub(self.age))
+    }
+
+    fn words(&self, role: &str) -> Vec<String> {
+        let (Some(title), Some(written_at)) = (&self.title, &self.written_at) else {
+            return vec![format!(
+                "{role}: nothing stands under its key; the last lease that was seen there is waited for"
+            )];
+        };
+        let holder = match (&self.id, &self.incarnation) {
+            (Some(id), Some(incarnation)) => format!("{id:?}, incarnation {incarnation}"),
+            (Some(id), None) => format!("{id:?}, by a record without an incarnation"),
+            (None, _) => "nobody that it names".into(),
+        };
+        let wait = match (self.ttl, self.left()) {
+            (Some(ttl), Some(left)) => format!(
+                "{}, by its ttl_ms; who saw it come waits for another {} at most, who saw it later for longer",
+                lasted(ttl),
+                lasted(left)
+            ),
+            _ => "not told; the last lease that was seen is waited for".into(),
+        };
+        vec![
+            format!("{role}: {title}"),
+            format!("  held by  {holder}"),
+            format!("  since    {written_at} ({} ago)", lasted(self.age)),
+            format!("  lease    {wait}"),
+        ]
+    }
+
+    fn json(&self, role: &str) -> Value {
+        json!({
+            "role": role,
+            "revision": self.revision,
+            "instance_id": self.id,
+            "incarnation": self.incarnation,
+            "written_at": self.written_at,
+            "ttl_ms": self.ttl.map(millis),
+            "remaining_ms": self.left().map(millis),
+        })
+    }
+}
+
+impl Answered {
+    fn word(&self) -> &'static str {
+        match &self.result {
+            Ok(()) => "noted",
+            Err(error) => match error.refusal() {
+                Some(ProblemCode::Changed) => "changed",
+                Some(ProblemCode::UnknownRole) => "not_a_candidate",
+                Some(_) => "refused",
+                None => "no_answer",
+            },
+        }
+    }
+
+    fn words(&self) -> String {
+        let who = &self.instance;
+        match (&self.result, self.word()) {
+            (Ok(()), _) => format!("{who}: noted, it waits for this lease no longer"),
+            (_, "changed") => format!(
+                "{who}: nothing was done, for it does not wait for the role, or sees another record there"
+            ),
+            (_, "not_a_candidate") => format!("{who}: does not stand for the role"),
+            (Err(AdminError::NoSuchInstance(_)), _) => {
+                format!("{who}: has gone, or is of a version that does not know this request")
+            }
+            (Err(error), _) => format!("{who}: {error}"),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "instance_id": self.instance.instance_id,
+            "incarnation": self.instance.incarnation,
+            "answer": self.word(),
+            "error": self.result.as_ref().err().map(ToString::to_string),
+        })
+    }
+}
+
+fn next_words(role: &str, leader: Option<&LeaderFound>) -> String {
+    match leader {
+        Some(leader) => format!("{role}: {} leads now", leader.instance),
+        None => format!(
+            "{role}: nobody who answers leads it yet, `nats-elect candidates {role}` tells how they are"
+        ),
+    }
+}
+
+/// What it ends with: the failure of one who was asked, unless another one is as good.
+fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
+    for answer in answers {
+        let Err(error) = answer.result else { continue };
+        let refused = error.refusal().is_some();
+        // It saw what came after, or does not stand any more.
+        if noted && refused {
+            continue;
+        }
+        let failure = Failure::from(error);
+        return Err(failure.advice(if refused {
+            "look again: `nats-elect inspect` shows what stands there now"
+        } else {
+            "whoever was not told waits on, and nobody is kept from leading by that"
+        }));
+    }
+    Ok(0)
+}
+
+/// Asks whoever sits before the terminal.
+async fn confirm(holding: &Holding) -> Result<(), Failure> {
+    let holder = holding
+        .id
+        .clone()
+        .unwrap_or_else(|| "whoever wrote it".into());
+    let (answered, answer) = oneshot::channel();
+    // A thread of its own: nobody has to type anything for this process to end.
+    thread::spawn(move || {
+        let mut err = io::stderr().lock();
+        let _ = write!(
+            err,
+            "Is {holder} certainly gone? If it lives, there will be two leaders. End its lease? [y/N] "
+        );
+        let _ = err.flush();
+        drop(err);
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let _ = answered.send(read.map(|_| line));
+    });
+    let answer = answer.await.map_err(io::Error::other)??;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::new(
+            Code::Refused,
+            "not confirmed: nothing was done",
+        )),
+    }
+}

@@ -1,0 +1,107 @@
+//! How a release shows that the leader itself wrote it: its records carry the hash of a secret, and the release tells the secret.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// The secret of one acquisition of a role. Nobody learns it before the role is released.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReleaseSecret(u128);
+
+/// What the records of a term show of its [`ReleaseSecret`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReleaseHash([u8; 32]);
+
+impl ReleaseSecret {
+    /// These bits must be random, and used once.
+    pub const fn new(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The SHA-256 of its 16 bytes, the most significant first.
+    pub fn hash(self) -> ReleaseHash {
+        ReleaseHash(Sha256::digest(self.0.to_be_bytes()).into())
+    }
+
+    /// As it stands in the header of a release. There is no `Display`: it is told once.
+    pub fn expose(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    /// Reads what [`expose`](Self::expose) writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
+        Some(Self(bits))
+    }
+}
+
+impl fmt::Debug for ReleaseSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReleaseSecret(…)")
+    }
+}
+
+impl ReleaseHash {
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            let digits = &text[2 * i..2 * i + 2];
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for ReleaseHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ReleaseHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReleaseHash({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_hashes_read_back() {
+        let secret = ReleaseSecret::new(0x17);
+        assert_eq!(ReleaseSecret::parse(&secret.expose()), Some(secret));
+        let hash = secret.hash();
+        assert_eq!(ReleaseHash::parse(&hash.to_string()), Some(hash));
+        assert_ne!(ReleaseSecret::new(0x18).hash(), hash);
+        for bad in ["", "+0000000000000000000000000000017", "é"] {
+            assert_eq!(ReleaseSecret::parse(bad), None, "{bad}");
+            assert_eq!(ReleaseHash::parse(bad), None, "{bad}");
+        }
+        assert_eq!(ReleaseHash::parse(&"+1".repeat(32)), None);
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_secrets_bytes() {
+        let hash = ReleaseSecret::new(0).hash().to_string();
+        assert_eq!(
+            hash,
+            "374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_not_told_by_its_debug_form() {
+        let secret = ReleaseSecret::new(0x00c0_ffee);
+        assert!(!format!("{secret:?}").contains("c0ffee"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What of a term is being polled: a poll that lasts blocks its thread.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::clock::{self, Moment};
+
+/// The polls under way. There are no more of them than threads.
+#[derive(Debug, Default)]
+pub(super) struct Polls(Mutex<Vec<Moment>>);
+
+impl Polls {
+    /// Runs `future`, and notes when it is polled.
+    pub async fn watch<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let _polling = self.begin();
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether a poll that began before that moment is still under way.
+    pub fn last_since(&self, moment: Moment) -> bool {
+        self.locked().iter().any(|begun| *begun < moment)
+    }
+
+    fn begin(&self) -> Polling<'_> {
+        let begun = clock::now();
+        self.locked().push(begun);
+        Polling { polls: self, begun }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Moment>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Polling<'a> {
+    polls: &'a Polls,
+    begun: Moment,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        let mut polls = self.polls.locked();
+        // Of two that began at one moment either will do.
+        if let Some(index) = polls.iter().position(|begun| *begun == self.begun) {
+            polls.swap_remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_poll_is_under_way_until_it_returns_or_panics() {
+        let polls = Polls::default();
+        let later = clock::now() + std::time::Duration::from_secs(3600);
+        let seen = polls.watch(async { polls.last_since(later) });
+        assert_eq!(seen.now_or_never(), Some(true));
+        assert!(!polls.last_since(later));
+        let mut waiting = pin!(polls.watch(std::future::pending::<()>()));
+        assert_eq!(waiting.as_mut().now_or_never(), None);
+        assert!(!polls.last_since(later), "it waits, and blocks nobody");
+        let panics = AssertUnwindSafe(polls.watch(async { panic!("as the test wants") }));
+        let panicked: Option<Result<(), _>> = panics.catch_unwind().now_or_never();
+        assert!(panicked.expect("at once").is_err());
+        assert!(!polls.last_since(later));
+    }
+
+    #[test]
+    fn a_poll_that_began_later_is_not_meant() {
+        let polls = Polls::default();
+        let before = clock::now();
+        let seen = polls.watch(async { polls.last_since(before) });
+        assert_eq!(seen.now_or_never(), Some(false));
+    }
+}

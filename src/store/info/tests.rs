@@ -1,0 +1,162 @@
+use serde_json::json;
+
+use super::*;
+
+fn assess(config: Value) -> Result<BucketInfo, StoreError> {
+    let mut whole =
+        json!({ "subjects": ["$KV.b.>"], "max_msgs_per_subject": 1, "num_replicas": 3 });
+    if let (Some(whole), Value::Object(config)) = (whole.as_object_mut(), config) {
+        whole.extend(config);
+    }
+    let stream = json!({ "created": "2026-11-05T10:20:30.123456789Z", "config": whole });
+    let stream: StreamInfo = serde_json::from_value(stream).unwrap();
+    stream.assess(&BucketName::new("b").unwrap())
+}
+
+#[test]
+fn the_epoch_has_every_digit_of_the_creation_time() {
+    assert_eq!(assess(json!({})).unwrap().epoch, 1_793_874_030_123_456_789);
+}
+
+#[test]
+fn a_bucket_of_ours_on_three_servers_gives_no_cause_for_notes() {
+    let info = assess(json!({ "first_seq": 1_793_874_030_000_000_u64, "allow_atomic": true }));
+    let info = info.unwrap();
+    assert!(info.atomic && info.unique_sequences, "{info:?}");
+    assert_eq!((info.replicas, info.history, info.max_age), (3, 1, None));
+    assert_eq!(info.notes, [""; 0]);
+}
+
+#[test]
+fn every_lack_is_put_in_words() {
+    let info = assess(json!({
+        "max_age": 2_000_000_000_u64, "max_msgs_per_subject": 5, "max_bytes": 1024, "discard": "new",
+        "max_msg_size": 100, "num_replicas": 1, "storage": "memory", "sources": [{ "name": "s" }],
+        "persist_mode": "async", "allow_rollup_hdrs": true, "allow_direct": true, "name": "KV_b",
+    }))
+    .unwrap();
+    assert_eq!(info.max_age, Some(Duration::from_secs(2)));
+    assert!(!info.atomic && !info.unique_sequences);
+    assert_eq!(info.notes.len(), 11, "{:#?}", info.notes);
+    let all = info.notes.join("\n");
+    for words in [
+        "expire after 2s",
+        "refuses heartbeats",
+        "than 100 bytes",
+        "`nats stream edit KV_b --no-allow-rollup`",
+        "edit KV_b --no-allow-direct",
+    ] {
+        assert!(all.contains(words), "{all}");
+    }
+}
+
+#[test]
+fn whoever_reviews_an_answer_is_told_which_setting_risks_what() {
+    let review = |bucket: &str, answer: &str| BucketReview::of_answer(bucket, answer.as_bytes());
+    let answer = r#"{"type":"x","created":"2026-11-05T10:20:30Z","config":{"subjects":["$KV.b.>"],"max_age":2000000000,
+        "max_msgs_per_subject":1,"num_replicas":3,"first_seq":1793874030000000,"metadata":{"_nats.ver":"2.12.8"}}}"#;
+    let told = review("b", answer).unwrap().expect("a review");
+    assert_eq!((told.unfit, told.room, told.spare), (None, None, None));
+    let settings: Vec<_> = told.notes.iter().map(|note| note.setting).collect();
+    assert_eq!(settings, ["max_age"]);
+    let other = review("c", answer).unwrap().expect("a review");
+    assert!(other.unfit.is_some(), "it listens to other keys");
+    assert_eq!(review("b", "{}").unwrap(), None);
+    assert!(review("no.bucket", answer).is_err());
+}
+
+#[test]
+fn where_no_election_can_be_held_the_bucket_is_unfit() {
+    for config in [
+        json!({ "subjects": [] }),
+        json!({ "subjects": ["$KV.other.>", "$KV.b.x"] }),
+        json!({ "mirror": { "name": "KV_x" } }),
+        json!({ "sealed": true }),
+        json!({ "no_ack": true }),
+        json!({ "retention": "workqueue" }),
+        json!({ "discard_new_per_subject": true }),
+        json!({ "subject_transform": { "src": "a", "dest": "b" } }),
+        json!({ "max_msgs": 1 }),
+        json!({ "max_bytes": 1023, "max_msgs": 1000 }),
+    ] {
+        let assessed = assess(config.clone());
+        assert!(
+            matches!(assessed, Err(StoreError::BucketUnfit(_))),
+            "{config}: {assessed:?}"
+        );
+    }
+    for subjects in [
+        json!(["x", "$KV.b.>"]),
+        json!(["$KV.>"]),
+        json!(["$KV.*.>"]),
+        json!([">"]),
+    ] {
+        assert!(assess(json!({ "subjects": subjects })).is_ok());
+    }
+}
+
+#[test]
+fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
+    for (replicas, max_msgs, max_bytes, room, spare) in [
+        (1, -1, -1, None, None),
+        (1, 0, 0, None, None),
+        (1, 7, -1, Some(3), Some(2)),
+        (1, 7, 2048, Some(2), Some(1)),
+        (1, -1, 1023, Some(0), Some(0)),
+        (1, 1, i64::MAX, Some(0), Some(0)),
+        (3, 7, -1, Some(2), Some(1)),
+        (3, 2, -1, Some(0), Some(0)),
+        (3, -1, 1535, Some(0), Some(0)),
+    ] {
+        let config = json!({
+            "max_msgs": max_msgs,
+            "max_bytes": max_bytes,
+            "num_replicas": replicas,
+        });
+        let state = json!({ "messages": 3, "bytes": 900 });
+        let answer = json!({ "created": "", "config": config, "state": state });
+        let told = BucketReview::of_answer("b", answer.to_string().as_bytes());
+        let told = told.unwrap().expect("a review");
+        assert_eq!((told.room, told.spare), (room, spare), "{config}");
+    }
+}
+
+/// What real servers answered about one bucket, and about those that were made on another version.
+#[test]
+fn a_bucket_that_an_old_server_answers_for_is_unfit() {
+    let review = |metadata: Value| {
+        let config = json!({ "subjects": ["$KV.b.>"], "metadata": metadata });
+        let answer = json!({ "created": "2026-11-05T10:20:30Z", "config": config });
+        let answer = answer.to_string();
+        let review = BucketReview::of_answer("b", answer.as_bytes()).unwrap();
+        review.expect("a review").unfit
+    };
+    for fit in [
+        json!({ "_nats.level": "1", "_nats.ver": "2.11.10" }),
+        json!({ "_nats.level": "1", "_nats.req.level": "0", "_nats.ver": "2.11.10" }),
+        json!({ "_nats.level": "5", "_nats.req.level": "0", "_nats.ver": "2.15.1" }),
+    ] {
+        assert_eq!(review(fit), None);
+    }
+    for (old, version) in [
+        (
+            json!({ "_nats.level": "1", "_nats.ver": "2.11.1" }),
+            "2.11.1",
+        ),
+        // 2.10.26: of its own; and what 2.11 had made.
+        (Value::Null, "2.10 or older"),
+        (json!({ "_nats.req.level": "0" }), "2.10 or older"),
+    ] {
+        let unfit = review(old).expect("unfit");
+        assert!(unfit.contains(version), "{unfit}");
+    }
+}
+
+#[test]
+fn a_strange_creation_time_is_an_error() {
+    for created in ["", "yesterday", "1066-10-14T09:00:00Z"] {
+        let json = json!({ "created": created, "config": {} });
+        let stream: StreamInfo = serde_json::from_value(json).unwrap();
+        assert!(stream.epoch().is_err(), "{created}");
+    }
+}

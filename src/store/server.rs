@@ -1,0 +1,74 @@
+//! Which servers elections can be held on.
+//!
+//! nats-server 2.11 is the first whose new stream leader applies its whole log before it takes a compare-and-set (nats-server#6485),
+//! and the first that checks a condition on another key than the message's own. The releases before 2.11.2 lose what is stored in a bucket
+//! of ours when they restart while its first message stands (nats-server#6753).
+
+use super::error::StoreError;
+
+/// The oldest nats-server that elections can be held on.
+const OLDEST: (u64, u64, u64) = (2, 11, 2);
+
+/// What stands for the version of a server that does not tell it beside a bucket's settings, as all do from 2.11 on.
+const UNTOLD: &str = "2.10 or older";
+
+/// Refuses a server that is known to be too old. A version that can't be read is that of a build that somebody made.
+pub(super) fn require_server(version: &str) -> Result<(), StoreError> {
+    if parse(version).is_some_and(|version| version < OLDEST) {
+        let version = version.to_owned();
+        return Err(StoreError::ServerTooOld { version });
+    }
+    Ok(())
+}
+
+/// The same for the server that answered about a bucket, with its version if it told that.
+pub(super) fn require_answering_server(version: Option<&str>) -> Result<(), StoreError> {
+    version.map_or_else(
+        || {
+            let version = UNTOLD.to_owned();
+            Err(StoreError::ServerTooOld { version })
+        },
+        require_server,
+    )
+}
+
+fn parse(version: &str) -> Option<(u64, u64, u64)> {
+    let mut parts = version.split(['.', '-', '+']).map(str::parse);
+    let mut next = || parts.next()?.ok();
+    Some((next()?, next()?, next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_refused_if_it_is_known_to_be_too_old() {
+        for version in [
+            "2.9.10",
+            "2.10.26",
+            "2.11.0",
+            "2.11.1",
+            "2.11.0-RC.2",
+            "1.4.1",
+        ] {
+            let error = require_server(version).unwrap_err();
+            assert!(error.to_string().contains(version), "{error}");
+            assert!(error.to_string().contains("2.11.2"), "{error}");
+            assert!(!error.is_transient());
+        }
+        for version in [
+            "2.11.2",
+            "2.11.10",
+            "2.12.0-RC.1",
+            "2.15.1",
+            "3.0.0",
+            "",
+            "dev",
+        ] {
+            assert_eq!(require_server(version), Ok(()), "{version}");
+        }
+        assert!(require_answering_server(None).is_err());
+        assert_eq!(require_answering_server(Some("2.15.1")), Ok(()));
+    }
+}

@@ -1,0 +1,145 @@
+//! What answers in JetStream's place, in tests: it says what it likes, and when.
+
+use async_nats::{Client, Message, Subscriber};
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::{Bucket, IfMissing};
+use crate::model::name::BucketName;
+use crate::testing::NatsServer;
+
+/// A client of a server without JetStream that hears all that would be asked of it.
+pub(crate) struct StandIn {
+    pub(super) client: Client,
+    asked: Subscriber,
+    pub(super) server: NatsServer,
+    /// The domain that it tells with the bucket.
+    pub(super) domain: Option<&'static str>,
+}
+
+/// What was asked of it.
+#[derive(Debug)]
+pub(crate) struct Asked(Message);
+
+impl StandIn {
+    pub(crate) async fn new() -> Self {
+        let server = NatsServer::builder().without_jetstream().start().unwrap();
+        let client = async_nats::connect(server.url()).await.unwrap();
+        let asked = client.subscribe(">").await.unwrap();
+        client.flush().await.unwrap();
+        Self {
+            client,
+            asked,
+            server,
+            domain: None,
+        }
+    }
+
+    /// A bucket `leaders` on three servers, and on another connection.
+    pub(crate) async fn bucket(&mut self) -> Bucket {
+        let client = async_nats::connect(self.server.url()).await.unwrap();
+        let name = BucketName::new("leaders").unwrap();
+        let opening = Bucket::open(client, &name, IfMissing::Fail, super::tests::TIMEOUT);
+        let (opened, ()) = tokio::join!(opening, self.tell_of_bucket("2026-11-05T10:20:30Z"));
+        opened.unwrap().0
+    }
+
+    pub(crate) async fn next(&mut self) -> Asked {
+        loop {
+            let message = self.asked.next().await.unwrap();
+            // Its own answers are none of it.
+            if message.subject.starts_with('$') {
+                return Asked(message);
+            }
+        }
+    }
+
+    pub(crate) async fn tell_of_bucket(&mut self, created: &str) {
+        self.tell_of_bucket_as(created, json!({ "_nats.ver": "2.12.8" }))
+            .await;
+    }
+
+    pub(crate) async fn tell_of_bucket_as(&mut self, created: &str, metadata: Value) {
+        let asked = self.next().await;
+        assert_eq!(asked.subject(), "$JS.API.STREAM.INFO.KV_leaders");
+        let config = json!({
+            "subjects": ["$KV.leaders.>"],
+            "num_replicas": 3,
+            "allow_atomic": true,
+            "metadata": metadata,
+        });
+        let info = json!({ "created": created, "config": config, "domain": self.domain });
+        self.answer(asked, &info.to_string()).await;
+    }
+
+    pub(crate) async fn answer(&self, asked: Asked, answer: &str) {
+        let reply = asked.0.reply.unwrap();
+        let answer = answer.to_owned().into();
+        self.client.publish(reply, answer).await.unwrap();
+    }
+
+    pub(crate) async fn refuse(&self, asked: Asked, code: u64, description: &str) {
+        let error = json!({ "code": 400, "err_code": code, "description": description });
+        let answer = json!({ "error": error, "stream": "KV_leaders", "seq": 0 });
+        self.answer(asked, &answer.to_string()).await;
+    }
+
+    /// Another sequence stands there than was expected.
+    pub(crate) async fn conflict(&self, asked: Asked, current: u64) {
+        let text = format!("wrong last sequence: {current}");
+        self.refuse(asked, 10071, &text).await;
+    }
+
+    /// Confirms a write.
+    pub(crate) async fn store(&self, asked: Asked, sequence: u64) {
+        let mut answer = json!({ "stream": "KV_leaders", "seq": sequence });
+        if let Some(batch) = asked.header("Nats-Batch-Id") {
+            answer["batch"] = json!(batch);
+            let count: u64 = asked
+                .header("Nats-Batch-Sequence")
+                .unwrap()
+                .parse()
+                .unwrap();
+            answer["count"] = json!(count);
+        }
+        self.answer(asked, &answer.to_string()).await;
+    }
+
+    /// Answers a read: what stands there, or nothing.
+    pub(crate) async fn show(&self, asked: Asked, sequence: Option<u64>) {
+        assert_eq!(asked.subject(), "$JS.API.STREAM.MSG.GET.KV_leaders");
+        let Some(sequence) = sequence else {
+            return self.refuse(asked, 10037, "no message found").await;
+        };
+        let message =
+            json!({ "subject": "$KV.leaders.x", "seq": sequence, "time": "2026-11-05T10:20:31Z" });
+        let answer = json!({ "message": message });
+        self.answer(asked, &answer.to_string()).await;
+    }
+}
+
+impl Asked {
+    pub(crate) fn subject(&self) -> &str {
+        &self.0.subject
+    }
+
+    /// Where it is to be answered.
+    pub(crate) fn reply(&self) -> &str {
+        self.0.reply.as_deref().unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.0
+            .headers
+            .as_ref()?
+            .get(name)
+            .map(async_nats::HeaderValue::as_str)
+    }
+
+    /// The subject that is asked about, and where it is expected to stand; nothing for what is no write on a condition.
+    pub(crate) fn condition(&self) -> Option<(&str, u64)> {
+        let sequence = self.header("Nats-Expected-Last-Subject-Sequence")?;
+        let subject = self.header("Nats-Expected-Last-Subject-Sequence-Subject");
+        Some((subject.unwrap_or(self.subject()), sequence.parse().ok()?))
+    }
+}

@@ -1,0 +1,193 @@
+//! What is asked of JetStream, in which order, and what is made of its answers.
+
+use async_nats::ConnectOptions;
+use serde_json::json;
+
+use super::*;
+use crate::model::event::FailureKind;
+use crate::store::stand_in::StandIn;
+
+const OLD: &str = "2026-11-05T10:20:30Z";
+const NEW: &str = "2026-11-05T10:20:31Z";
+
+#[tokio::test]
+async fn the_bucket_is_asked_for_after_both_keys_were_answered() {
+    let mut stand_in = StandIn::new().await;
+    let bucket = stand_in.bucket().await;
+    let old = bucket.traits().unwrap().epoch;
+    let r = role("r");
+    let answering = async {
+        // Both keys at once: neither waits for the other.
+        let questions = [stand_in.next().await, stand_in.next().await];
+        // Whatever else was asked for along with them comes before this, which the same connection sends after them.
+        let client = bucket.client();
+        client.publish("$mark", "".into()).await.unwrap();
+        assert_eq!(stand_in.next().await.subject(), "$mark");
+        for question in questions {
+            stand_in.show(question, None).await;
+        }
+        stand_in.tell_of_bucket(NEW).await;
+    };
+    let (snapshot, ()) = tokio::join!(bucket.snapshot(&r, TIMEOUT), answering);
+    assert!(snapshot.unwrap().epoch > Some(old));
+}
+
+#[tokio::test]
+async fn a_bucket_is_unfit_while_an_old_server_answers_for_it() {
+    let mut stand_in = StandIn::new().await;
+    let client = connect(&stand_in.server).await;
+    // As 2.10.26 does for a bucket that 2.11 has made.
+    let old = || json!({ "_nats.req.level": "0" });
+    let too_old = StoreError::ServerTooOld {
+        version: "2.10 or older".into(),
+    };
+    let (opened, ()) = tokio::join!(
+        open(&client, IfMissing::Fail),
+        stand_in.tell_of_bucket_as(OLD, old())
+    );
+    assert_eq!(opened.unwrap_err(), too_old);
+    let bucket = stand_in.bucket().await;
+    // It moves to an old server, and back.
+    let (looked, ()) = tokio::join!(
+        bucket.inspect(TIMEOUT),
+        stand_in.tell_of_bucket_as(OLD, old())
+    );
+    let error = looked.unwrap_err();
+    assert_eq!(error, too_old);
+    assert_eq!(error.kind(), FailureKind::BucketUnfit);
+    let (looked, ()) = tokio::join!(bucket.inspect(TIMEOUT), stand_in.tell_of_bucket(OLD));
+    looked.unwrap();
+}
+
+/// A claim that this is answered.
+async fn claimed_by(
+    stand_in: &mut StandIn,
+    bucket: &Bucket,
+    answer: &str,
+) -> Result<u64, StoreError> {
+    let (name, claim) = (role("r"), record(1));
+    let answering = async {
+        let asked = stand_in.next().await;
+        stand_in.answer(asked, answer).await;
+    };
+    tokio::join!(bucket.claim(&name, 5, &claim, TIMEOUT), answering).0
+}
+
+#[tokio::test]
+async fn a_confirmation_is_taken_if_it_is_of_this_bucket_and_above_what_was_expected() {
+    let mut stand_in = StandIn::new().await;
+    for domain in [None, Some("hub")] {
+        stand_in.domain = domain;
+        let bucket = stand_in.bucket().await;
+        let domain = domain.map_or(String::new(), |it| format!(r#","domain":"{it}""#));
+        let good = format!(r#"{{"stream":"KV_leaders","seq":6{domain}}}"#);
+        let claimed = claimed_by(&mut stand_in, &bucket, &good).await;
+        assert_eq!(claimed, Ok(6));
+        for forged in [
+            format!(r#"{{"stream":"other","seq":6{domain}}}"#),
+            format!(r#"{{"stream":"KV_leaders","seq":5{domain}}}"#),
+            format!(r#"{{"stream":"KV_leaders","seq":0{domain}}}"#),
+            format!(r#"{{"seq":6{domain}}}"#),
+            r#"{"stream":"KV_leaders","seq":6,"domain":"leaf"}"#.to_owned(),
+            String::new(),
+        ] {
+            let claimed = claimed_by(&mut stand_in, &bucket, &forged).await;
+            // It may be stored all the same.
+            assert!(
+                matches!(claimed, Err(StoreError::Rejected { code: 0, .. })),
+                "{forged}: {claimed:?}"
+            );
+        }
+    }
+    let untold = stand_in.bucket().await;
+    let elsewhere = r#"{"stream":"KV_leaders","seq":6}"#;
+    let claimed = claimed_by(&mut stand_in, &untold, elsewhere).await;
+    assert!(claimed.is_err(), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_goes_anywhere_else_is_none() {
+    let mut stand_in = StandIn::new().await;
+    let bucket = stand_in.bucket().await;
+    let r = role("r");
+    let mut subjects = Vec::new();
+    for sequence in [8, 9] {
+        let claim = record(sequence);
+        let answering = async {
+            let asked = stand_in.next().await;
+            let subject = asked.reply().to_owned();
+            let (mailbox, number) = subject.rsplit_once('.').unwrap();
+            let guesses = subjects.iter().cloned().chain([
+                format!(
+                    "{mailbox}.{:032x}",
+                    u128::from_str_radix(number, 16).unwrap() + 1
+                ),
+                format!("{mailbox}.1"),
+                format!("{mailbox}.x"),
+                mailbox.to_owned(),
+                "_INBOX.x".to_owned(),
+            ]);
+            for guess in guesses {
+                let forged = r#"{"stream":"KV_leaders","seq":7}"#;
+                stand_in.client.publish(guess, forged.into()).await.unwrap();
+            }
+            stand_in.store(asked, sequence).await;
+            subjects.push(subject);
+        };
+        let (claimed, ()) = tokio::join!(bucket.claim(&r, 5, &claim, TIMEOUT), answering);
+        assert_eq!(claimed, Ok(sequence));
+    }
+    let parts = |subject: &str| {
+        let parts: Vec<_> = subject.split('.').map(str::to_owned).collect();
+        assert_eq!(parts[0], "_INBOX");
+        assert!(parts[1..].iter().all(|part| part.len() == 32), "{parts:?}");
+        parts
+    };
+    let (first, second) = (parts(&subjects[0]), parts(&subjects[1]));
+    assert_eq!(first[1], second[1], "one mailbox");
+    assert_ne!(first[2], second[2], "for each question another place in it");
+}
+
+#[tokio::test]
+async fn whoever_gives_up_leaves_nothing_behind() {
+    let mut stand_in = StandIn::new().await;
+    let bucket = stand_in.bucket().await;
+    let r = role("r");
+    let short = Duration::from_millis(50);
+    let late = bucket.claim(&r, 0, &record(1), short).await;
+    assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
+    let claim = record(2);
+    {
+        let mut dropped = Box::pin(bucket.claim(&r, 0, &claim, TIMEOUT));
+        assert!(futures::poll!(&mut dropped).is_pending());
+        stand_in.next().await;
+    }
+    assert_eq!(bucket.mailbox().awaited(), 0);
+}
+
+#[tokio::test]
+async fn answers_come_in_below_the_inbox_prefix_of_the_client() {
+    let server = NatsServer::builder()
+        .config("authorization { users [ { user: u, password: p, permissions: { subscribe: \"_mine.>\" } } ] }")
+        .start()
+        .unwrap();
+    let options = ConnectOptions::with_user_and_password("u".into(), "p".into());
+    let client = options.custom_inbox_prefix("_mine").connect(server.url());
+    open(&client.await.unwrap(), CREATE).await.unwrap();
+}
+
+#[test]
+fn a_handle_works_on_where_the_runtime_that_opened_it_has_ended() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let (lasting, other) = (runtime(), runtime());
+    let lab = lasting.block_on(async {
+        let server = NatsServer::start().unwrap();
+        let client = connect(&server).await;
+        (server, client)
+    });
+    let (bucket, info) = other.block_on(open(&lab.1, CREATE)).unwrap();
+    drop(other);
+    let epoch = lasting.block_on(bucket.epoch(TIMEOUT));
+    assert_eq!(epoch, Ok(info.epoch));
+    lasting.block_on(async { drop(lab) });
+}

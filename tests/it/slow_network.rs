@@ -1,0 +1,129 @@
+//! A network that is slow, and loses nothing.
+
+use std::time::Duration;
+
+use nats_elect::Event;
+use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
+
+use crate::support::clock::Stamp;
+use crate::support::instance::{Instance, instance};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+const ROLES: [&str; 5] = [ROLE, "billing", "cleanup", "metrics", "reports"];
+/// How long the network is to stall, in seconds, for a longer look than every build can have.
+const LONGER: &str = "NATS_ELECT_STALL_SECONDS";
+
+fn delay(proxy: &TcpProxy, one_way: Duration) {
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        proxy.delay(direction, one_way);
+    }
+}
+
+fn endings(instance: &Instance, role: &str) -> Vec<Event> {
+    let events = instance.log_of(role).all().into_iter();
+    let events = events.map(|(_, event)| event);
+    events
+        .filter(|event| matches!(event, Event::TermEnding { .. }))
+        .collect()
+}
+
+/// Heartbeats too, which tell how it came to the end.
+fn last_events(instance: &Instance, role: &str) -> String {
+    let events = instance.log_of(role).all();
+    let last = events.iter().rev().take(16).rev();
+    let lines: Vec<_> = last
+        .map(|(at, event)| format!("{:>20} {event:?}", at.as_nanos()))
+        .collect();
+    format!("\n{}", lines.join("\n"))
+}
+
+/// Default settings but for the ttl; every request takes that long.
+async fn keeps_its_leader(ttl: Duration, round_trip: Duration) {
+    let server = NatsServer::start().expect("start a server");
+    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
+    let journal = Journal::default();
+    let join = |id| instance(id, proxy.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    let b = join("b").start().await;
+    journal.started(ROLE, 0).await;
+    // Both begin anew on the slow network: what they have is lost.
+    proxy.cut();
+    eventually(SOON, "no leader", async || {
+        (!a.is_leader() && !b.is_leader()).then_some(())
+    })
+    .await;
+    let begun = Stamp::now();
+    proxy.restore();
+    delay(&proxy, round_trip / 2);
+    let leads = || a.is_leader() || b.is_leader();
+    eventually(SOON, "a leader", async || leads().then_some(())).await;
+    // To connect: the greeting, the login, and at most a second and a half until that is tried. To claim: the watch, a look, the
+    // keys, the claim, its fence, the proof of both, and one of them once more. What stood there runs out meanwhile, at most.
+    let bound = ms(1500) + round_trip * 11 + ttl * 2;
+    let found = Stamp::now().since(begun);
+    eprintln!("LED ttl={ttl:?} round_trip={round_trip:?} after={found:?}");
+    assert!(found < bound, "a leader after {found:?}");
+    let before = [&a, &b].map(|it| endings(it, ROLE).len());
+    let since = Stamp::now();
+    while Stamp::now().since(since) < (ttl * 3).max(ms(10_000)) {
+        let events = || [&a, &b].map(|it| last_events(it, ROLE)).join("\n");
+        assert!(leads(), "a moment without a leader: {}", events());
+        tokio::time::sleep(ms(5)).await;
+    }
+    let after = [&a, &b].map(|it| endings(it, ROLE).len());
+    assert_eq!(before, after, "a demotion");
+}
+
+/// A longer one would keep the connection from being made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_trip_of_almost_a_quarter_of_the_ttl_keeps_its_leader() {
+    keeps_its_leader(ms(5000), ms(1200)).await;
+}
+
+/// A claim, its fence and a heartbeat have 78 % of the ttl. A quarter each would leave 60 ms for pauses of a busy machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_trip_of_almost_a_quarter_of_a_short_ttl_keeps_its_leader() {
+    keeps_its_leader(ms(2000), ms(450)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_that_stalls_every_fifth_message_ends_no_term() {
+    let server = NatsServer::start().expect("start a server");
+    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
+    let journal = Journal::default();
+    let config = leased_for(ms(5000));
+    let join = |id| {
+        let joining = instance(id, proxy.url(), &journal);
+        ROLES
+            .iter()
+            .fold(joining, |it, role| it.role(role, config.clone()))
+    };
+    let a = join("a").start().await;
+    for role in ROLES {
+        journal.started(role, 0).await;
+    }
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+
+    delay(&proxy, ms(150));
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        proxy.stall(direction, 0.2, ms(500));
+    }
+    let seconds = std::env::var(LONGER).ok();
+    let seconds = seconds.map_or(40, |text| text.parse().expect("seconds"));
+    let begun = Stamp::now();
+    while Stamp::now().since(begun) < Duration::from_secs(seconds) {
+        for role in ROLES {
+            assert!(
+                a.role(role).is_leader(),
+                "{role}: {}",
+                last_events(&a, role)
+            );
+        }
+        tokio::time::sleep(ms(20)).await;
+    }
+    for role in ROLES {
+        assert_eq!(endings(&a, role), [], "{role}");
+    }
+}
