@@ -113,7 +113,7 @@ async fn deliver(
         }
         // Two ids may share a subject.
         let addressed = match &question {
-            Question::Ready { to } => to.as_deref() == Some(instance.id.as_str()),
+            Question::Ready { to, .. } => to.as_deref() == Some(instance.id.as_str()),
             Question::Yield {
                 incarnation: to, ..
             } => *to == instance.incarnation,

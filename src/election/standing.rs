@@ -249,6 +249,17 @@ impl Election {
         }
     }
 
+    /// The leader's term was not seen yet: the keys are read, four times a heartbeat at most.
+    pub(super) fn look_for_term(&mut self) {
+        let until = self.now + self.settings.handoff_time();
+        let pause = self.settings.heartbeat / 4;
+        let now = self.now;
+        if let Phase::Standing(standing) = &mut self.phase {
+            let look_at = standing.looked_at.map_or(now, |at| now.max(at + pause));
+            standing.promised = Some(Promised { look_at, until });
+        }
+    }
+
     /// Whatever is handed over is not for this instance.
     pub(super) fn expect_nothing(&mut self) {
         if let Phase::Standing(standing) = &mut self.phase {

@@ -16,6 +16,7 @@ use crate::model::event::{EndCause, Event};
 use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::{Content, Nonce};
+use crate::model::release::ReleaseHash;
 use crate::model::token::FencingToken;
 
 /// A leader asks a named successor whether it is ready; the term goes on meanwhile.
@@ -157,7 +158,11 @@ impl Election {
             self.refused(request, None);
             return;
         }
-        let question = self.ask(Question::Ready { to: Some(to) });
+        let release = self.release_hash();
+        let question = self.ask(Question::Ready {
+            to: Some(to),
+            release,
+        });
         if let Phase::Leading(tenure) = &mut self.phase {
             tenure.handing = Some(Handing {
                 question,
@@ -173,7 +178,8 @@ impl Election {
         if !matches!(self.link, Link::Up(_)) {
             return;
         }
-        let question = self.ask(Question::Ready { to: None });
+        let release = self.release_hash();
+        let question = self.ask(Question::Ready { to: None, release });
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Phase::Draining(drain) = &mut self.phase {
@@ -183,6 +189,11 @@ impl Election {
                 until,
             });
         }
+    }
+
+    /// What the release of the present term will be known by.
+    fn release_hash(&self) -> Option<ReleaseHash> {
+        self.hold().map(|hold| hold.secrets.release.hash())
     }
 
     pub(super) fn ask(&mut self, question: Question) -> QuestionId {
@@ -245,10 +256,12 @@ impl Election {
     /// Another instance asks.
     pub(super) fn asked(&mut self, letter: LetterId, question: Question) {
         let answer = match question {
-            Question::Ready { to } => {
-                let answer = self.readiness(to.as_deref());
+            Question::Ready { to, release } => {
+                let answer = self.readiness(to.as_deref(), release);
                 if to.is_some() && matches!(answer, Some(Answer::Ready { .. })) {
                     self.expect_handoff();
+                } else if self.is_behind(release) {
+                    self.look_for_term();
                 }
                 answer
             }
@@ -267,7 +280,7 @@ impl Election {
     }
 
     /// Whether this instance could lead, if it is asked.
-    fn readiness(&self, to: Option<&str>) -> Option<Answer> {
+    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<Answer> {
         let named = to.is_some_and(|to| to == self.candidate.instance_id);
         if to.is_some() && !named {
             return None;
@@ -279,6 +292,7 @@ impl Election {
             _ if self.paused => Refusal::Paused,
             Phase::Standing(standing) if standing.cooling_until().is_some() => Refusal::CoolingDown,
             Phase::Standing(_) if !self.could_claim_soon() => Refusal::Disconnected,
+            Phase::Standing(_) if self.is_behind(release) => Refusal::Behind,
             Phase::Standing(_) => {
                 let contender = self.contender();
                 return Some(Answer::Ready { contender });
@@ -286,6 +300,14 @@ impl Election {
             Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
         };
         named.then_some(Answer::Refused { why })
+    }
+
+    /// Whether the release of that term would not free the role soon, for all that was seen.
+    fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
+        let Some(release) = release else { return false };
+        let soon = self.now + self.settings.request_timeout;
+        let free_at = self.view.free_if_released(release);
+        free_at.is_none_or(|free_at| soon < free_at)
     }
 
     /// Whether a role that is handed over now could be claimed before the others may.

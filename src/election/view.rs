@@ -406,6 +406,16 @@ impl View {
         self.not_before.max(sight.others_until).max(fenced)
     }
 
+    /// From when on the role would be free if the release that is known by this hash came now; nothing if it would not be believed, for
+    /// record and fence record of its term were not seen. What is overwritten soon is never shown to whoever watches too slowly.
+    pub fn free_if_released(&self, release: ReleaseHash) -> Option<Moment> {
+        let fence = self.fence.and_then(|fence| fence.record);
+        let fenced = fence.and_then(|fence| fence.release) == Some(release);
+        let sight = self.sight.as_ref().filter(|sight| sight.is_of(release));
+        let sight = sight.filter(|_| fenced)?;
+        Some(sight.others_until.max(self.not_before))
+    }
+
     /// The sequence that a claim expects.
     pub fn claim_over(&self) -> u64 {
         self.revision().unwrap_or(0)

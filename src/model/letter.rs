@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::record::{Nonce, printable};
+use super::release::ReleaseHash;
 
 /// Letters larger than this are not read.
 const MAX_LETTER_BYTES: usize = 4096;
@@ -28,7 +29,12 @@ pub struct Contender {
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Question {
     /// Could you lead? To one instance, or to all.
-    Ready { to: Option<String> },
+    Ready {
+        to: Option<String>,
+        /// What the release will be known by; older versions don't tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        release: Option<ReleaseHash>,
+    },
     /// Would you hand over to me? To the leader that wrote this record, in the term in which it did.
     Yield {
         incarnation: Uuid,
@@ -70,6 +76,9 @@ pub enum Refusal {
     Paused,
     /// It does not reach the bucket.
     Disconnected,
+    /// It has not seen this term yet, or not how the one before ended: it would wait for a lease before it believes the release. It is
+    /// reading the keys.
+    Behind,
     /// Its handler's health check fails.
     Unhealthy,
     /// A reason that this version does not know.
@@ -89,6 +98,7 @@ impl Refusal {
             Self::CoolingDown => "cooling_down",
             Self::Paused => "paused",
             Self::Disconnected => "disconnected",
+            Self::Behind => "behind",
             Self::Unhealthy => "unhealthy",
             Self::Other => "other",
         }
@@ -106,6 +116,7 @@ impl fmt::Display for Refusal {
             Self::CoolingDown => "it led not long ago and stays out for its cool-down",
             Self::Paused => "it is paused: resume it first",
             Self::Disconnected => "it does not reach the bucket",
+            Self::Behind => "it has not seen this term, or how the one before ended: try again",
             Self::Unhealthy => "its health check fails",
             Self::Other => "it gave a reason that this version does not know",
         })
@@ -165,6 +176,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::release::ReleaseSecret;
 
     fn contender() -> Contender {
         Contender {
@@ -181,9 +193,13 @@ mod tests {
             beat: 17,
         };
         for question in [
-            Question::Ready { to: None },
+            Question::Ready {
+                to: None,
+                release: None,
+            },
             Question::Ready {
                 to: Some("node-2".into()),
+                release: Some(ReleaseSecret::new(17).hash()),
             },
             Question::hand_over(leader, contender()),
         ] {
@@ -214,6 +230,14 @@ mod tests {
     }
 
     #[test]
+    fn a_question_of_an_older_version_does_not_tell_its_release() {
+        let question = Question::parse(br#"{"ask":"ready","to":"node-2"}"#);
+        let to = Some("node-2".to_owned());
+        let release = None;
+        assert_eq!(question, Some(Question::Ready { to, release }));
+    }
+
+    #[test]
     fn names_from_outside_are_made_printable() {
         let json =
             br#"{"ask":"yield","incarnation":"00000000-0000-0000-0000-000000000001","beat":1,
@@ -228,6 +252,7 @@ mod tests {
     fn a_letter_of_unusual_size_is_not_read() {
         let question = Question::Ready {
             to: Some("x".repeat(MAX_LETTER_BYTES)),
+            release: None,
         };
         assert_eq!(Question::parse(&question.to_json()), None);
     }

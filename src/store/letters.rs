@@ -57,7 +57,7 @@ impl Bucket {
         within: Duration,
         heard: impl FnMut(Answer),
     ) {
-        if let Question::Ready { to: Some(to) } = question
+        if let Question::Ready { to: Some(to), .. } = question
             && InstanceId::new(to).is_err()
         {
             // Nobody is called so; and a subject that is too long would cost the connection.
@@ -65,8 +65,8 @@ impl Bucket {
         }
         let all = format!("{}{role}", self.letters_prefix());
         let (subject, to_all) = match question {
-            Question::Ready { to: None } => (all, true),
-            Question::Ready { to: Some(to) } => (format!("{all}.{}", token(to)), false),
+            Question::Ready { to: None, .. } => (all, true),
+            Question::Ready { to: Some(to), .. } => (format!("{all}.{}", token(to)), false),
             Question::Yield { incarnation, .. } => (format!("{all}.{incarnation}"), false),
         };
         let asking = self.pose(subject, question, to_all, heard);
@@ -151,7 +151,10 @@ mod tests {
     use super::*;
 
     fn asked_with(reply: &str) -> Option<Letter> {
-        let question = Question::Ready { to: None };
+        let question = Question::Ready {
+            to: None,
+            release: None,
+        };
         let message = Message {
             subject: "nats-elect.b.r".into(),
             reply: Some(reply.into()),

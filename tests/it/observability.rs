@@ -19,7 +19,7 @@ use crate::support::journal::{Journal, Tenure};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// Why a successor does not take a role; the first if nobody answered.
-const REFUSALS: [&str; 10] = [
+const REFUSALS: [&str; 11] = [
     "absent",
     "not_standing",
     "not_leader",
@@ -28,6 +28,7 @@ const REFUSALS: [&str; 10] = [
     "busy",
     "cooling_down",
     "disconnected",
+    "behind",
     "unhealthy",
     "other",
 ];

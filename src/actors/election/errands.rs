@@ -10,6 +10,7 @@ use tracing::{Instrument, Span};
 use super::ElectionState;
 use crate::actors::messages::ElectionMsg;
 use crate::actors::vouching::Unsigned;
+use crate::clock;
 use crate::election::{
     Failure, LetterId, MOST_LATE, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
 };
@@ -17,6 +18,9 @@ use crate::model::letter::{Answer, Question, Refusal};
 use crate::model::record::Record;
 use crate::role::{RunningTerm, Wellbeing};
 use crate::store::StoreError;
+
+/// Before an instance that has not seen the term yet is asked again: it is reading the keys.
+const BEHIND: Duration = Duration::from_millis(20);
 
 impl ElectionState {
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
@@ -149,7 +153,7 @@ impl ElectionState {
         });
     }
 
-    /// Asks other instances. Who wants to lead in another's place must be well.
+    /// Asks other instances. Who wants to lead in another's place must be well. Who has not seen the term yet is asked again.
     pub(super) fn inquire(
         &self,
         myself: &ActorRef<ElectionMsg>,
@@ -174,9 +178,22 @@ impl ElectionState {
                 let why = Refusal::Unhealthy;
                 tell(Some(Answer::Refused { why }));
             } else if let Some(bucket) = bucket {
-                bucket
-                    .inquire(&role, &question, within, |answer| tell(Some(answer)))
-                    .await;
+                let end = clock::now() + within;
+                loop {
+                    let mut behind = false;
+                    let heard = |answer| {
+                        behind = is_behind(&answer) && clock::now() + BEHIND < end;
+                        if !behind {
+                            tell(Some(answer));
+                        }
+                    };
+                    let left = end.since(clock::now());
+                    bucket.inquire(&role, &question, left, heard).await;
+                    if !behind {
+                        break;
+                    }
+                    tokio::time::sleep(BEHIND).await;
+                }
             }
             tell(None);
         });
@@ -205,6 +222,15 @@ impl ElectionState {
             bucket.answer(reply, &answer).await;
         });
     }
+}
+
+const fn is_behind(answer: &Answer) -> bool {
+    matches!(
+        answer,
+        Answer::Refused {
+            why: Refusal::Behind
+        }
+    )
 }
 
 fn failure_of(error: &StoreError) -> Failure {

@@ -96,7 +96,7 @@ fn search(solo: &Solo) -> Option<QuestionId> {
     solo.effects.iter().find_map(|effect| match effect {
         Effect::Ask {
             id,
-            question: Question::Ready { to: None },
+            question: Question::Ready { to: None, .. },
             ..
         } => Some(*id),
         _ => None,
@@ -411,7 +411,7 @@ fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
         solo.take();
         solo.feed(Input::Asked {
             letter: LetterId(1),
-            question: Question::Ready { to },
+            question: Question::Ready { to, release: None },
         });
         let answer = solo.effects.iter().find_map(|effect| match effect {
             Effect::Answer { answer, .. } => Some(answer.clone()),
@@ -429,6 +429,7 @@ fn an_heir_that_was_paused_meanwhile_leaves_what_is_handed_to_it() {
         letter: LetterId(1),
         question: Question::Ready {
             to: Some("solo".to_owned()),
+            release: None,
         },
     });
     assert!(solo.has(|effect| matches!(

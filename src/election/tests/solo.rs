@@ -33,7 +33,7 @@ pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
 }
 
 /// One instance whose every input a test writes down.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Solo {
     pub election: Election,
     pub settings: RoleSettings,

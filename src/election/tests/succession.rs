@@ -2,7 +2,9 @@
 
 use uuid::Uuid;
 
-use super::solo::{OLD_FENCE, OWN, SECRET, Solo, entry, ms, record_of, settings};
+use super::solo::{
+    OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
+};
 use crate::election::{
     Effect, HandlerEnd, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId, Write,
     WriteKind,
@@ -11,6 +13,7 @@ use crate::model::event::{EndCause, Event};
 use crate::model::handoff::Handoff;
 use crate::model::letter::{Answer, Contender, Question, Refusal};
 use crate::model::record::{Content, Nonce, Release};
+use crate::model::release::ReleaseSecret;
 use crate::model::status::RoleState;
 
 const ASK: RequestId = RequestId(7);
@@ -34,6 +37,11 @@ fn question(solo: &Solo) -> Option<(QuestionId, Question)> {
         Effect::Ask { id, question, .. } => Some((*id, question.clone())),
         _ => None,
     })
+}
+
+/// As older versions ask: they don't tell what their release will be known by.
+const fn ready_to(to: Option<String>) -> Question {
+    Question::Ready { to, release: None }
 }
 
 fn answered(solo: &Solo) -> Option<Answer> {
@@ -128,9 +136,10 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
     solo.take();
     solo.feed(hand_over());
     let to = Some("node-2".to_owned());
+    let release = Some(SECRET.hash());
     assert_eq!(
         question(&solo),
-        Some((QuestionId(1), Question::Ready { to }))
+        Some((QuestionId(1), Question::Ready { to, release }))
     );
     assert_eq!(solo.election.status().state, RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
@@ -317,7 +326,8 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     solo.take();
     solo.feed(Input::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
-    assert_eq!(asked, Question::Ready { to: None });
+    let release = Some(SECRET.hash());
+    assert_eq!(asked, Question::Ready { to: None, release });
     let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
     for answer in others.map(Some) {
         solo.feed(Input::Answered { question, answer });
@@ -351,7 +361,7 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
     solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
     for to in [None, Some("solo".to_owned())] {
         solo.take();
-        solo.feed(asked(Question::Ready { to }));
+        solo.feed(asked(ready_to(to)));
         let contender = Contender {
             id: "solo".into(),
             incarnation: OWN,
@@ -360,16 +370,93 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
         assert_eq!(answered(&solo), Some(Answer::Ready { contender }));
     }
     solo.take();
-    solo.feed(asked(Question::Ready {
-        to: Some("another".into()),
-    }));
+    solo.feed(asked(ready_to(Some("another".into()))));
     assert_eq!(answered(&solo), None);
     solo.feed(Input::Link(Link::Down));
-    solo.feed(asked(Question::Ready {
-        to: Some("solo".into()),
-    }));
+    solo.feed(asked(ready_to(Some("solo".into()))));
     let why = Refusal::Disconnected;
     assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}
+
+/// A record that is overwritten at once is never shown to whoever watches too slowly, and its release would not be believed.
+#[test]
+fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
+    const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
+    let showing = |secret: ReleaseSecret| {
+        let Content::Record(mut record) = stranger(Some(ms(1000))) else {
+            panic!("a record");
+        };
+        record.release = Some(secret.hash());
+        Content::Record(record)
+    };
+    let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
+    let release = |secret, heir| {
+        Content::Release(Release {
+            nonce: stranger(None).nonce(),
+            heir: Some(heir),
+            secret: Some(secret),
+        })
+    };
+    let is_ready = || {
+        asked(Question::Ready {
+            to: Some("solo".into()),
+            release: Some(NEXT.hash()),
+        })
+    };
+    let behind = Some(Answer::Refused {
+        why: Refusal::Behind,
+    });
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    solo.read(Some(entry(100, showing(SECRET))), fence(99, SECRET));
+    let mut unseen = solo.clone();
+    solo.wait(ms(300));
+    solo.feed(Input::Observed(entry(101, release(SECRET, HEIR))));
+    solo.take();
+    solo.feed(is_ready());
+    assert_eq!(answered(&solo), behind);
+    solo.read(Some(entry(103, showing(NEXT))), fence(104, NEXT));
+    solo.feed(is_ready());
+    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    solo.feed(Input::Observed(entry(105, release(NEXT, OWN))));
+    solo.wait(ms(1));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Claim { over: 105, .. }
+    ));
+
+    // How the term before ended was not seen: its lease may last.
+    unseen.feed(Input::Observed(entry(103, showing(NEXT))));
+    unseen.feed(Input::ObservedFence(fence(104, NEXT).expect("one")));
+    unseen.take();
+    unseen.feed(is_ready());
+    assert_eq!(answered(&unseen), behind);
+    unseen.wait_showing(ms(990), Some(&entry(103, showing(NEXT))), fence(104, NEXT));
+    unseen.take();
+    unseen.feed(is_ready());
+    assert!(matches!(answered(&unseen), Some(Answer::Ready { .. })));
+}
+
+/// However many ask for a term that there never was.
+#[test]
+fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    let leading = entry(100, record_of(HEIR, 3, Some(ms(1000))));
+    solo.read(Some(leading.clone()), Some(OLD_FENCE));
+    let mut reads = 0;
+    let heartbeat = settings(|_| {}).heartbeat;
+    let end = solo.now + heartbeat;
+    while solo.now < end {
+        solo.feed(asked(Question::Ready {
+            to: None,
+            release: Some(SECRET.hash()),
+        }));
+        solo.wait(ms(1));
+        if let Some(op) = solo.find_read() {
+            reads += 1;
+            solo.show(op, Some(leading.clone()), Some(OLD_FENCE));
+        }
+    }
+    assert!((1..=4).contains(&reads), "{reads}");
 }
 
 /// The watch has shown the leader.
@@ -379,7 +466,7 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
     let leading = record_of(HEIR, 3, Some(ms(1000)));
     solo.feed(Input::Observed(entry(100, leading)));
     assert_eq!(solo.election.status().state, RoleState::Follower);
-    solo.feed(asked(Question::Ready { to: None }));
+    solo.feed(asked(ready_to(None)));
     assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
 }
 

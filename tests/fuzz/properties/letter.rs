@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect::Refusal;
-use nats_elect::internals::{Answer, Contender, Nonce, Question};
+use nats_elect::internals::{Answer, Contender, Nonce, Question, ReleaseSecret};
 use uuid::Uuid;
 
 pub fn name(u: &mut Unstructured<'_>) -> Result<String> {
@@ -23,7 +23,8 @@ pub fn question(u: &mut Unstructured<'_>, record: Nonce) -> Result<Question> {
         Question::hand_over(record, contender(u)?)
     } else {
         let to = bool::arbitrary(u)?.then(|| name(u)).transpose()?;
-        Question::Ready { to }
+        let release = bool::arbitrary(u)?.then(|| ReleaseSecret::new(1).hash());
+        Question::Ready { to, release }
     })
 }
 

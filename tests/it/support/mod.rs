@@ -21,7 +21,7 @@ pub mod user;
 
 use std::time::Duration;
 
-use nats_elect::RoleConfig;
+use nats_elect::{Refusal, RoleConfig};
 
 use self::clock::Stamp;
 use self::journal::Tenure;
@@ -43,6 +43,11 @@ pub fn patient() -> RoleConfig {
     leased_for(ms(15_000))
         .heartbeat_interval(ms(2000))
         .request_timeout(ms(1500))
+}
+
+/// Whether a successor that refuses for this reason is ready after a while.
+pub const fn passes(reason: Refusal) -> bool {
+    matches!(reason, Refusal::CoolingDown | Refusal::Behind)
 }
 
 pub const fn ms(millis: u64) -> Duration {
