@@ -15,9 +15,10 @@ use crate::election::{
     Failure, LetterId, MOST_LATE, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::model::letter::{Answer, Question, Refusal};
+use crate::model::name::RoleName;
 use crate::model::record::Record;
 use crate::role::{RunningTerm, Wellbeing};
-use crate::store::StoreError;
+use crate::store::{Bucket, StoreError};
 
 /// Before an instance that has not seen the term yet is asked again: it is reading the keys.
 const BEHIND: Duration = Duration::from_millis(20);
@@ -153,7 +154,7 @@ impl ElectionState {
         });
     }
 
-    /// Asks other instances. Who wants to lead in another's place must be well. Who has not seen the term yet is asked again.
+    /// Asks other instances. Who wants to lead in another's place must be well.
     pub(super) fn inquire(
         &self,
         myself: &ActorRef<ElectionMsg>,
@@ -178,22 +179,8 @@ impl ElectionState {
                 let why = Refusal::Unhealthy;
                 tell(Some(Answer::Refused { why }));
             } else if let Some(bucket) = bucket {
-                let end = clock::now() + within;
-                loop {
-                    let mut behind = false;
-                    let heard = |answer| {
-                        behind = is_behind(&answer) && clock::now() + BEHIND < end;
-                        if !behind {
-                            tell(Some(answer));
-                        }
-                    };
-                    let left = end.since(clock::now());
-                    bucket.inquire(&role, &question, left, heard).await;
-                    if !behind {
-                        break;
-                    }
-                    tokio::time::sleep(BEHIND).await;
-                }
+                ask(&bucket, &role, &question, within, tell).await;
+                return;
             }
             tell(None);
         });
@@ -221,6 +208,35 @@ impl ElectionState {
             };
             bucket.answer(reply, &answer).await;
         });
+    }
+}
+
+/// Tells each answer, then that time is up; who has not seen the term yet is asked again.
+async fn ask(
+    bucket: &Bucket,
+    role: &RoleName,
+    question: &Question,
+    within: Duration,
+    tell: impl Fn(Option<Answer>),
+) {
+    let end = clock::now() + within;
+    let mut behind = None;
+    loop {
+        let mut again = false;
+        let heard = |answer| {
+            again = is_behind(&answer);
+            if again {
+                behind = Some(answer);
+            } else {
+                tell(Some(answer));
+            }
+        };
+        let left = end.since(clock::now());
+        bucket.inquire(role, question, left, heard).await;
+        if !again || clock::now() + BEHIND >= end {
+            return tell(behind);
+        }
+        tokio::time::sleep(BEHIND).await;
     }
 }
 
