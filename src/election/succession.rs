@@ -302,12 +302,11 @@ impl Election {
         named.then_some(Answer::Refused { why })
     }
 
-    /// Whether the release of that term would not free the role soon, for all that was seen.
+    /// Whether the release of that term would not free the role at once, for all that was seen.
     fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
         let Some(release) = release else { return false };
-        let soon = self.now + self.settings.request_timeout;
         let free_at = self.view.free_if_released(release);
-        free_at.is_none_or(|free_at| soon < free_at)
+        free_at.is_none_or(|free_at| self.now < free_at)
     }
 
     /// Whether a role that is handed over now could be claimed before the others may.

@@ -430,7 +430,7 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     unseen.take();
     unseen.feed(is_ready());
     assert_eq!(answered(&unseen), behind);
-    unseen.wait_showing(ms(990), Some(&entry(103, showing(NEXT))), fence(104, NEXT));
+    unseen.wait_showing(ms(1000), Some(&entry(103, showing(NEXT))), fence(104, NEXT));
     unseen.take();
     unseen.feed(is_ready());
     assert!(matches!(answered(&unseen), Some(Answer::Ready { .. })));

@@ -65,15 +65,47 @@ fn stop_step_down_and_a_handler_that_returned_take_a_few_round_trips() {
 fn a_step_down_by_name_takes_a_few_round_trips() {
     let took = worst(|seed| {
         let (mut world, leader) = led(seed, ModelBucket::new());
-        let to = format!("node-{}", (leader + 1) % 3);
-        let input = Input::StepDown {
-            request: RequestId(1),
-            to: Some(to),
-            expected: None,
-            hold_off: Duration::ZERO,
-        };
-        world.input(leader, input);
+        hand_to(&mut world, leader, (leader + 1) % 3);
         next(&mut world, leader, ms(500))
+    });
+    assert!(took <= ROUND_TRIPS, "{took:?}");
+}
+
+fn hand_to(world: &mut World, leader: usize, heir: usize) {
+    let answered = u64::try_from(world.nodes[leader].replies.len()).expect("a short run");
+    let input = Input::StepDown {
+        request: RequestId(1 + answered),
+        to: Some(format!("node-{heir}")),
+        expected: None,
+        hold_off: Duration::ZERO,
+    };
+    world.input(leader, input);
+}
+
+/// The heir's watch was dead during a handoff: it would wait for the lease of the leader before, whose release it has not seen.
+#[test]
+fn a_role_is_handed_by_name_only_to_an_instance_that_would_believe_the_release() {
+    let took = worst(|seed| {
+        let (mut world, first) = led(seed, ModelBucket::new());
+        let (second, heir) = ((first + 1) % 3, (first + 2) % 3);
+        world.nodes[heir].watching = false;
+        hand_to(&mut world, first, second);
+        next(&mut world, first, ms(500));
+        hand_to(&mut world, second, heir);
+        let led_on = |world: &World| world.leader() == Some(second);
+        let over = world.run_until(ms(20), |world| !led_on(world));
+        assert_eq!(
+            over, None,
+            "handed to an instance that did not know of the term"
+        );
+        world.watch_again(heir);
+        let handed = (0..100).any(|_| {
+            hand_to(&mut world, second, heir);
+            let over = world.run_until(ms(20), |world| !led_on(world));
+            over.is_some()
+        });
+        assert!(handed, "the lease that it waited for is over");
+        next(&mut world, second, ms(500))
     });
     assert!(took <= ROUND_TRIPS, "{took:?}");
 }
