@@ -249,14 +249,16 @@ impl Election {
         }
     }
 
-    /// The leader's term was not seen yet: the keys are read, four times a heartbeat at most.
+    /// The leader's term was not seen yet: the keys are read once, and four times a heartbeat at most.
     pub(super) fn look_for_term(&mut self) {
-        let until = self.now + self.settings.handoff_time();
         let pause = self.settings.heartbeat / 4;
         let now = self.now;
         if let Phase::Standing(standing) = &mut self.phase {
             let look_at = standing.looked_at.map_or(now, |at| now.max(at + pause));
-            standing.promised = Some(Promised { look_at, until });
+            let until = look_at + pause;
+            let promised = standing.promised.get_or_insert(Promised { look_at, until });
+            promised.look_at = promised.look_at.min(look_at);
+            promised.until = promised.until.max(until);
         }
     }
 

@@ -406,14 +406,11 @@ impl View {
         self.not_before.max(sight.others_until).max(fenced)
     }
 
-    /// From when on the role would be free if the release that is known by this hash came now; nothing if it would not be believed, for
-    /// record and fence record of its term were not seen. What is overwritten soon is never shown to whoever watches too slowly.
+    /// From when on the role would be free if the release that is known by this hash came now; nothing if a record of its term is not the
+    /// last one that was seen, so that it would not be believed. (A fence record that is not known yet is read when the release comes.)
     pub fn free_if_released(&self, release: ReleaseHash) -> Option<Moment> {
-        let fence = self.fence.and_then(|fence| fence.record);
-        let fenced = fence.and_then(|fence| fence.release) == Some(release);
-        let sight = self.sight.as_ref().filter(|sight| sight.is_of(release));
-        let sight = sight.filter(|_| fenced)?;
-        Some(sight.others_until.max(self.not_before))
+        let sight = self.sight.as_ref().filter(|sight| sight.is_of(release))?;
+        Some(sight.others_until)
     }
 
     /// The sequence that a claim expects.

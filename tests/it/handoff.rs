@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_nats::Request;
-use futures::StreamExt;
+use async_nats::jetstream;
+use async_nats::jetstream::stream::Stream;
 use futures::future::join_all;
+use futures::{StreamExt, TryStreamExt};
 use nats_elect::testing::{NatsServer, TcpProxy};
 use nats_elect::{BoxError, Error, Handoff, Refusal, RoleConfig, RoleHandler, StepDown, Term};
 use serde_json::json;
@@ -106,6 +108,49 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
         gap.as_secs_f64() / raw.as_secs_f64()
     );
     assert_eq!(accepted, HANDOFF_ROLES * ROUNDS);
+}
+
+/// Its watch was dead during a handoff: it has not seen how the term before the present one ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_is_given_to_a_successor_only_when_it_would_believe_the_release() {
+    let ttl = ms(5000);
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
+    let a = join("a").start().await;
+    a.wait_until_leader().await;
+    let c = join("c").start().await;
+    c.wait_until_following("a").await;
+    let stream = stream(&server).await;
+    let others: Vec<String> = consumers(&stream).await;
+    let b = join("b").start().await;
+    b.wait_until_following("a").await;
+    for watch in consumers(&stream).await {
+        if !others.contains(&watch) {
+            stream.delete_consumer(&watch).await.expect("deleted");
+        }
+    }
+    let handed = hand_over(&a.role(ROLE), "c").await;
+    assert_eq!(handed, Some(Handoff::Accepted));
+    c.wait_until_leader().await;
+    let handed = hand_over(&c.role(ROLE), "b").await;
+    assert_eq!(handed, Some(Handoff::Accepted));
+    b.wait_until_leader().await;
+    let tenures = journal.tenures(ROLE);
+    let gap = tenures[2].start.since(tenures[1].end());
+    assert!(gap < ttl / 2, "it waited for a lease: {gap:?}");
+}
+
+async fn stream(server: &NatsServer) -> Stream {
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let context = jetstream::new(client);
+    let stream = context.get_stream(format!("KV_{BUCKET}")).await;
+    stream.expect("the bucket")
+}
+
+async fn consumers(stream: &Stream) -> Vec<String> {
+    let names = stream.consumer_names().try_collect().await;
+    names.expect("a list")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -164,6 +164,7 @@ impl ElectionState {
     ) {
         let bucket = self.bucket.clone();
         let role = self.scope.role.clone();
+        let patience = self.scope.settings.request_timeout;
         let well = matches!(question, Question::Yield { .. }).then(|| self.scope.is_well());
         let myself = myself.clone();
         tokio::spawn(async move {
@@ -179,7 +180,7 @@ impl ElectionState {
                 let why = Refusal::Unhealthy;
                 tell(Some(Answer::Refused { why }));
             } else if let Some(bucket) = bucket {
-                ask(&bucket, &role, &question, within, tell).await;
+                ask(&bucket, &role, &question, within, patience, tell).await;
                 return;
             }
             tell(None);
@@ -211,29 +212,31 @@ impl ElectionState {
     }
 }
 
-/// Tells each answer, then that time is up; who has not seen the term yet is asked again.
+/// Tells each answer, then that time is up. A successor that has not seen the term yet is asked again for a while.
 async fn ask(
     bucket: &Bucket,
     role: &RoleName,
     question: &Question,
     within: Duration,
+    patience: Duration,
     tell: impl Fn(Option<Answer>),
 ) {
-    let end = clock::now() + within;
+    let begun = clock::now();
+    let named = matches!(question, Question::Ready { to: Some(_), .. });
     let mut behind = None;
     loop {
         let mut again = false;
         let heard = |answer| {
-            again = is_behind(&answer);
+            again = named && is_behind(&answer);
             if again {
                 behind = Some(answer);
             } else {
                 tell(Some(answer));
             }
         };
-        let left = end.since(clock::now());
+        let left = (begun + within).since(clock::now());
         bucket.inquire(role, question, left, heard).await;
-        if !again || clock::now() + BEHIND >= end {
+        if !again || clock::now() + BEHIND >= begun + patience {
             return tell(behind);
         }
         tokio::time::sleep(BEHIND).await;

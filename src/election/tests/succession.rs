@@ -378,25 +378,28 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
     assert_eq!(answered(&solo), Some(Answer::Refused { why }));
 }
 
+/// The record of a leader whose release this secret will prove.
+fn showing(secret: ReleaseSecret) -> Content {
+    let Content::Record(mut record) = stranger(Some(ms(1000))) else {
+        panic!("a record");
+    };
+    record.release = Some(secret.hash());
+    Content::Record(record)
+}
+
+fn release(secret: ReleaseSecret, heir: Uuid) -> Content {
+    Content::Release(Release {
+        nonce: stranger(None).nonce(),
+        heir: Some(heir),
+        secret: Some(secret),
+    })
+}
+
 /// A record that is overwritten at once is never shown to whoever watches too slowly, and its release would not be believed.
 #[test]
 fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
-    let showing = |secret: ReleaseSecret| {
-        let Content::Record(mut record) = stranger(Some(ms(1000))) else {
-            panic!("a record");
-        };
-        record.release = Some(secret.hash());
-        Content::Record(record)
-    };
     let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
-    let release = |secret, heir| {
-        Content::Release(Release {
-            nonce: stranger(None).nonce(),
-            heir: Some(heir),
-            secret: Some(secret),
-        })
-    };
     let is_ready = || {
         asked(Question::Ready {
             to: Some("solo".into()),
@@ -457,17 +460,47 @@ fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
         }
     }
     assert!((1..=4).contains(&reads), "{reads}");
+    // The last of them is followed by one read at most.
+    let more = |solo: &mut Solo| {
+        solo.wait(heartbeat / 4);
+        let op = solo.find_read()?;
+        solo.show(op, Some(leading.clone()), Some(OLD_FENCE));
+        Some(())
+    };
+    more(&mut solo);
+    assert_eq!(more(&mut solo), None);
 }
 
 /// The watch has shown the leader.
 #[test]
 fn an_instance_whose_first_read_is_under_way_is_ready() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
-    let leading = record_of(HEIR, 3, Some(ms(1000)));
-    solo.feed(Input::Observed(entry(100, leading)));
+    solo.feed(Input::Observed(entry(100, showing(SECRET))));
     assert_eq!(solo.election.status().state, RoleState::Follower);
-    solo.feed(asked(ready_to(None)));
+    solo.feed(asked(Question::Ready {
+        to: None,
+        release: Some(SECRET.hash()),
+    }));
     assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+}
+
+/// In a bucket with a max age it expires under a leader.
+#[test]
+fn without_a_fence_record_the_leaders_record_is_enough_to_be_ready() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    solo.read(Some(entry(100, showing(SECRET))), None);
+    for to in [None, Some("solo".to_owned())] {
+        solo.take();
+        let release = Some(SECRET.hash());
+        solo.feed(asked(Question::Ready { to, release }));
+        assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    }
+    solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
+    let claim = solo.wait_showing(ms(2), Some(&entry(101, release(SECRET, OWN))), None);
+    assert!(matches!(
+        claim.expect("a claim").kind,
+        WriteKind::Claim { over: 101, .. }
+    ));
 }
 
 #[test]
