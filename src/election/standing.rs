@@ -225,7 +225,7 @@ impl Election {
     pub(super) fn standing_has_read(&mut self, news: bool, sent: Moment) {
         let claim_wait = self.claim_wait();
         let now = self.now;
-        let look_at = now + self.settings.heartbeat / 4;
+        let look_at = now + self.pause_between_looks();
         if let Phase::Standing(standing) = &mut self.phase {
             standing.unread = false;
             standing.in_doubt = false;
@@ -240,9 +240,14 @@ impl Election {
         }
     }
 
+    /// Between two reads for something that the watch should show any moment.
+    fn pause_between_looks(&self) -> Duration {
+        self.settings.heartbeat / 4
+    }
+
     /// The leader winds down to hand the role over to this instance.
     pub(super) fn expect_handoff(&mut self) {
-        let look_at = self.now + self.settings.heartbeat / 4;
+        let look_at = self.now + self.pause_between_looks();
         let until = self.now + self.settings.handoff_time();
         if let Phase::Standing(standing) = &mut self.phase {
             standing.promised = Some(Promised { look_at, until });
@@ -251,7 +256,7 @@ impl Election {
 
     /// The leader's term was not seen yet: the keys are read once, and four times a heartbeat at most.
     pub(super) fn look_for_term(&mut self) {
-        let pause = self.settings.heartbeat / 4;
+        let pause = self.pause_between_looks();
         let now = self.now;
         if let Phase::Standing(standing) = &mut self.phase {
             let look_at = standing.looked_at.map_or(now, |at| now.max(at + pause));

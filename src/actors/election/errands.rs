@@ -180,7 +180,7 @@ impl ElectionState {
                 let why = Refusal::Unhealthy;
                 tell(Some(Answer::Refused { why }));
             } else if let Some(bucket) = bucket {
-                ask(&bucket, &role, &question, within, patience, tell).await;
+                ask_others(&bucket, &role, &question, within, patience, tell).await;
                 return;
             }
             tell(None);
@@ -213,7 +213,7 @@ impl ElectionState {
 }
 
 /// Tells each answer, then that time is up. A successor that has not seen the term yet is asked again for a while.
-async fn ask(
+async fn ask_others(
     bucket: &Bucket,
     role: &RoleName,
     question: &Question,

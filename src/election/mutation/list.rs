@@ -109,7 +109,7 @@ mutations! {
     ForgetHeartbeatsForAnyRecord,
     /// A sequence on the watch that lies below a known one is passed over.
     IgnoreShownLoss,
-    /// Who led before another hand wrote a record is claimed over by force.
+    /// A forced takeover does not wait for the leader that was there before another hand wrote a record.
     ForceOverTheUnseen,
     /// Nobody leads whose fence record has expired.
     ForgetExpiredFences,

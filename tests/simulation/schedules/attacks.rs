@@ -8,7 +8,7 @@ use nats_elect::internals::{
 use nats_elect::{Event, Outcome};
 use uuid::Uuid;
 
-use super::{defaults, demotions, of_ttl, step_down};
+use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
 use crate::bucket::stray;
 use crate::network::Wire;
 use crate::node::Trouble;
@@ -29,9 +29,7 @@ fn a_marker_over_an_unseen_longer_lease_makes_no_two_leaders() {
         for seed in 0..20 {
             let short = of_ttl(ms(short * 1000));
             let all = vec![short.clone(), of_ttl(ms(long * 1000)), short];
-            let mut world = World::unstarted(seed, ModelBucket::new(), all);
-            world.boot(0);
-            assert_eq!(world.await_leader(ms(50)), 0);
+            let mut world = led_by_the_first(seed, ModelBucket::new(), all);
             world.boot(1);
             world.boot(2);
             world.run(ms(2000));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nats_elect::internals::{Input, RequestId};
 use nats_elect::{Event, RoleConfig, RoleSettings};
 
-use crate::{World, settings};
+use crate::{ModelBucket, World, ms, settings};
 
 pub mod attacks;
 mod buckets;
@@ -29,6 +29,14 @@ fn defaults(ttl: Duration) -> RoleSettings {
     let mut config = RoleConfig::default();
     config.ttl = ttl;
     config.settings().expect("the defaults obey the rules")
+}
+
+/// Only the first has started, and leads.
+fn led_by_the_first(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>) -> World {
+    let mut world = World::unstarted(seed, bucket, settings);
+    world.boot(0);
+    assert_eq!(world.await_leader(ms(50)), 0);
+    world
 }
 
 fn step_down(world: &mut World, node: usize) {

@@ -8,25 +8,31 @@ use nats_elect::internals::{
 use nats_elect::{RoleSettings, Takeover};
 use uuid::Uuid;
 
-use super::{defaults, demotions, of_ttl, step_down};
+use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
 use crate::bucket::stray;
 use crate::network::{Fate, Kind, Wire};
 use crate::world::Answer;
 use crate::{ModelBucket, World, ms, settings};
+
+/// The second reads that nobody ever led, is paused and cut off; then the first leads.
+fn led_after_the_second_had_read(seed: u64) -> World {
+    let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(5000)); 2]);
+    world.boot(1);
+    let request = RequestId(1);
+    world.input(1, Input::Pause { request });
+    world.run(ms(20));
+    world.disconnect(1);
+    world.boot(0);
+    assert_eq!(world.await_leader(ms(50)), 0);
+    world
+}
 
 /// It read that the key was missing, lost its connection before it claimed, and comes back after a purge: its new watch brings the fence record
 /// before the read is answered.
 #[test]
 fn a_fence_record_brought_by_the_watch_does_not_make_an_old_sight_of_a_missing_key_count() {
     for seed in 0..20 {
-        let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(5000)); 2]);
-        world.boot(1);
-        let request = RequestId(1);
-        world.input(1, Input::Pause { request });
-        world.run(ms(20));
-        world.disconnect(1);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_after_the_second_had_read(seed);
         world.run(ms(6000));
         world.nodes[0].wire = Wire::Cut;
         let now = world.now;
@@ -44,14 +50,7 @@ fn a_fence_record_brought_by_the_watch_does_not_make_an_old_sight_of_a_missing_k
 #[test]
 fn a_purge_under_a_healthy_leader_makes_no_two() {
     for seed in 0..20 {
-        let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(5000)); 2]);
-        world.boot(1);
-        let request = RequestId(1);
-        world.input(1, Input::Pause { request });
-        world.run(ms(20));
-        world.disconnect(1);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_after_the_second_had_read(seed);
         world.run(ms(6100));
         let now = world.now;
         world.bucket.purge(now);
@@ -77,9 +76,7 @@ fn stray_fence() -> FenceRecord {
 #[test]
 fn a_stray_fence_record_does_not_shorten_a_lease_that_was_vouched_for() {
     let all = vec![of_ttl(ms(15_000)), of_ttl(ms(1000))];
-    let mut world = World::unstarted(1, ModelBucket::new(), all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), all);
     world.run(ms(3050));
     world.boot(1);
     world.run(ms(100));
@@ -93,9 +90,7 @@ fn a_stray_fence_record_does_not_shorten_a_lease_that_was_vouched_for() {
 #[test]
 fn a_deleted_fence_record_does_not_shorten_a_lease_that_was_vouched_for() {
     let all = vec![of_ttl(ms(15_000)), of_ttl(ms(1000))];
-    let mut world = World::unstarted(1, ModelBucket::new(), all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), all);
     world.run(ms(3050));
     world.boot(1);
     world.run(ms(100));
@@ -203,9 +198,7 @@ fn one_slow_answer_does_not_make_two_lost_messages_cost_a_term() {
 #[test]
 fn a_lease_that_an_operator_ended_and_its_leader_renewed_counts_again() {
     let all = vec![of_ttl(ms(15_000)), of_ttl(ms(1000))];
-    let mut world = World::unstarted(1, ModelBucket::new(), all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), all);
     world.boot(1);
     world.run(ms(3000));
     let revision = world.bucket.role().expect("the record").revision;
@@ -268,9 +261,7 @@ fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_
 #[test]
 fn a_purged_fence_record_does_not_shorten_the_lease_of_a_leader_that_was_vouched_for() {
     let all = vec![of_ttl(ms(15_000)), of_ttl(ms(1000))];
-    let mut world = World::unstarted(1, ModelBucket::new(), all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), all);
     world.boot(1);
     world.run(ms(3000));
     let now = world.now;
@@ -364,9 +355,7 @@ fn a_leader_on_a_slow_network_looks_at_its_fence_record_too() {
 #[test]
 fn an_operator_ends_the_wait_after_a_made_up_release_too() {
     let all = vec![of_ttl(ms(15_000)), of_ttl(ms(15_000))];
-    let mut world = World::unstarted(1, ModelBucket::new(), all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), all);
     world.boot(1);
     world.run(ms(3000));
     world.crash(0);
@@ -436,9 +425,7 @@ fn forcing(ttl: Duration) -> RoleSettings {
 pub fn a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover() {
     for cut_off in [false, true] {
         let all = vec![with_priority(ms(6000)), forcing(ms(1000))];
-        let mut world = World::unstarted(1, ModelBucket::new(), all);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_by_the_first(1, ModelBucket::new(), all);
         if cut_off {
             // It sees nothing but the stranger's record, and the fence record.
             world.nodes[0].wire = Wire::Mute;
@@ -460,9 +447,7 @@ pub fn a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover() {
 fn led_without_a_fence_record(markers: bool, all: Vec<RoleSettings>) -> World {
     let mut bucket = ModelBucket::new().max_age(ms(6000));
     bucket.expiry_markers = markers;
-    let mut world = World::unstarted(1, bucket, all);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, bucket, all);
     world.run(ms(7000));
     assert!(
         world
