@@ -7,33 +7,39 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::StorageType;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use nats_elect::internals::{
-    Bucket, Candidate, Content, Effect, Election, Entry, FenceEntry, FenceRecord, Fresh, Input,
-    Link, Moment, ReleaseSecret, SeenRecord, Snapshot, Statement, Write, WriteKind, WriteOutcome,
-    now, sign,
-};
-use nats_elect::testing::NatsServer;
 use nats_elect::{
-    FencingToken, LeaderProof, LeaseToken, RoleConfig, RoleHandle, RoleManager, SigningKey, Term,
+    LeaderProof, LeaseToken, MAX_SKEW, RoleConfig, RoleHandle, RoleManager, SigningKey, Term,
     TrustedKeys, handler_fn,
 };
+use nats_elect_core::record::{Content, Entry, FenceEntry, FenceRecord, SeenRecord};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::{
+    Bucket, Candidate, Effect, Election, Fresh, Input, Link, Moment, Snapshot, Write, WriteKind,
+    WriteOutcome,
+};
+use nats_elect_testing::NatsServer;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use uuid::Uuid;
+
+#[path = "../examples/control_plane/clock.rs"]
+#[expect(dead_code, reason = "nothing is measured with it, but itself")]
+mod clock;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn is_leader(criterion: &mut Criterion) {
     let server = NatsServer::start().expect("a private server");
     let runtime = Runtime::new().expect("a runtime");
-    let (manager, role) = runtime.block_on(leading(&server.url()));
+    let (manager, role, _) = runtime.block_on(leading(&server.url(), None));
     let mut group = criterion.benchmark_group("is_leader");
     group.bench_function("floor: one reading of the clock", |bencher| {
-        bencher.iter(now);
+        bencher.iter(clock::Moment::now);
     });
     group.bench_function("one thread", |bencher| {
         bencher.iter(|| assert!(black_box(&role).is_leader()));
@@ -54,24 +60,27 @@ fn is_leader(criterion: &mut Criterion) {
     drop(manager);
 }
 
-async fn leading(url: &str) -> (RoleManager, RoleHandle) {
-    let handler = handler_fn(|term: Term| async move {
-        term.cancelled().await;
-        Ok(())
+async fn leading(url: &str, key: Option<SigningKey>) -> (RoleManager, RoleHandle, Term) {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = handler_fn(move |term: Term| {
+        let _ = tell.send(term.clone());
+        async move {
+            term.cancelled().await;
+            Ok(())
+        }
     });
-    let manager = RoleManager::builder()
-        .servers(url)
-        .bucket_auto_create()
+    let mut builder = RoleManager::builder().servers(url).bucket_auto_create();
+    if let Some(key) = key {
+        builder = builder.bucket("signed").signing_key(key);
+    }
+    let manager = builder
         .role("scheduler", RoleConfig::default(), handler)
         .start()
         .await
         .expect("a manager");
     let role = manager.role("scheduler").expect("the role");
-    role.wait_for_leader().await.expect("itself");
-    while !role.is_leader() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    (manager, role)
+    let term = told.recv().await.expect("a term");
+    (manager, role, term)
 }
 
 fn core(criterion: &mut Criterion) {
@@ -238,6 +247,7 @@ fn foreign_record(beat: u64) -> Entry {
 
 /// What a signature costs a leader for each heartbeat, and a follower for every other one at most, beside the heartbeat's
 /// own write.
+#[expect(clippy::disallowed_methods, reason = "a verifier has a wall clock")]
 fn signing(criterion: &mut Criterion) {
     let server = NatsServer::start().expect("a private server");
     let runtime = Runtime::new().expect("a runtime");
@@ -262,32 +272,25 @@ fn signing(criterion: &mut Criterion) {
                 .expect("an update");
         });
     });
+    let (unsigned, role, _) = runtime.block_on(leading(&server.url(), None));
+    group.bench_function("a heartbeat, unsigned", |bencher| {
+        bencher.iter(|| runtime.block_on(role.validate()).expect("a leader"));
+    });
+    drop(unsigned);
     let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
     let key = SigningKey::from_seed(&seed).expect("a key");
-    let statement = Statement {
-        bucket: "leaders".parse().expect("a name"),
-        role: "scheduler".parse().expect("a name"),
-        fencing_token: FencingToken {
-            epoch: 1_790_000_000_000_000_000,
-            sequence: 1_790_000_000_000_007,
-        },
-        instance_id: "node-1".parse().expect("a name"),
-        incarnation: Uuid::from_u128(1),
-        priority: 0,
-        meta: std::collections::BTreeMap::new(),
-        issued_at: 1_800_000_000_000,
-        expires_at: 1_800_000_014_700,
-    };
-    group.bench_function("sign: statement to text", |bencher| {
-        bencher.iter(|| sign(black_box(statement.clone()), &key).to_string());
-    });
-    let text = sign(statement.clone(), &key).to_string();
     let trusted = TrustedKeys::from(key.public_key().clone());
-    let at = UNIX_EPOCH + Duration::from_millis(statement.issued_at);
+    let (signed, role, term) = runtime.block_on(leading(&server.url(), Some(key)));
+    group.bench_function("a heartbeat, signed", |bencher| {
+        bencher.iter(|| runtime.block_on(role.validate()).expect("a leader"));
+    });
+    let at = SystemTime::now();
+    let text = term.proof().expect("a signed heartbeat").to_string();
+    drop(signed);
     group.bench_function("verify: text to leader", |bencher| {
         bencher.iter(|| {
             let proof: LeaderProof = black_box(&text).parse().expect("a proof");
-            proof.verify(&trusted, at, Duration::ZERO).expect("valid")
+            proof.verify(&trusted, at, MAX_SKEW).expect("valid")
         });
     });
     group.finish();

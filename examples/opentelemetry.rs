@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use nats_elect::testing::NatsServer;
 use nats_elect::{BoxError, RoleConfig, RoleManager, StepDown, StopOptions, Term, handler_fn};
+use nats_elect_testing::NatsServer;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::{Instrument, info_span};

@@ -4,51 +4,7 @@
 //! one: a clock that stops in suspend would let a sleeping leader believe in a lease that others saw expire. A hypervisor that
 //! pauses a virtual machine may stop this clock too; nothing in the guest can tell.
 
-use std::ops::{Add, Sub};
-use std::time::Duration;
-
-/// A point in time on this process's monotonic clock, in nanoseconds since an arbitrary origin.
-///
-/// Comparable only with moments of the same process (or, in a simulation, of the same virtual clock).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
-
-impl Moment {
-    /// The moment `nanos` nanoseconds after the clock's origin.
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    /// Nanoseconds since the clock's origin.
-    pub const fn as_nanos(self) -> u64 {
-        self.0
-    }
-
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl Add<Duration> for Moment {
-    type Output = Self;
-
-    fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(duration)))
-    }
-}
-
-impl Sub<Duration> for Moment {
-    type Output = Self;
-
-    fn sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(duration)))
-    }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
+use nats_elect_core::Moment;
 
 /// Reads the clock: `CLOCK_BOOTTIME` on Linux and Android, which runs on while the machine sleeps.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -75,7 +31,8 @@ pub fn now() -> Moment {
     use std::time::Instant;
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     // Starts above zero: zero stands for "over" in a shared deadline.
-    Moment(1 + nanos(ORIGIN.elapsed()))
+    let nanos = u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Moment::from_nanos(nanos.saturating_add(1))
 }
 
 /// The wall clock, in microseconds since the Unix epoch. It decides nothing: a new bucket's sequences start there, so that
@@ -98,5 +55,5 @@ pub fn wall() -> std::time::SystemTime {
 fn from_timespec(time: rustix::time::Timespec) -> Moment {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    Moment::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }

@@ -6,10 +6,10 @@ use thiserror::Error;
 
 use crate::actors::StartFailure;
 use crate::model::config::ConfigError;
-use crate::model::letter::Refusal;
-use crate::model::name::{NameError, RoleName};
 use crate::role::TermError;
 use crate::store::StoreError;
+use nats_elect_core::letter::Refusal;
+use nats_elect_core::name::{NameError, RoleName};
 
 /// Why a manager, a role or an observer could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -12,8 +12,8 @@ use futures::StreamExt;
 use thiserror::Error;
 
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
-use crate::model::name::{BucketName, NameError, RoleName};
 use crate::store::events_stream;
+use nats_elect_core::name::{BucketName, NameError, RoleName};
 
 /// How long may pass before the first and between two events that are read.
 const PATIENCE: Duration = Duration::from_secs(5);

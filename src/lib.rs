@@ -56,20 +56,18 @@
 //!
 //! # Features
 //!
-//! - `cli`: the command `nats-elect`; see `docs/cli.md`. No use for a library.
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
-//! - `testing`: private NATS servers and a faulty network, for tests of your handlers.
 #![forbid(unsafe_code)]
 
 mod access;
 mod actors;
 pub mod admin;
 mod clock;
-// Public under `testing`, for this crate's own benches: what its names say needs no doc comment.
-#[allow(missing_docs)]
-mod election;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
@@ -81,8 +79,15 @@ mod role;
 #[cfg(feature = "signing")]
 mod signing;
 mod store;
-#[cfg(all(feature = "testing", unix))]
-pub mod testing;
+#[cfg(all(test, unix))]
+#[path = "../tests/it/support/mod.rs"]
+#[expect(dead_code, reason = "a part of it serves the tests in this crate")]
+mod support;
+#[cfg(all(test, unix))]
+mod tests;
+
+#[cfg(test)]
+extern crate self as nats_elect;
 
 pub use crate::error::Error;
 pub use crate::history::{History, HistoryError};
@@ -98,15 +103,8 @@ pub use crate::model::config::{
     HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
     Takeover, TlsConfig,
 };
-pub use crate::model::event::{
-    Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
-};
-pub use crate::model::handoff::Handoff;
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
-pub use crate::model::letter::Refusal;
-pub use crate::model::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
-pub use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleState, RoleStatus};
-pub use crate::model::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
+pub use crate::model::status::{LastFailure, RoleStatus};
 pub use crate::observer::{
     Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing, WatchStatus,
 };
@@ -119,30 +117,19 @@ pub use crate::signing::{
     KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
 pub use crate::store::{BucketNote, BucketReview};
+pub use nats_elect_core::event::{
+    Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
+};
+pub use nats_elect_core::handoff::Handoff;
+pub use nats_elect_core::letter::Refusal;
+pub use nats_elect_core::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
+pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
+pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 
 /// For whoever is on call: what each alert of `deploy/prometheus` means, and what to do. No code.
 #[cfg(doc)]
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
-
-/// What only this crate's own benches and simulations need: no part of its interface.
-#[cfg(feature = "testing")]
-#[doc(hidden)]
-pub mod internals {
-    pub use crate::clock::{Moment, now};
-    pub use crate::election::*;
-    pub use crate::model::letter::*;
-    pub use crate::model::record::*;
-    pub use crate::model::release::*;
-    #[cfg(feature = "signing")]
-    pub use crate::model::statement::Statement;
-    #[cfg(feature = "signing")]
-    pub use crate::signing::sign;
-    pub use crate::store::{
-        BucketInfo, Feed, StoreError, Told, bucket_answer, fence_answer, fence_entry, role_answer,
-        role_entry,
-    };
-}
 
 /// The README's examples are compiled with the tests.
 #[cfg(doctest)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     BoxError, Error, RoleConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions, Term,
     handler_fn,
 };
+use nats_elect_testing::{NatsServer, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
 const ROLE: &str = "scheduler";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{BoxError, RoleConfig, RoleManager, StepDown, StopOptions, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};

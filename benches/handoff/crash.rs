@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nats_elect::internals::{Moment, now};
 use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
 
+use crate::clock::Moment;
 use crate::nats::Nats;
 
 /// The argument that makes this program such an instance.
@@ -43,7 +43,7 @@ impl Victim {
 
     /// Kills it. Returns when that was done.
     pub fn kill(mut self) -> Moment {
-        let at = now();
+        let at = Moment::now();
         self.0.kill().expect("it lives");
         at
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use nats_elect::internals::{Moment, now};
 use nats_elect::{Error, RoleConfig, RoleHandler, RoleManager, StepDown, Term, handler_fn};
 use tokio::sync::mpsc;
 
+use crate::clock::Moment;
 use crate::nats::Nats;
 
 /// A handler that started: on which instance, and when.
@@ -94,7 +94,7 @@ impl Fleet {
     /// The leader leaves the role: from the call until the next handler starts. Returns the next leader too, once
     /// everyone knows it.
     pub async fn hand_off(&mut self, role: &str, leader: usize) -> (Duration, usize) {
-        let began = now();
+        let began = Moment::now();
         let leaving = self.managers[leader].remove_role(role);
         let (left, next) = tokio::join!(leaving, self.started.recv());
         left.expect("it led");
@@ -110,7 +110,7 @@ impl Fleet {
         let handle = self.managers[leader].role(role).expect("it stands");
         let began = loop {
             while self.ended.try_recv().is_ok() {}
-            let began = now();
+            let began = Moment::now();
             match handle.step_down(StepDown::to(name(next))).await {
                 Ok(_) => break began,
                 // It led not long ago.
@@ -187,12 +187,12 @@ fn leading(instance: usize, tell: Tell) -> impl RoleHandler {
     handler_fn(move |term: Term| {
         let _ = tell.started.send(Started {
             instance,
-            at: now(),
+            at: Moment::now(),
         });
         let tell = tell.clone();
         async move {
             term.cancelled().await;
-            let _ = tell.ended.send(now());
+            let _ = tell.ended.send(Moment::now());
             Ok(())
         }
     })

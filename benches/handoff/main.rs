@@ -4,6 +4,8 @@
 //! Everything is a ratio to the raw NATS operation, measured in the same run in alternation: one client deletes a key,
 //! the others watch it, one of them creates it. Milliseconds of one machine say little about another.
 
+#[path = "../../examples/control_plane/clock.rs"]
+mod clock;
 mod crash;
 mod fleet;
 mod nats;
@@ -13,7 +15,7 @@ mod stats;
 use std::time::Duration;
 
 use nats_elect::RoleConfig;
-use nats_elect::testing::{NatsCluster, NatsServer};
+use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::crash::Victim;
 use crate::fleet::{Claims, Fleet};

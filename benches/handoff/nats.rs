@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use nats_elect::testing::{NatsCluster, NatsServer};
+use nats_elect_testing::{NatsCluster, NatsServer};
 
 /// A private server, or three of them as a cluster.
 pub enum Nats {

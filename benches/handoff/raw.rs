@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_nats::ServerAddr;
 use async_nats::jetstream::kv::{Config, Operation, Store};
 use futures::StreamExt;
-use nats_elect::internals::{Moment, now};
 use tokio::sync::mpsc;
 
+use crate::clock::Moment;
 use crate::nats::Nats;
 
 const KEY: &str = "role";
@@ -71,7 +71,7 @@ impl Raw {
     /// From the deletion until the first of the others has its creation confirmed.
     pub async fn hand_off(&mut self) -> Duration {
         let holder = self.holder.load(Ordering::SeqCst);
-        let began = now();
+        let began = Moment::now();
         self.stores[holder].delete(KEY).await.expect("a deletion");
         let created = self.created.recv().await.expect("somebody creates it");
         created.since(began)
@@ -95,7 +95,7 @@ async fn contend(
             .await
             .is_ok()
         {
-            let created = now();
+            let created = Moment::now();
             holder.store(number, Ordering::SeqCst);
             let _ = tell.send(created);
         }

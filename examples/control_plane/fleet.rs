@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
-use nats_elect::testing::{NatsServer, TcpProxy};
+use nats_elect_testing::{NatsServer, TcpProxy};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, TcpProxy};
 use nats_elect::{FencingToken, RoleConfig, RoleManager, StopOptions, Storage, Term, handler_fn};
+use nats_elect_testing::{NatsServer, TcpProxy};
 use tokio::sync::{mpsc, oneshot};
 
 /// Any error, for people to read.

@@ -1,6 +1,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nats_elect_fuzz::properties;
+use nats_elect::fuzzing::record;
 
-fuzz_target!(|data: &[u8]| properties::record::holds(data));
+fuzz_target!(|data: &[u8]| record::holds(data));

@@ -1,6 +1,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nats_elect_fuzz::properties;
+use nats_elect::fuzzing::watch;
 
-fuzz_target!(|data: &[u8]| properties::watch::holds(data));
+fuzz_target!(|data: &[u8]| watch::holds(data));

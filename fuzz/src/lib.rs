@@ -1,4 +1,9 @@
-//! The properties that the fuzz targets try to break: the very ones that `cargo test` tries on a few thousand inputs.
+//! The property of an election that the target `election` tries to break: the very one that `cargo test` tries on a few
+//! thousand inputs. The other properties are in `nats_elect::fuzzing`.
 
-#[path = "../../tests/fuzz/properties/mod.rs"]
-pub mod properties;
+#[path = "../../crates/nats-elect-core/tests/fuzz/election/mod.rs"]
+pub mod election;
+#[path = "../../crates/nats-elect-core/tests/fuzz/letter.rs"]
+mod letter;
+#[path = "../../crates/nats-elect-core/tests/fuzz/message.rs"]
+mod message;

@@ -74,7 +74,7 @@ impl Actor for AdminActor {
             AdminMsg::LinkChanged(link) => state.link_changed(&myself, link),
             AdminMsg::Denied(denied) => state.denied(&myself, &denied),
             AdminMsg::TellDenied => state.tell_denied(),
-            #[cfg(feature = "testing")]
+            #[cfg(test)]
             AdminMsg::Crash => panic!("crashed on request"),
             AdminMsg::Ended { number } if state.task.is(number) => {
                 myself.send_after(RETRY, move || AdminMsg::Retry { number });

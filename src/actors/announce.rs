@@ -2,10 +2,10 @@
 
 use tracing::Span;
 
-use crate::model::event::{Event, FailureKind, Outcome};
-use crate::model::handoff::Handoff;
-use crate::model::letter::Refusal;
 use crate::role::RoleScope;
+use nats_elect_core::event::{Event, FailureKind, Outcome};
+use nats_elect_core::handoff::Handoff;
+use nats_elect_core::letter::Refusal;
 
 /// Announces one event that belongs to no term.
 pub(super) fn announce(scope: &RoleScope, event: Event) {
@@ -112,6 +112,6 @@ fn log(event: &Event) {
                 "nobody leads: a lease longer than this role's ttl is waited for; if its holder is certainly gone, `nats-elect end-lease` ends the wait"
             );
         }
-        Event::Lagged { .. } => {}
+        _ => {}
     }
 }

@@ -11,9 +11,9 @@ use super::latest::Latest;
 use super::messages::{CourierMsg, ElectionMsg};
 use super::{Link, Routes};
 use crate::clock;
-use crate::model::letter::{Answer, Question, Refusal};
 use crate::role::Instance;
 use crate::store::{self, StoreError};
+use nats_elect_core::letter::{Answer, Question, Refusal};
 
 /// Before subscribing again after that failed.
 const RETRY: Duration = Duration::from_secs(1);

@@ -21,19 +21,20 @@ use super::messages::{ElectionMsg, SupervisorMsg};
 use super::reign::Reign;
 use super::trouble::Trouble;
 use super::vouching::Vouching;
-use crate::clock::{self, Moment};
-use crate::election::{
+use crate::clock;
+use crate::model::leader_event::{LeaderChange, LeaderEvent};
+use crate::role::{HandlerReport, RoleScope, RunningTerm};
+use crate::store::{self, Denied};
+use nats_elect_core::Moment;
+use nats_elect_core::event::{Event, FailureKind, Vacancy};
+use nats_elect_core::record::Entry;
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::token::LeaseToken;
+use nats_elect_core::{
     Candidate, Effect, Election, Failure, Fresh, Input, LetterId, Link as CoreLink, OpId, Reply,
     RequestId, TermId, WriteOutcome,
 };
-use crate::model::event::{Event, FailureKind, Vacancy};
-use crate::model::leader_event::{LeaderChange, LeaderEvent};
-use crate::model::record::Entry;
-use crate::model::release::ReleaseSecret;
-use crate::model::status::LeaderInfo;
-use crate::model::token::LeaseToken;
-use crate::role::{HandlerReport, RoleScope, RunningTerm};
-use crate::store::{self, Denied};
 
 /// One role's election.
 pub(super) struct ElectionActor;

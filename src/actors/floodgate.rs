@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::clock::Moment;
+use nats_elect_core::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Far more than is asked about one thing (a role, a kind of request), or about all, and far less than an election can stand.
@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash> Floodgate<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::name::RoleName;
+    use nats_elect_core::name::RoleName;
 
     fn role(name: &str) -> RoleName {
         RoleName::new(name).expect("a name")

@@ -7,13 +7,13 @@ use async_nats::{Client, Subject};
 use tokio::sync::oneshot;
 
 use super::staff::Post;
-use crate::election::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
 use crate::model::leader_event::LeaderEvent;
-use crate::model::letter::{Answer, Question};
-use crate::model::name::RoleName;
-use crate::model::record::{Entry, FenceEntry};
 use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, StoreError};
+use nats_elect_core::letter::{Answer, Question};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::{Entry, FenceEntry};
+use nats_elect_core::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
 
 /// The way to the bucket, for everyone who uses it.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub(crate) enum SupervisorMsg {
     Reopen(RoleName),
     /// The server refused the admin service something.
     AdminDenied(Denied),
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     CrashAdmin,
     /// Start a crashed role's election anew: its handler has ended.
     RestartRole {
@@ -143,7 +143,7 @@ pub(crate) enum AdminMsg {
     Denied(Denied),
     /// Say what the server refused lately.
     TellDenied,
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     Crash,
     /// The subscription with this number ended.
     Ended {

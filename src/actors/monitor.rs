@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
-use crate::clock::{self, Moment};
-use crate::election as core;
+use crate::clock;
 use crate::model::admin::AdminSubjects;
-use crate::model::name::{BucketName, RoleName};
 use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
+use nats_elect_core as core;
+use nats_elect_core::Moment;
+use nats_elect_core::name::{BucketName, RoleName};
 
 /// Between looks at the connection's state. With a client of our own, events tell the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use nats_elect_core::Moment;
 
 /// Between attempts to watch: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::clock::Moment;
-use crate::model::record::{Content, Entry};
+use nats_elect_core::Moment;
+use nats_elect_core::record::{Content, Entry};
 
 /// The leader that was seen last.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Reign {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::record::Release;
+    use nats_elect_core::record::Release;
 
     fn at(millis: u64) -> Moment {
         Moment::from_nanos(millis * 1_000_000)

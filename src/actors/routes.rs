@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ractor::ActorRef;
 
 use super::messages::ElectionMsg;
-use crate::model::name::RoleName;
+use nats_elect_core::name::RoleName;
 
 /// Where each role's election is now: kept by the supervisor, read by everyone.
 #[derive(Clone, Default)]

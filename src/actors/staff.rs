@@ -18,9 +18,9 @@ use super::watch::{WatchActor, WatchSetup};
 use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
-use crate::model::name::RoleName;
 use crate::role::Instance;
 use crate::store::{BucketInfo, IfMissing};
+use nats_elect_core::name::RoleName;
 
 /// What they need to know.
 pub(super) struct StaffSetup {

@@ -16,15 +16,16 @@ use super::herald::HeraldSetup;
 use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
 use super::staff::{Staff, StaffSetup};
 use super::{Link, Routes};
-use crate::clock::{self, Moment};
-use crate::election::Candidate;
+use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
-use crate::model::event::{EndCause, Event, FailureKind};
-use crate::model::name::RoleName;
-use crate::model::status::RoleState;
 use crate::role::{Instance, Order, RoleScope, Roster, RunningTerm, SteppedDown};
 use crate::store::{BucketInfo, IfMissing};
+use nats_elect_core::Candidate;
+use nats_elect_core::Moment;
+use nats_elect_core::event::{EndCause, Event, FailureKind};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::status::RoleState;
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
 const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -154,7 +155,7 @@ impl Actor for SupervisorActor {
                 let _ = reply.send(state.overrun());
             }
             SupervisorMsg::AdminDenied(denied) => state.staff.tell_admin(AdminMsg::Denied(denied)),
-            #[cfg(feature = "testing")]
+            #[cfg(test)]
             SupervisorMsg::CrashAdmin => state.staff.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Replace(post) => state.staff.replace(post, &state.link).await?,

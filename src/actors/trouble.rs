@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::model::event::FailureKind;
+use nats_elect_core::Moment;
+use nats_elect_core::event::FailureKind;
 
 /// Several times in the least time over which a dashboard looks at a counter.
 const AGAIN: Duration = Duration::from_secs(5);

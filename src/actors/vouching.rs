@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::clock::{self, Moment};
-use crate::model::event::Distrust;
-use crate::model::name::{BucketName, InstanceId, RoleName};
+use crate::clock;
 use crate::model::notary::Notary;
-use crate::model::record::{Content, Entry, Record, SeenRecord, printable};
 use crate::model::statement::{Statement, Vouched};
-use crate::model::status::LeaderInfo;
-use crate::model::token::FencingToken;
+use nats_elect_core::Moment;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::record::{Content, Entry, Record, SeenRecord};
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::text::printable;
+use nats_elect_core::token::FencingToken;
 
 pub(crate) struct Vouching {
     role: RoleName,
@@ -157,17 +159,15 @@ impl Vouching {
         // An older word of the same leader takes nothing back.
         if held.is_none_or(|held| held.until < until) {
             let meta = statement.meta.iter();
+            let mut leader = LeaderInfo::new(statement.instance_id.as_str());
+            leader.incarnation = Some(statement.incarnation);
+            leader.priority = statement.priority;
+            leader.meta = meta
+                .map(|(key, value)| (printable(key), printable(value)))
+                .collect();
+            leader.signer = Some(signer);
             self.held = Some(Held {
-                leader: LeaderInfo {
-                    instance_id: statement.instance_id.as_str().to_owned(),
-                    incarnation: Some(statement.incarnation),
-                    priority: statement.priority,
-                    meta: meta
-                        .map(|(key, value)| (printable(key), printable(value)))
-                        .collect(),
-                    is_self: false,
-                    signer: Some(signer),
-                },
+                leader,
                 fencing_token: statement.fencing_token,
                 until,
                 renew_at: now + valid_for / 2,
@@ -178,10 +178,10 @@ impl Vouching {
 
     /// What is told of this leader: of a trusted one what was signed, of others nothing.
     pub fn told(&self, leader: Option<LeaderInfo>, now: Moment) -> Option<LeaderInfo> {
-        let leader = leader?;
+        let mut leader = leader?;
         if leader.is_self {
-            let signer = self.notary.signer.as_ref().map(|signer| signer.key.clone());
-            return Some(LeaderInfo { signer, ..leader });
+            leader.signer = self.notary.signer.as_ref().map(|signer| signer.key.clone());
+            return Some(leader);
         }
         if !self.is_required() {
             return Some(leader);
@@ -212,9 +212,9 @@ mod tests {
 
     use super::*;
     use crate::model::notary::Signer;
-    use crate::model::record::Release;
-    use crate::model::release::ReleaseSecret;
-    use crate::model::token::LeaseToken;
+    use nats_elect_core::record::Release;
+    use nats_elect_core::release::ReleaseSecret;
+    use nats_elect_core::token::LeaseToken;
 
     const EPOCH: u64 = 5;
     const LASTS: Duration = Duration::from_secs(10);
@@ -279,14 +279,9 @@ mod tests {
     }
 
     fn known(incarnation: u128) -> LeaderInfo {
-        LeaderInfo {
-            instance_id: "a".to_owned(),
-            incarnation: Some(Uuid::from_u128(incarnation)),
-            priority: 0,
-            meta: BTreeMap::new(),
-            is_self: false,
-            signer: None,
-        }
+        let mut leader = LeaderInfo::new("a");
+        leader.incarnation = Some(Uuid::from_u128(incarnation));
+        leader
     }
 
     #[test]
@@ -362,7 +357,7 @@ mod tests {
             priority: 1,
             meta: BTreeMap::new(),
             ttl: LASTS,
-            nonce: crate::model::record::Nonce {
+            nonce: nats_elect_core::record::Nonce {
                 incarnation: Uuid::from_u128(99),
                 beat: 1,
             },

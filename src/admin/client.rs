@@ -15,9 +15,9 @@ use crate::model::admin::{
     AdminSubjects, Answer, Demand, Done, Ended, Problem, ProblemCode, Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
-use crate::model::name::{BucketName, RoleName};
-use crate::model::token::FencingToken;
 use crate::role::SteppedDown;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::token::FencingToken;
 
 /// How long an answer may be on its way, beside what the instance needs for it.
 const ON_THE_WAY: Duration = Duration::from_secs(2);

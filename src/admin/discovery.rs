@@ -15,7 +15,7 @@ use super::{AdminError, Instance};
 use crate::clock;
 use crate::model::admin::micro::Info;
 use crate::model::admin::{AdminSubjects, parse};
-use crate::model::name::BucketName;
+use nats_elect_core::name::BucketName;
 
 /// After this time without a further answer, everybody is taken to have answered.
 const QUIET: Duration = Duration::from_millis(400);

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::Instance;
 use crate::model::admin::ProblemCode;
 use crate::model::config::ConfigError;
-use crate::model::name::NameError;
+use nats_elect_core::name::NameError;
 
 /// Why a request to an instance did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::model::admin::SERVICE;
 use crate::model::admin::micro::Info;
-use crate::model::name::BucketName;
+use nats_elect_core::name::BucketName;
 
 /// A running instance: where to send what is meant for it, and for no other that has its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Render;
 use crate::manager::Probe;
 use crate::model::status::RoleStatus;
-use crate::model::token::FencingToken;
+use nats_elect_core::token::FencingToken;
 
 const JSON: &str = "application/json";
 /// The text format of Prometheus.

@@ -13,10 +13,10 @@ use crate::access::Access;
 use crate::actors::{ElectionThread, HeraldSetup, Routes, Setup};
 use crate::error::Error;
 use crate::model::config::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, Storage};
-use crate::model::name::{BucketName, InstanceId};
 use crate::model::notary::Notary;
 use crate::role::{ErasedHandler, Instance, RoleHandler, Roster};
 use crate::store::IfMissing;
+use nats_elect_core::name::{BucketName, InstanceId};
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
 ///

@@ -8,13 +8,14 @@ use futures::{Stream, stream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
-use crate::election::Reply;
 use crate::error::Error;
 use crate::model::admin::LONGEST_HOLD_OFF;
-use crate::model::event::Event;
-use crate::model::status::{LeaderInfo, RoleStatus};
-use crate::model::token::FencingToken;
+use crate::model::status::RoleStatus;
 use crate::role::{Order, Request, RoleScope, SteppedDown, proof};
+use nats_elect_core::Reply;
+use nats_elect_core::event::Event;
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::token::FencingToken;
 
 /// How to step down.
 #[derive(Clone, Debug)]
@@ -241,7 +242,7 @@ impl RoleHandle {
     }
 
     /// Makes the election's actor panic, to test what becomes of its handler.
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     #[doc(hidden)]
     pub fn crash_election(&self) {
         (self.scope.ask)(Request::Crash);

@@ -18,15 +18,15 @@ pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
-use crate::election::CoreStatus;
 use crate::error::Error;
 use crate::model::config::RoleConfig;
-use crate::model::name::RoleName;
 use crate::model::notary::Notary;
 use crate::model::status::RoleStatus;
 use crate::role::{
     Ask, ErasedHandler, Instance, Order, RoleHandler, RoleScope, Roster, SteppedDown,
 };
+use nats_elect_core::CoreStatus;
+use nats_elect_core::name::RoleName;
 
 /// Whether a role is freed for others when it is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -320,7 +320,7 @@ impl RoleManager {
     }
 
     /// Makes the admin service's actor panic, to test that it is started anew.
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     #[doc(hidden)]
     pub fn crash_admin(&self) {
         let _ = self

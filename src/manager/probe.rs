@@ -9,8 +9,9 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::actors::SupervisorMsg;
-use crate::model::status::{ConnectionStatus, RoleState, RoleStatus};
+use crate::model::status::RoleStatus;
 use crate::role::Roster;
+use nats_elect_core::status::{ConnectionStatus, RoleState};
 
 /// The election thread answers within this time, or something holds it up that should not.
 const PATIENCE: Duration = Duration::from_secs(1);

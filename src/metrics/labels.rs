@@ -13,10 +13,10 @@ use super::{
     UNTRUSTED, VALIDATION_FAILURES, WATCH_RESTARTS,
 };
 use crate::model::config::RoleSettings;
-use crate::model::event::{Distrust, EndCause, Event, FailureKind, Outcome};
-use crate::model::handoff::Handoff;
-use crate::model::letter::Refusal;
-use crate::model::status::{ConnectionStatus, RoleState};
+use nats_elect_core::event::{Distrust, EndCause, Event, FailureKind, Outcome};
+use nats_elect_core::handoff::Handoff;
+use nats_elect_core::letter::Refusal;
+use nats_elect_core::status::{ConnectionStatus, RoleState};
 
 /// How a fenced write can end.
 const FENCED_STATUSES: [&str; 9] = [

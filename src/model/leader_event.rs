@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::event::{EndCause, Vacancy};
-use super::record::printable;
-use super::token::{CorrelationId, FencingToken};
+use nats_elect_core::event::{EndCause, Vacancy};
+use nats_elect_core::text::printable;
+use nats_elect_core::token::{CorrelationId, FencingToken};
 
 /// Events larger than this are not read.
 const MAX_BYTES: usize = 8192;

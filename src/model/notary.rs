@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::event::Distrust;
 use super::statement::{Statement, Vouched};
+use nats_elect_core::event::Distrust;
 
 /// What an instance has of keys; by default it signs nothing and asks for no signature.
 #[derive(Clone, Default)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::name::{BucketName, InstanceId, RoleName};
-use super::token::FencingToken;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::token::FencingToken;
 
 /// That an instance leads a role until a time, as it says itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

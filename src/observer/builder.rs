@@ -19,10 +19,10 @@ use crate::actors::{MonitorActor, MonitorSetup, Routes};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
-use crate::model::name::{BucketName, RoleName};
 use crate::model::notary::Notary;
-use crate::model::record::FOREIGN_LEASE;
 use crate::store::IfMissing;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::record::FOREIGN_LEASE;
 
 /// The lease of a record that does not tell its own: the default of candidates.
 const DEFAULT_TTL: Duration = Duration::from_secs(15);

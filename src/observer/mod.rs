@@ -31,8 +31,8 @@ use self::watching::Shared;
 use crate::actors::MonitorMsg;
 use crate::clock;
 use crate::error::Error;
-use crate::model::name::RoleName;
-use crate::model::status::LeaderInfo;
+use nats_elect_core::name::RoleName;
+use nats_elect_core::status::LeaderInfo;
 
 /// Watches roles of a bucket without standing for election. Cheap to clone; dropping the last clone ends it.
 ///

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::model::event::Distrust;
-use crate::model::status::LeaderInfo;
-use crate::model::token::FencingToken;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::token::FencingToken;
 
 /// How a role stands, as it was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::observed::{ChangeCause, Observed, Standing};
 use crate::actors::Vouching;
-use crate::clock::Moment;
-use crate::model::event::Distrust;
-use crate::model::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
-use crate::model::status::LeaderInfo;
-use crate::model::token::FencingToken;
+use nats_elect_core::Moment;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::token::FencingToken;
 
 /// Between looks at a key that could not be read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

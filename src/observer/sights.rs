@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::observed::{Change, Observed, RoleChange, WatchStatus};
 use super::sight::{How, Sight, Turn};
 use crate::actors::Vouching;
-use crate::clock::Moment;
-use crate::model::name::{BucketName, RoleName};
 use crate::model::notary::Notary;
-use crate::model::record::{Entry, FenceEntry, Snapshot};
-use crate::model::status::LeaderInfo;
+use nats_elect_core::Moment;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
+use nats_elect_core::status::LeaderInfo;
 
 /// What an observer is to look at, and how.
 #[derive(Clone)]

@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
 use super::sights::{Now, Scope, Sights};
-use crate::clock::Moment;
-use crate::model::name::{BucketName, RoleName};
 use crate::model::notary::Notary;
-use crate::model::record::{
+use nats_elect_core::Moment;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::record::{
     Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
 };
 

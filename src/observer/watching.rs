@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::observed::Change;
 use super::sights::{Now, Sights};
 use crate::actors::{Link, MonitorMsg, Pace};
-use crate::clock::{self, Moment};
-use crate::model::name::RoleName;
-use crate::model::record::{Entry, FenceEntry, Snapshot};
+use crate::clock;
 use crate::store::{Bucket, StoreError, Told};
+use nats_elect_core::Moment;
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
 
 /// How late an end of a lease may be noticed.
 const TICK: Duration = Duration::from_millis(50);

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::{self, Moment};
+use crate::clock;
+use nats_elect_core::Moment;
 
 const OVER: u64 = 0;
 

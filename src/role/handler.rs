@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::term::Term;
-use crate::model::status::LeaderInfo;
+use nats_elect_core::status::LeaderInfo;
 
 /// Any error of a handler.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

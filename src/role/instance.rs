@@ -5,8 +5,8 @@ use tracing::field::Empty;
 use uuid::Uuid;
 
 use crate::metrics::Labels;
-use crate::model::name::{BucketName, InstanceId, RoleName};
-use crate::model::token::CorrelationId;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::token::CorrelationId;
 
 /// What all roles of an instance share: who it is, and where it meets the others.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
-use crate::election::Reply;
-use crate::model::handoff::Handoff;
+use nats_elect_core::Reply;
+use nats_elect_core::handoff::Handoff;
 
 /// Whether an instance stands for new terms of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

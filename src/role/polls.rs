@@ -4,7 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::clock::{self, Moment};
+use crate::clock;
+use nats_elect_core::Moment;
 
 /// The polls under way. There are no more of them than threads.
 #[derive(Debug, Default)]

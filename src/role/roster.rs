@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::scope::RoleScope;
-use crate::model::name::RoleName;
+use nats_elect_core::name::RoleName;
 
 /// The roles that an instance stands for: the supervisor enters them, so that none that it took on is unknown to the
 /// manager, whatever becomes of the call that added it.

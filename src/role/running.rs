@@ -17,10 +17,11 @@ use super::handler::ErasedHandler;
 use super::polls::Polls;
 use super::scope::RoleScope;
 use super::term::{Term, TermInner};
-use crate::clock::{self, Moment};
-use crate::election::{HandlerEnd, TermId, TermStart};
+use crate::clock;
 use crate::model::config::Overrun;
-use crate::model::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::Moment;
+use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::{HandlerEnd, TermId, TermStart};
 
 /// What becomes of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,11 +280,11 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::election::CoreStatus;
     use crate::model::config::RoleConfig;
-    use crate::model::name::{BucketName, InstanceId, RoleName};
     use crate::model::notary::Notary;
     use crate::role::{BoxError, Instance, RoleHandler};
+    use nats_elect_core::CoreStatus;
+    use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
     /// Works on, whoever tells it to stop.
     struct Deaf(Arc<AtomicU32>);

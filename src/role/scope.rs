@@ -16,15 +16,16 @@ use super::instance::Instance;
 use super::orders::{Order, Orders};
 use super::running::RunningTerm;
 use super::wellbeing::Check;
-use crate::clock::Moment;
-use crate::election::{CoreStatus, Reply, TermId};
 use crate::model::config::RoleSettings;
-use crate::model::event::{Event, FailureKind, Outcome};
-use crate::model::name::RoleName;
 use crate::model::notary::Notary;
-use crate::model::status::{ConnectionStatus, LastFailure, LeaderInfo, RoleStatus};
-use crate::model::token::{CorrelationId, FencingToken};
+use crate::model::status::{LastFailure, RoleStatus};
 use crate::store::Bucket;
+use nats_elect_core::Moment;
+use nats_elect_core::event::{Event, FailureKind, Outcome};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
+use nats_elect_core::token::{CorrelationId, FencingToken};
+use nats_elect_core::{CoreStatus, Reply, TermId};
 
 /// Events kept for a slow reader. Room for them is taken for each role, read or not.
 const EVENT_CAPACITY: usize = 256;
@@ -53,7 +54,7 @@ pub(crate) enum Request {
     },
     /// The server refused a write of this term, for its fence has moved.
     Superseded { term: TermId },
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     Crash,
 }
 

@@ -19,10 +19,11 @@ use super::lease_changes::LeaseChanges;
 use super::polls::Polls;
 use super::running::Ending;
 use super::scope::{Ask, Request};
-use crate::clock::{self, Moment};
-use crate::election::{Reply, TermId};
-use crate::model::status::ConnectionStatus;
-use crate::model::token::{CorrelationId, FencingToken, LeaseToken};
+use crate::clock;
+use nats_elect_core::Moment;
+use nats_elect_core::status::ConnectionStatus;
+use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::{Reply, TermId};
 
 /// Why leadership could not be proved or given up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -123,7 +123,10 @@ impl Inquiry {
 
     /// Waits for the answer until the timeout has passed with the runtime running, or once again with it standing still.
     /// `blocks` tells whether something else that counts as the handler's own has been in its way since that moment.
-    async fn answer(&mut self, blocks: &(impl Fn(clock::Moment) -> bool + Sync)) -> Wellbeing {
+    async fn answer(
+        &mut self,
+        blocks: &(impl Fn(nats_elect_core::Moment) -> bool + Sync),
+    ) -> Wellbeing {
         let step = self.timeout / LOOKS;
         let mut stood_still = Duration::ZERO;
         while stood_still < self.timeout {

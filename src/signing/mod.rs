@@ -14,18 +14,10 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::model::notary::{Signer, Verify};
-#[cfg(feature = "testing")]
-use crate::model::statement::Statement;
 use crate::model::statement::Vouched;
 
 pub use keys::{KeyError, PublicKey, SigningKey, TrustedKeys};
 pub use proof::{LeaderProof, MAX_SKEW, ProofError, VerifiedLeader};
-
-/// A proof of anything, for benches.
-#[cfg(feature = "testing")]
-pub fn sign(statement: Statement, key: &SigningKey) -> LeaderProof {
-    LeaderProof::sign(statement, key)
-}
 
 /// How elections sign.
 pub(crate) fn signer(key: SigningKey) -> Signer {

@@ -13,16 +13,16 @@ use uuid::Uuid;
 
 use super::keys::{PublicKey, SigningKey, TrustedKeys};
 use super::statement::{decode, encode, signed};
-use crate::model::event::Distrust;
-use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::statement::Statement;
-use crate::model::token::FencingToken;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::token::FencingToken;
 
 /// The most that a verifier may allow for the difference between its wall clock and the signer's: one minute.
 pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
 /// No proof is longer, in bytes.
-const MAX_PROOF_BYTES: usize = crate::model::record::MAX_PROOF_BYTES;
+const MAX_PROOF_BYTES: usize = nats_elect_core::record::MAX_PROOF_BYTES;
 /// No lease is longer, hence no proof.
 const MAX_LIFETIME: u64 = 3_600_000;
 /// What a proof begins with; another version would be signed in another context, too.

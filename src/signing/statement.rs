@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::model::name::{BucketName, InstanceId, RoleName};
 use crate::model::statement::Statement;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
 /// What is signed begins with this.
 ///

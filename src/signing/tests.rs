@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use super::statement::{decode, encode, signed};
 use super::{LeaderProof, MAX_SKEW, ProofError, SigningKey, TrustedKeys};
-use crate::model::name::{BucketName, InstanceId, RoleName};
-use crate::model::record::MAX_PROOF_BYTES;
 use crate::model::statement::Statement;
-use crate::model::token::FencingToken;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::record::MAX_PROOF_BYTES;
+use nats_elect_core::token::FencingToken;
 
 const ISSUED: u64 = 1_800_000_000_000;
 

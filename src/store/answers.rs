@@ -4,8 +4,8 @@ use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
 use super::read::{last_message, standing_fence, standing_role};
 use super::request::understood;
-use crate::model::name::BucketName;
-use crate::model::record::{Entry, FenceEntry};
+use nats_elect_core::name::BucketName;
+use nats_elect_core::record::{Entry, FenceEntry};
 
 /// What an answer to a read of a role's key shows.
 pub fn role_answer(answer: &[u8], bucket: &BucketName) -> Result<Option<Entry>, StoreError> {

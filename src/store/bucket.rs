@@ -14,7 +14,7 @@ use super::request::NO_RESPONDERS;
 use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::model::config::Storage;
-use crate::model::name::{BucketName, DataKey, RoleName};
+use nats_elect_core::name::{BucketName, DataKey, RoleName};
 
 /// The server's code for a stream that exists with other settings.
 pub(super) const NAME_IN_USE: u64 = 10058;

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::bucket::Bucket;
 use super::entry::is_marker;
 use super::error::StoreError;
-use crate::model::name::{DataKey, RoleName};
+use nats_elect_core::name::{DataKey, RoleName};
 
 /// More keys of one role are not listed: each is looked at.
 pub const MOST_KEYS: usize = 10_000;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::model::name::{BucketName, RoleName};
+use nats_elect_core::name::{BucketName, RoleName};
 
 /// Something that the user's permissions forbid.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MARKER_REASON;
 
-use crate::model::record::{
+use nats_elect_core::record::{
     Content, Entry, FenceEntry, FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER,
     RELEASE_SECRET_HEADER, Release,
 };
-use crate::model::release::ReleaseSecret;
+use nats_elect_core::release::ReleaseSecret;
 
 /// Header by which Key-Value clients tell a delete marker from a value.
 pub const OPERATION_HEADER: &str = "KV-Operation";

@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::{self, ErrorCode};
 
-use crate::model::event::FailureKind;
+use nats_elect_core::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
 ///

@@ -11,7 +11,7 @@ use super::bucket::{Bucket, NAME_IN_USE, without_limits};
 use super::error::StoreError;
 use super::write::Ack;
 use crate::model::config::Storage;
-use crate::model::name::BucketName;
+use nats_elect_core::name::BucketName;
 
 /// A role that flaps must not push out what the others did.
 const MOST_OF_A_ROLE: i64 = 10_000;

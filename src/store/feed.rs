@@ -5,8 +5,8 @@ use async_nats::{Message, StatusCode};
 
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
-use crate::model::name::RoleName;
-use crate::model::record::{Entry, FenceEntry};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::{Entry, FenceEntry};
 
 /// Names the subject to answer to where the server waits for the watcher.
 const STALLED: &str = "Nats-Consumer-Stalled";

@@ -18,7 +18,7 @@ use super::error::StoreError;
 use super::request::understood;
 use super::write::{expecting, expecting_of, expecting_of_with, require_above};
 use crate::clock;
-use crate::model::name::{DataKey, RoleName};
+use nats_elect_core::name::{DataKey, RoleName};
 
 /// Writes in one batch: the server takes 1000 messages, and one is the guard.
 pub const MOST_WRITES: usize = 999;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::error::StoreError;
 use super::server::require_answering_server;
-use crate::model::name::{BucketName, NameError};
+use nats_elect_core::name::{BucketName, NameError};
 
 /// Sequences from here on were taken from a clock in microseconds: this is July 2017, and no bucket counts that far.
 const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
-use crate::model::letter::{Answer, Question};
-use crate::model::name::{InstanceId, RoleName};
+use nats_elect_core::letter::{Answer, Question};
+use nats_elect_core::name::{InstanceId, RoleName};
 
 /// A question that somebody waits for an answer to.
 #[derive(Debug)]

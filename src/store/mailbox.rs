@@ -105,7 +105,7 @@ impl Mailbox {
     }
 
     /// How many answers are waited for.
-    #[cfg(all(test, feature = "testing", unix))]
+    #[cfg(all(test, unix))]
     pub fn awaited(&self) -> usize {
         let open = self.slot();
         open.as_ref().map_or(0, |open| open.waiting.lock().len())

@@ -4,7 +4,7 @@
 //! returned. Every write carries the sequence that its writer expects; every answer that is no success is a
 //! [`StoreError`], sorted into what can be done about it in one place.
 
-#[cfg(feature = "testing")]
+#[cfg(any(test, fuzzing))]
 mod answers;
 mod bucket;
 mod data;
@@ -21,23 +21,23 @@ mod read;
 mod request;
 mod server;
 mod service;
-#[cfg(all(test, feature = "testing", unix))]
+#[cfg(all(test, unix))]
 pub(crate) mod stand_in;
-#[cfg(all(test, feature = "testing", unix))]
+#[cfg(all(test, unix))]
 mod tests;
 mod watch;
 mod write;
 
-#[cfg(feature = "testing")]
+#[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use bucket::{Bucket, IfMissing};
 pub use data::DataEntry;
 pub use denied::Denied;
-#[cfg(feature = "testing")]
+#[cfg(any(test, fuzzing))]
 pub use entry::{fence_entry, role_entry};
 pub use error::StoreError;
 pub use events::events_stream;
-#[cfg(feature = "testing")]
+#[cfg(any(test, fuzzing))]
 pub use feed::Feed;
 pub use feed::Told;
 pub use fenced::{DataWrite, MOST_WRITES};

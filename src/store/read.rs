@@ -11,8 +11,8 @@ use super::bucket::Bucket;
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::clock;
-use crate::model::name::RoleName;
-use crate::model::record::{Content, Entry, FenceEntry, Snapshot};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::{Content, Entry, FenceEntry, Snapshot};
 
 /// A server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::fenced::LATE;
-use crate::model::name::BucketName;
+use nats_elect_core::name::BucketName;
 
 /// What an error says when nobody is subscribed to what was asked.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::mailbox::inbox_prefix;
 use crate::model::admin::micro::{INFO, PING, STATS};
 use crate::model::admin::{AdminSubjects, ENDPOINTS, Endpoint, Problem, SERVICE};
-use crate::model::name::RoleName;
+use nats_elect_core::name::RoleName;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,7 +142,7 @@ impl Bucket {
 mod tests {
     use super::*;
     use crate::model::admin::Verb;
-    use crate::model::name::BucketName;
+    use nats_elect_core::name::BucketName;
 
     fn called(asked: Asked, subject: &str, reply: Option<&str>) -> Option<Call> {
         let bucket = BucketName::new("b").expect("a name");

@@ -5,8 +5,8 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::{Bucket, IfMissing};
-use crate::model::name::BucketName;
-use crate::testing::NatsServer;
+use nats_elect_core::name::BucketName;
+use nats_elect_testing::NatsServer;
 
 /// A client of a server without JetStream that hears all that would be asked of it.
 pub(crate) struct StandIn {

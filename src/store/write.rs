@@ -11,11 +11,12 @@ use uuid::Uuid;
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
-use crate::model::name::RoleName;
-use crate::model::record::{
-    FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record, printable,
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::{
+    FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record,
 };
-use crate::model::release::ReleaseSecret;
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::text::printable;
 
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Names the subject whose last sequence is expected, where it is not the message's own.

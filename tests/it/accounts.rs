@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{EventsConfig, ManagerConfig, ObserverBuilder};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::support::bucket::Stranger;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_nats::jetstream::kv;
 use async_nats::service;
 use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     AdminConfig, BoxError, FencingToken, Handoff, RoleHandler, RoleState, StepDown, Term,
 };
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

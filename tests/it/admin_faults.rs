@@ -3,8 +3,8 @@
 use async_nats::jetstream;
 use futures::StreamExt;
 use nats_elect::admin::ProblemCode;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{Event, Outcome};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
@@ -283,62 +283,6 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
     })
     .await;
     assert_eq!(operator.find(1).await, [before]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    let operator = Operator::of(&server).await;
-    let found = operator.instance("a").await;
-    operator.report(&found).await;
-    let stats = format!("$SRV.STATS.nats-elect.{}", found.incarnation);
-    let started = operator.ask_json(&stats).await["started"].clone();
-
-    a.manager().crash_admin();
-    // Its old subscriptions go with it: one answer to each request, from the new ones.
-    eventually(SOON, "an answer of the new actor", async || {
-        operator.admin.status(&found).await.ok()
-    })
-    .await;
-    assert_eq!(operator.find(1).await, [found]);
-    let after = operator.ask_json(&stats).await;
-    assert_eq!(after["started"], started);
-    assert!(after["endpoints"][0]["num_requests"].as_u64() >= Some(2));
-    assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_crashes_again_and_again_is_started_anew_more_and_more_slowly() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    let operator = Operator::of(&server).await;
-    let found = operator.instance("a").await;
-    for wait in [ms(200), ms(400), ms(800), ms(1600)] {
-        let crashed = Stamp::now();
-        a.manager().crash_admin();
-        // Answered after it was told to crash: from here on nobody but the next one answers.
-        a.manager().probe().live().await.expect("it lives");
-        eventually(SOON, "an answer of the new actor", async || {
-            operator.admin.status(&found).await.ok()
-        })
-        .await;
-        let took = Stamp::now().since(crashed);
-        assert!(took >= wait, "{took:?}, not {wait:?}");
-    }
-    assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

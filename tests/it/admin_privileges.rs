@@ -1,7 +1,7 @@
 //! Who may ask instances what, by the permissions in `deploy/nats`.
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Handoff, StepDown};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;

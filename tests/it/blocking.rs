@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{EndCause, Event, Outcome, StepDown, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::instance::{Instance, instance, never};

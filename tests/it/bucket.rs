@@ -2,8 +2,8 @@
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{EndCause, Event, FailureKind, RetryConfig, RoleState};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;

@@ -1,7 +1,7 @@
 //! Three nodes, one of which dies.
 
-use nats_elect::testing::{NatsCluster, eventually};
 use nats_elect::{Event, RoleConfig, RoleManager, StopOptions, Storage, handler_fn};
+use nats_elect_testing::{NatsCluster, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

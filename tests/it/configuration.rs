@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
-use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
 use nats_elect::{ConnectionStatus, Error, Event, RoleConfig, RoleManager, RoleManagerBuilder};
+use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

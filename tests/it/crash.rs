@@ -1,7 +1,7 @@
 //! Leaders that end without a word.
 
 use nats_elect::Overrun;
-use nats_elect::testing::NatsServer;
+use nats_elect_testing::NatsServer;
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders, Work};

@@ -4,7 +4,7 @@
 use async_nats::jetstream::{self, kv, stream};
 use async_nats::{HeaderMap, Message, Subscriber};
 use futures::StreamExt;
-use nats_elect::testing::{NatsServer, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::support::bucket::Stranger;

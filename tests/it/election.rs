@@ -1,8 +1,8 @@
 //! One leader at a time.
 
 use async_nats::jetstream::kv;
-use nats_elect::testing::NatsServer;
 use nats_elect::{Event, RoleState, StepDown};
+use nats_elect_testing::NatsServer;
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{
     EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions,
 };
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;

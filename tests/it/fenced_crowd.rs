@@ -1,7 +1,7 @@
 //! Many callers at once: each gets through, and of those who want the same, one.
 
-use nats_elect::testing::{NatsCluster, NatsServer};
 use nats_elect::{FencedError, FencedStore, Storage};
+use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::support::clock::Stamp;
 use crate::support::instance::instance;

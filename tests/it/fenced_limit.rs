@@ -1,7 +1,7 @@
 //! How much a role may keep.
 
-use nats_elect::testing::NatsServer;
 use nats_elect::{FencedError, StepDown};
+use nats_elect_testing::NatsServer;
 
 use crate::support::instance::instance;
 use crate::support::journal::Journal;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use nats_elect::testing::NatsCluster;
 use nats_elect::{Event, Outcome, Storage};
+use nats_elect_testing::NatsCluster;
 use tokio::task::JoinSet;
 
 use crate::support::bucket::Stranger;

@@ -6,7 +6,7 @@
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{Client, ConnectOptions, HeaderMap};
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::{Value, json};
 
 use crate::support::bucket::{Stranger, marker_of};

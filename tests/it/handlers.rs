@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{BoxError, EndCause, Event, HealthConfig, RoleState, StepDown, Term};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, release_of};

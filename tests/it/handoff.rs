@@ -8,8 +8,8 @@ use async_nats::jetstream;
 use async_nats::jetstream::stream::Stream;
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
-use nats_elect::testing::{NatsServer, TcpProxy};
 use nats_elect::{BoxError, Error, Handoff, Refusal, RoleConfig, RoleHandler, StepDown, Term};
+use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::json;
 
 use crate::support::clock::Stamp;

@@ -1,16 +1,15 @@
 //! Health over HTTP.
 
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 
 use nats_elect::health::HealthServer;
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
-use nats_elect::{Event, RoleConfig, StepDown};
+use nats_elect::{RoleConfig, StepDown};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, instance, leading_deafly};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms, patient};
 
@@ -120,25 +119,6 @@ async fn without_nats_an_instance_lives_but_is_not_ready() {
     becomes(&health, "/readyz", 200).await;
 }
 
-/// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.
-async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
-    let journal = Journal::default();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let a = instance("a", server.url(), &journal)
-        .working(ROLE, leased_for(ms(3000)), move |_term| {
-            let held = held.clone();
-            async move {
-                let _ = held.lock().expect("alone").recv();
-                Ok(())
-            }
-        })
-        .start()
-        .await;
-    a.wait_until_leader().await;
-    (a, release)
-}
-
 /// Is ill for as long as the handler runs.
 async fn is_ill_until(health: &HealthServer, release: Sender<()>) {
     let ill = becomes(health, "/livez", 503).await.json();
@@ -158,17 +138,6 @@ async fn a_handler_that_outlives_its_lease_is_a_reason_to_start_anew() {
     let removing = a.manager().remove_role(ROLE);
     let (removed, ()) = tokio::join!(removing, is_ill_until(&health, release));
     removed.expect("it was there");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn so_it_is_where_its_election_crashed() {
-    let server = NatsServer::start().expect("start");
-    let (a, release) = leading_deafly(&server).await;
-    let health = serve(&a).await;
-    a.role(ROLE).crash_election();
-    is_ill_until(&health, release).await;
-    let overrun = |event: &Event| matches!(event, Event::HandlerOverrun { .. });
-    a.log().wait_for("a word of it", overrun).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use async_nats::jetstream::kv;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{RoleState, Term};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

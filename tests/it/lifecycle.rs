@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nats_elect::testing::{NatsServer, eventually};
-use nats_elect::{
-    EndCause, Error, Event, FailureKind, Release, RoleState, StepDown, StopOptions, Term,
-};
+use nats_elect::{EndCause, Error, Event, Release, RoleState, StepDown, StopOptions, Term};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, marker_of, release_of};
@@ -355,53 +353,6 @@ async fn ten_roles_over_three_instances_fail_over_one_by_one() {
             current(role).instance.as_str()
         );
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    // Its own record it need not wait for.
-    let ttl = ms(5000);
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .role("metrics", leased_for(ms(10_000)))
-        .start()
-        .await;
-    let first = journal.started(ROLE, 0).await;
-    let metrics = journal.started("metrics", 0).await;
-    let log = a.log();
-
-    let fault = Stamp::now();
-    a.role(ROLE).crash_election();
-    let ended = journal.ended(ROLE, 0).await;
-    assert!(!first.term().is_valid());
-    let crashed = |event: &Event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::ActorCrashed,
-                ..
-            }
-        )
-    };
-    log.wait_for("a word of it", crashed).await;
-    let second = journal.started(ROLE, 1).await;
-    recovered("election_panicked", ttl, fault, &second);
-    assert!(ended.end() <= second.start);
-    a.wait_until_leader().await;
-    assert!(metrics.term().is_valid());
-    assert_eq!(journal.tenures("metrics").len(), 1);
-    let role = a.role(ROLE);
-    let token = eventually(SOON, "a living election", async || {
-        role.validate().await.ok()
-    })
-    .await;
-    assert_eq!(token, second.fencing_token);
-    let stranger = Stranger::connect(&server.url()).await;
-    assert_eq!(stranger.record().await["id"], "a");
-    a.stop().await;
-    assert!(release_of(&stranger.message().await.headers).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

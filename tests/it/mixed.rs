@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::Config;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{EndCause, Event};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
 use crate::support::bucket::{Piece, Stranger, marker_of};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
 use nats_elect::{ConnectionStatus, EndCause, Event, RoleConfig, RoleState, Storage};
+use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};

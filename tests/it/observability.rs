@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, mpsc};
 
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{
     Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
     RoleState, StepDown,
 };
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use futures::StreamExt;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     Change, ChangeCause, Distrust, Error, Observer, RoleConfig, SigningKey, Standing, StepDown,
     TrustedKeys,
 };
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};

@@ -1,7 +1,7 @@
 //! An observer through what fails: it says that it sees nothing, and sees again.
 
-use nats_elect::testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 use nats_elect::{Change, ChangeCause, Standing, Storage, WatchStatus};
+use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, never};

@@ -6,9 +6,6 @@ use nats_elect::{Error, Observer, RoleManager};
 
 use crate::support::clock::Stamp;
 
-#[path = "../support/old_server.rs"]
-mod greeting;
-
 /// It is known from the greeting.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -24,7 +21,7 @@ fn is_told(error: &Error, version: &str) {
 #[tokio::test]
 async fn nothing_starts_on_a_server_that_is_too_old() {
     for version in ["2.9.10", "2.10.26", "2.11.1"] {
-        let url = greeting::old_server(version);
+        let url = nats_elect_testing::old_server(version);
         let begun = Stamp::now();
         let manager = RoleManager::builder().servers(&url).bucket_auto_create();
         let error = manager.start().await.map(drop).expect_err("too old");

@@ -1,7 +1,7 @@
 //! What those who operate NATS do to it while a fleet runs: what `docs/operations.md` says of it.
 
-use nats_elect::testing::{NatsCluster, NatsServer, eventually};
 use nats_elect::{EndCause, Event, FailureKind, FencingToken, RoleConfig, StepDown, Storage};
+use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 
 use crate::support::backup::{Backup, DiskCopy};
 use crate::support::bucket::Stranger;

@@ -1,10 +1,10 @@
 //! Instances that are paused, cordoned and resumed, as for maintenance.
 
-use nats_elect::testing::{NatsServer, TcpProxy, eventually};
 use nats_elect::{
     EndCause, Error, Event, FencingToken, Handoff, Refusal, RoleConfig, RoleState, StepDown,
     StopOptions,
 };
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance, never};
@@ -169,45 +169,6 @@ async fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() 
     proxy.restore();
     a.wait_until_following("b").await;
     assert!(is_paused(&a));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_ordered_outlives_a_crash_of_the_election() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    // Its own record it need not wait for.
-    let (ttl, a_while) = (ms(3000), ms(2000));
-    let fleet = fleet(&server, &journal, ["a"], &leased_for(ttl)).await;
-    let role = fleet[0].role(ROLE);
-    role.pause().await.expect("it runs");
-    assert!(role.is_leader(), "the term goes on");
-    role.crash_election();
-    journal.ended(ROLE, 0).await;
-    never("it leads after its crash", a_while, || {
-        journal.tenures(ROLE).len() > 1
-    })
-    .await;
-    assert!(role.status().paused);
-
-    // Orders that find no election are followed by the next one.
-    role.crash_election();
-    role.resume().await.expect("it is begun anew");
-    journal.started(ROLE, 1).await;
-    role.crash_election();
-    let cordoned = role.cordon().await.expect("it is begun anew");
-    // The crash may have ended its term by then.
-    assert!(cordoned.is_none_or(|ended| !ended.released));
-    assert!(journal.tenures(ROLE)[1].end.is_some(), "it has ended");
-    never("it leads after its crash", a_while, || {
-        journal.tenures(ROLE).len() > 2
-    })
-    .await;
-    let log = fleet[0].log();
-    let told = log.all().into_iter().map(|(_, event)| event);
-    let told: Vec<_> = told
-        .filter(|event| matches!(event, Event::Paused | Event::Resumed))
-        .collect();
-    assert_eq!(told, [Event::Paused, Event::Resumed, Event::Paused]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

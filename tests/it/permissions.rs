@@ -1,7 +1,7 @@
 //! Permissions that are missing: said in words, by subject, and soon; and made good by granting them.
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Error, Event, FailureKind, LastFailure, RoleConfig, RoleState};
+use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::bucket::Stranger;

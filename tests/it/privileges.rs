@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Event, EventsConfig, FailureKind, Handoff, History, StepDown};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

@@ -1,7 +1,7 @@
 //! Proofs of leadership.
 
-use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
 use nats_elect::{ConnectionStatus, Error, Event, FencingConfig, StepDown, TermError};
+use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, never};

@@ -1,7 +1,7 @@
 //! Lease tokens that are replaced while a term goes on.
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Event, FencingConfig};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::instance;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{ManagerConfig, RoleManager, RoleManagerBuilder};
+use nats_elect_testing::{NatsServer, eventually};
 use nkeys::KeyPair;
 
 use crate::support::credentials::{Files, Operator};

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use async_nats::ConnectOptions;
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{Error, ManagerConfig, RoleManager, RoleManagerBuilder, Storage};
+use nats_elect_testing::{NatsServer, eventually};
 use nkeys::KeyPair;
 
 use crate::support::clock::Stamp;

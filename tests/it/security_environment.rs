@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output};
 
-use nats_elect::testing::NatsServer;
 use nats_elect::{ManagerConfig, RoleManager};
+use nats_elect_testing::NatsServer;
 
 use crate::support::BUCKET;
 use crate::support::bucket::Stranger;

@@ -1,7 +1,7 @@
 //! Encrypted connections: to a server of one's own authority, with a certificate on both sides, and from the first byte on.
 
-use nats_elect::testing::NatsServer;
 use nats_elect::{Error, RoleManagerBuilder};
+use nats_elect_testing::NatsServer;
 
 use crate::security::{accepted, misconfigured, refused};
 use crate::support::credentials::{Authority, Files};

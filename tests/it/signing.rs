@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use nats_elect::testing::{NatsServer, eventually};
 use nats_elect::{
     Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleConfig, RoleState,
     SigningKey, StepDown, StopOptions, Term, TrustedKeys,
 };
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::support::bucket::{Piece, Stranger};

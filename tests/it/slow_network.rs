@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::Event;
-use nats_elect::testing::{Direction, NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nats_elect::testing::{NatsServer, TcpProxy};
 use nats_elect::{METRICS, MetricKind};
+use nats_elect_testing::{NatsServer, TcpProxy};
 use tokio::time::timeout;
 
 use super::expressions::{Expression, alerts, all, recorded};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nats_elect::testing::eventually;
+use nats_elect_testing::eventually;
 use serde_json::Value;
 
 use super::{deploy, promtool};

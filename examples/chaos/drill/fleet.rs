@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nats_elect::testing::{Direction, NatsCluster, TcpProxy};
+use nats_elect_testing::{Direction, NatsCluster, TcpProxy};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::Problem;

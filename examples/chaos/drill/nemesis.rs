@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect::testing::NatsCluster;
+use nats_elect_testing::NatsCluster;
 
 use super::admin::{Admin, Deed, stream};
 use super::clock::Moment;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{ConnectOptions, jetstream};
-use nats_elect::testing::NatsCluster;
+use nats_elect_testing::NatsCluster;
 use tokio::runtime::Runtime;
 
 use super::Problem;

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use nats_elect::testing::NatsCluster;
+use nats_elect_testing::NatsCluster;
 
 use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;

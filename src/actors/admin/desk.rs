@@ -15,12 +15,13 @@ use super::refusals::Refusals;
 use super::tallies::Tallies;
 use crate::actors::Link;
 use crate::actors::messages::SupervisorMsg;
-use crate::clock::{self, Moment};
+use crate::clock;
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{AdminSubjects, Demand, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb};
-use crate::model::name::RoleName;
 use crate::role::{Instance, Order, Roster};
 use crate::store::{Asked, Bucket, Call, Denied};
+use nats_elect_core::Moment;
+use nats_elect_core::name::RoleName;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";

@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 
 use super::Desk;
 use crate::actors::messages::SupervisorMsg;
-use crate::election::Reply;
 use crate::model::admin::{
     Answer, Demand, Done, Ended, FailureReport, InstanceReport, LeaderReport, Problem, ProblemCode,
     RoleReport,
 };
 use crate::model::config::RoleSettings;
-use crate::model::name::RoleName;
 use crate::role::{Order, Request, RoleScope, SteppedDown, Wellbeing};
+use nats_elect_core::Reply;
+use nats_elect_core::name::RoleName;
 
 /// How long a status waits for a handler to say whether it is well.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use nats_elect_core::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Reports of some thousands of roles; a third of what 100 Mbit/s carry.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::clock::Moment;
+use nats_elect_core::Moment;
 
 /// For how long no answer is sent where one was refused.
 const REFUSED_FOR: Duration = Duration::from_secs(60);

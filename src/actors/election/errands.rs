@@ -11,14 +11,14 @@ use super::ElectionState;
 use crate::actors::messages::ElectionMsg;
 use crate::actors::vouching::Unsigned;
 use crate::clock;
-use crate::election::{
-    Failure, LetterId, MOST_LATE, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
-};
-use crate::model::letter::{Answer, Question, Refusal};
-use crate::model::name::RoleName;
-use crate::model::record::Record;
 use crate::role::{RunningTerm, Wellbeing};
 use crate::store::{Bucket, StoreError};
+use nats_elect_core::letter::{Answer, Question, Refusal};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::record::Record;
+use nats_elect_core::{
+    Failure, LetterId, MOST_LATE, OpId, QuestionId, TermId, Write, WriteKind, WriteOutcome,
+};
 
 /// Before an instance that has not seen the term yet is asked again: it is reading the keys.
 const BEHIND: Duration = Duration::from_millis(20);

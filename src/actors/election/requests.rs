@@ -3,8 +3,8 @@
 use tokio::sync::oneshot;
 
 use super::ElectionState;
-use crate::election::{Input, Reply, RequestId};
 use crate::role::{Order, Request};
+use nats_elect_core::{Input, Reply, RequestId};
 
 impl ElectionState {
     pub(super) fn requested(&mut self, request: Request) -> Input {
@@ -40,7 +40,7 @@ impl ElectionState {
                 Input::EndLease { request, revision }
             }
             Request::Superseded { term } => Input::Superseded { term },
-            #[cfg(feature = "testing")]
+            #[cfg(test)]
             Request::Crash => panic!("crashed on request"),
         }
     }

@@ -11,10 +11,10 @@ use tracing::Span;
 use tracing::field::Empty;
 use uuid::Uuid;
 
-use crate::election::{TermId, TermStart, Write, WriteKind};
-use crate::model::event::{EndCause, Event, Outcome};
-use crate::model::token::CorrelationId;
 use crate::role::RoleScope;
+use nats_elect_core::event::{EndCause, Event, Outcome};
+use nats_elect_core::token::CorrelationId;
+use nats_elect_core::{TermId, TermStart, Write, WriteKind};
 
 pub(super) struct Spans {
     incarnation: Uuid,

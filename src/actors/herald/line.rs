@@ -71,9 +71,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::model::event::Vacancy;
     use crate::model::leader_event::LeaderChange;
-    use crate::model::token::{CorrelationId, FencingToken};
+    use nats_elect_core::event::Vacancy;
+    use nats_elect_core::token::{CorrelationId, FencingToken};
 
     fn event(role: &str, at_ms: u64) -> LeaderEvent {
         LeaderEvent {

@@ -10,9 +10,9 @@ use crate::actors::Link;
 use crate::actors::connection::{Connection, StartFailure};
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
 use crate::clock;
-use crate::election::{self as core, Failure};
-use crate::model::name::RoleName;
 use crate::store::{self, BucketInfo, IfMissing, StoreError};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::{self as core, Failure};
 
 /// How long one look at the bucket may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);

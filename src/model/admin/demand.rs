@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, MAX_DEMAND_BYTES};
-use crate::model::handoff::Handoff;
-use crate::model::millis;
-use crate::model::record::printable;
-use crate::model::token::FencingToken;
+use nats_elect_core::handoff::Handoff;
+use nats_elect_core::millis;
+use nats_elect_core::text::printable;
+use nats_elect_core::token::FencingToken;
 
 /// The longest hold-off: whoever means longer removes the role.
 pub const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);

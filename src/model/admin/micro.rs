@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
-use crate::model::record::printable;
+use nats_elect_core::text::printable;
 
 /// The verbs of these conventions.
 pub const PING: &str = "PING";

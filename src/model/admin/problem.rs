@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
-use crate::model::record::printable;
+use nats_elect_core::text::printable;
 
 /// Why an instance did not do what it was asked; the reason as programs tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

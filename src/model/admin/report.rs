@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::Answer;
 use crate::model::config::Takeover;
-use crate::model::event::FailureKind;
-use crate::model::record::printable;
-use crate::model::status::{ConnectionStatus, RoleState};
-use crate::model::token::FencingToken;
-use crate::model::{micros, millis};
+use crate::model::micros;
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::millis;
+use nats_elect_core::status::{ConnectionStatus, RoleState};
+use nats_elect_core::text::printable;
+use nats_elect_core::token::FencingToken;
 
 /// What an instance tells of itself and its roles. Durations are milliseconds in its JSON, in fields that end in `_ms`,
 /// where they do not say otherwise.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::model::name::{BucketName, RoleName};
+use nats_elect_core::name::{BucketName, RoleName};
 
 /// The name of the service, by which NATS tools find it.
 pub const SERVICE: &str = "nats-elect";

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::ensure;
 use super::{ConfigError, Secret};
+use nats_elect_core::config::ensure;
 
 /// What a hidden value is in an error.
 pub(crate) const HIDDEN: &str = "***";
@@ -149,7 +149,7 @@ pub(super) fn validate_inbox_prefix(prefix: &str) -> Result<(), ConfigError> {
     ensure(
         prefix.split('.').all(plain) && prefix.len() <= 255,
         "inbox_prefix",
-        format_args!("{:?}", crate::model::name::beginning(prefix)),
+        format_args!("{:?}", nats_elect_core::text::beginning(prefix)),
         "must be a subject without wildcards and without a dot at its end, of at most 255 bytes, like _INBOX_elect",
     )
 }

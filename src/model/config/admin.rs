@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::rules::{ensure, shown_prefix, subject_prefix};
+use super::subjects::{shown_prefix, subject_prefix};
+use nats_elect_core::config::ensure;
 
 /// The subject under which instances are asked, unless another is set.
 pub const DEFAULT_SUBJECT_PREFIX: &str = "nats-elect-admin";

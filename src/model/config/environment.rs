@@ -71,7 +71,7 @@ impl ManagerConfig {
                 _ => {
                     return Err(ConfigError::new(
                         "NATS_TLS_FIRST",
-                        format!("{:?}", crate::model::name::beginning(&first)),
+                        format!("{:?}", nats_elect_core::text::beginning(&first)),
                         "must be true or false",
                     ));
                 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::{DAY, ensure, range, shown_prefix, subject_prefix};
+use super::subjects::{shown_prefix, subject_prefix};
 use super::{AdminConfig, ConfigError};
+use nats_elect_core::config::{DAY, ensure, range};
 
 const FIELD: &str = "events.subject_prefix";
 

@@ -7,9 +7,10 @@ use async_nats::ServerAddr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
-use super::rules::{DAY, ensure, range};
 use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig};
-use crate::model::name::{BucketName, InstanceId, beginning};
+use nats_elect_core::config::{DAY, ensure, range};
+use nats_elect_core::name::{BucketName, InstanceId};
+use nats_elect_core::text::beginning;
 
 /// How a process takes part in elections: which NATS, which bucket, under what name.
 ///

@@ -9,8 +9,8 @@ use tokio::sync::OnceCell;
 use super::batch::Change;
 use super::error::FencedError;
 use super::unread;
-use crate::model::name::RoleName;
 use crate::store::Bucket;
+use nats_elect_core::name::RoleName;
 
 /// What a key counts beside its name and its value: more than the server stores with them, headers included, for names of ordinary length.
 pub(super) const BESIDE: u64 = 512;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::FencedStore;
 use super::error::{BatchProblem, FencedError};
-use crate::model::name::DataKey;
 use crate::store::MOST_WRITES;
+use nats_elect_core::name::DataKey;
 
 /// Writes to different keys of a role's data of which all take effect at once, or none: see [`FencedStore::batch`].
 ///

@@ -1,7 +1,7 @@
 //! What stands under a key of a role's data.
 
-use crate::model::name::DataKey;
 use crate::store::DataEntry;
+use nats_elect_core::name::DataKey;
 
 /// A value of a role's data.
 #[derive(Clone, Debug, PartialEq, Eq)]

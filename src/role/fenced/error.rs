@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::entry::FencedEntry;
-use crate::model::name::NameError;
+use nats_elect_core::name::NameError;
 
 /// A fenced read or write that did not succeed. After every error but [`FencedError::Unconfirmed`] nothing was written; after
 /// [`FencedError::Superseded`] only what was sent before the fence moved.

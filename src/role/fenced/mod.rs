@@ -4,7 +4,7 @@ mod allowance;
 mod batch;
 mod entry;
 mod error;
-#[cfg(all(test, feature = "testing", unix))]
+#[cfg(all(test, unix))]
 mod tests;
 mod writing;
 
@@ -21,8 +21,8 @@ pub use self::entry::FencedEntry;
 pub use self::error::{BatchProblem, FencedError};
 use super::term::Term;
 use crate::metrics::Labels;
-use crate::model::name::{DataKey, RoleName};
 use crate::store::{Bucket, StoreError};
+use nats_elect_core::name::{DataKey, RoleName};
 
 /// How long a call may take if nothing else is said.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -146,7 +146,7 @@ impl FencedStore {
     }
 
     /// Sends although the lease is over: for tests of the server's refusal.
-    #[cfg(feature = "testing")]
+    #[cfg(test)]
     #[doc(hidden)]
     #[must_use]
     pub const fn heedless(mut self) -> Self {

@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::*;
 use crate::clock;
-use crate::election::TermId;
-use crate::model::status::ConnectionStatus;
-use crate::model::token::{CorrelationId, FencingToken, LeaseToken};
 use crate::role::deadline::Deadline;
 use crate::role::scope::Request;
 use crate::role::term::TermInner;
 use crate::store::stand_in::{Asked, StandIn};
+use nats_elect_core::TermId;
+use nats_elect_core::status::ConnectionStatus;
+use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 
 const ROLE: &str = "r";
 /// Where the term's fence record stands.

@@ -6,9 +6,10 @@ use super::batch::{Change, Requires};
 use super::entry::FencedEntry;
 use super::error::FencedError;
 use super::{FencedStore, LANES};
-use crate::clock::{self, Moment};
+use crate::clock;
 use crate::role::scope::Request;
 use crate::store::{Bucket, DataWrite, StoreError, is_closed, is_unsent};
+use nats_elect_core::Moment;
 
 /// Between two attempts: doubling from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));

@@ -4,8 +4,8 @@ use async_nats::ConnectOptions;
 use serde_json::json;
 
 use super::*;
-use crate::model::event::FailureKind;
 use crate::store::stand_in::StandIn;
+use nats_elect_core::event::FailureKind;
 
 const OLD: &str = "2026-11-05T10:20:30Z";
 const NEW: &str = "2026-11-05T10:20:31Z";

@@ -1,7 +1,7 @@
 use async_nats::jetstream;
 
 use super::*;
-use crate::model::record::{FenceEntry, SeenFence};
+use nats_elect_core::record::{FenceEntry, SeenFence};
 
 #[tokio::test]
 async fn a_strangers_bucket_takes_claims_and_fences_too() {

@@ -1,8 +1,8 @@
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 
 use super::*;
-use crate::model::name::DataKey;
 use crate::store::{DataEntry, DataWrite, MOST_WRITES};
+use nats_elect_core::name::DataKey;
 
 fn key(name: &str) -> DataKey {
     DataKey::new(name).unwrap()

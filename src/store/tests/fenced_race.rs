@@ -8,9 +8,9 @@ use async_nats::jetstream::stream::{Config, StorageType};
 use futures::StreamExt;
 
 use super::*;
-use crate::model::name::DataKey;
 use crate::store::DataWrite;
-use crate::testing::{NatsCluster, eventually};
+use nats_elect_core::name::DataKey;
+use nats_elect_testing::{NatsCluster, eventually};
 
 /// So many terms follow each other, as fast as they can.
 const TERMS: u64 = 100;

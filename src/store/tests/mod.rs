@@ -19,12 +19,12 @@ use uuid::Uuid;
 
 use super::{Bucket, BucketInfo, IfMissing, StoreError};
 use crate::model::config::Storage;
-use crate::model::name::{BucketName, RoleName};
-use crate::model::record::Snapshot;
-use crate::model::record::{FenceRecord, Nonce, Record};
-use crate::model::release::ReleaseSecret;
-use crate::model::token::LeaseToken;
-use crate::testing::NatsServer;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::record::Snapshot;
+use nats_elect_core::record::{FenceRecord, Nonce, Record};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::token::LeaseToken;
+use nats_elect_testing::NatsServer;
 
 /// Generous: only what is meant to time out ever waits for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);

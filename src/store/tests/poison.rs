@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use super::*;
-use crate::model::name::DataKey;
-use crate::model::record::Content;
-use crate::testing::eventually;
+use nats_elect_core::name::DataKey;
+use nats_elect_core::record::Content;
+use nats_elect_testing::eventually;
 
 /// Publishes these very header bytes.
 fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {

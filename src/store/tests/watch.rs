@@ -5,10 +5,10 @@ use futures::StreamExt;
 
 use super::*;
 use crate::clock;
-use crate::model::record::{Content, Entry, Release};
 use crate::store::Told;
 use crate::store::watch::Watch;
-use crate::testing::eventually;
+use nats_elect_core::record::{Content, Entry, Release};
+use nats_elect_testing::eventually;
 
 impl Watch {
     /// The next message of a role's key.

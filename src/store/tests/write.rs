@@ -5,9 +5,9 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::clock;
-use crate::model::record::{Content, Entry, Release};
 use crate::store::Denied;
-use crate::testing::{NatsCluster, eventually};
+use nats_elect_core::record::{Content, Entry, Release};
+use nats_elect_testing::{NatsCluster, eventually};
 
 async fn content(lab: &Lab, name: &str) -> Content {
     let keys = lab.bucket.snapshot(&role(name), TIMEOUT).await;

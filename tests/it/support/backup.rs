@@ -7,7 +7,7 @@ use std::process::Command;
 
 use async_nats::{Client, ToSubject};
 use futures::StreamExt;
-use nats_elect::testing::NatsServer;
+use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType, Stream
 use async_nats::jetstream::{self, kv};
 use async_nats::{ConnectOptions, HeaderMap, Message, Subscriber};
 use futures::StreamExt;
-use nats_elect::testing::eventually;
+use nats_elect_testing::eventually;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nats_elect::testing::eventually;
 use nats_elect::{
     BoxError, FencingToken, Overrun, RoleManager, StepDown, Storage, Term, handler_fn,
 };
+use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stamp;
-use super::hammer::{hammer_on, verdict};
 use super::journal::{Journal, Running, Tenure};
 use super::{BUCKET, ROLE, SOON, leased_for};
 
@@ -30,6 +29,8 @@ pub struct Orders {
     pub ttl: Duration,
     pub overrun: Overrun,
     pub work: Work,
+    /// The test that is the child's own program: it calls [`run`].
+    pub program: String,
 }
 
 /// What a child's handler does.
@@ -39,8 +40,6 @@ pub enum Work {
     Obey,
     /// Blocks its thread and acts all the time, whatever it is told.
     Block,
-    /// Writes under its term's fence in every way, on and on, whatever becomes of the term: with and without heed of its lease.
-    Hammer,
 }
 
 /// What a child tells.
@@ -50,23 +49,13 @@ enum Told {
     /// The handler is still at it.
     Acted(u64),
     Ended(u64),
-    /// A fenced write ended.
-    Wrote(Wrote),
+    /// What the program tells besides.
+    Noted(String),
     /// The process had stood still for that long; what it then thought of its leadership.
     Resumed {
         gap: Duration,
         is_leader: bool,
     },
-}
-
-/// A fenced write of a child.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wrote {
-    pub way: String,
-    pub heedless: bool,
-    /// When it began, and its end in one word.
-    pub begun: u64,
-    pub verdict: String,
 }
 
 /// An instance in a process of its own. Its handler is in the journal like any other.
@@ -81,7 +70,7 @@ struct Heard {
     running: Option<Running>,
     last_act: Option<Stamp>,
     resumed: Vec<(Duration, bool)>,
-    writes: Vec<Wrote>,
+    notes: Vec<String>,
 }
 
 impl Orders {
@@ -92,6 +81,7 @@ impl Orders {
             ttl,
             overrun: Overrun::Abort,
             work: Work::Obey,
+            program: "support::child::child_process".to_owned(),
         }
     }
 }
@@ -99,7 +89,7 @@ impl Orders {
 impl ChildInstance {
     pub fn start(orders: &Orders, journal: &Journal) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "support::child::child_process"])
+            .args(["--exact", &orders.program])
             .args(["--ignored", "--nocapture"])
             .env(ORDERS, serde_json::to_string(orders).expect("orders"))
             .stdin(Stdio::piped())
@@ -177,9 +167,9 @@ impl ChildInstance {
         .await
     }
 
-    /// The fenced writes that it told of so far.
-    pub fn writes(&self) -> Vec<Wrote> {
-        self.heard.lock().expect("no panic").writes.clone()
+    /// What it noted so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.heard.lock().expect("no panic").notes.clone()
     }
 
     fn signal(&self, signal: Signal) {
@@ -213,7 +203,7 @@ impl Heard {
                     running.end_at(Stamp::from_nanos(end));
                 }
             }
-            Told::Wrote(wrote) => self.writes.push(wrote),
+            Told::Noted(note) => self.notes.push(note),
             Told::Resumed { gap, is_leader } => self.resumed.push((gap, is_leader)),
         }
     }
@@ -223,6 +213,30 @@ impl Heard {
 #[test]
 #[ignore = "run by other tests in a process of its own"]
 fn child_process() {
+    run(perform);
+}
+
+async fn perform(term: Term, work: Work) {
+    match work {
+        Work::Obey => term.cancelled().await,
+        Work::Block => loop {
+            tell(&Told::Acted(Stamp::now().as_nanos()));
+            thread::sleep(Duration::from_millis(1));
+        },
+    }
+}
+
+/// Tells the parent something.
+pub fn note(note: String) {
+    tell(&Told::Noted(note));
+}
+
+/// Obeys the parent in this process, with this handler. Does nothing if the test harness started it.
+pub fn run<F, Fut>(handler: F)
+where
+    F: Fn(Term, Work) -> Fut + Copy + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
     let Ok(orders) = std::env::var(ORDERS) else {
         return;
     };
@@ -232,10 +246,14 @@ fn child_process() {
         .enable_all()
         .build()
         .expect("a runtime")
-        .block_on(obey(orders));
+        .block_on(obey(orders, handler));
 }
 
-async fn obey(orders: Orders) {
+async fn obey<F, Fut>(orders: Orders, handler: F)
+where
+    F: Fn(Term, Work) -> Fut + Copy + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
     let work = orders.work;
     let manager = RoleManager::builder()
         .servers(&orders.url)
@@ -246,7 +264,7 @@ async fn obey(orders: Orders) {
         .role(
             ROLE,
             leased_for(orders.ttl).overrun(orders.overrun),
-            handler_fn(move |term| lead(term, work)),
+            handler_fn(move |term| lead(term, move |term| handler(term, work))),
         )
         .start()
         .await
@@ -281,32 +299,16 @@ async fn obey(orders: Orders) {
     std::process::exit(0);
 }
 
-async fn lead(term: Term, work: Work) -> Result<(), BoxError> {
+async fn lead<Fut>(term: Term, handler: impl FnOnce(Term) -> Fut) -> Result<(), BoxError>
+where
+    Fut: Future<Output = ()>,
+{
     tell(&Told::Started(
         term.fencing_token(),
         Stamp::now().as_nanos(),
     ));
     let _end = TellEnd;
-    match work {
-        Work::Obey => term.cancelled().await,
-        Work::Hammer => {
-            for heedless in [false, true] {
-                hammer_on(&term, heedless, move |blow| {
-                    tell(&Told::Wrote(Wrote {
-                        way: blow.way.to_owned(),
-                        heedless,
-                        begun: blow.begun.as_nanos(),
-                        verdict: verdict(&blow.end).to_owned(),
-                    }));
-                });
-            }
-            term.cancelled().await;
-        }
-        Work::Block => loop {
-            tell(&Told::Acted(Stamp::now().as_nanos()));
-            thread::sleep(Duration::from_millis(1));
-        },
-    }
+    handler(term).await;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, Entry, Operation};
 use futures::StreamExt;
-use nats_elect::testing::eventually;
+use nats_elect_testing::eventually;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch;

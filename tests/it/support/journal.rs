@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nats_elect::testing::eventually;
 use nats_elect::{FencingToken, Term};
+use nats_elect_testing::eventually;
 
 use super::SOON;
 use super::clock::Stamp;

@@ -3,12 +3,12 @@
 pub mod apart;
 pub mod backup;
 pub mod bucket;
+#[allow(dead_code, reason = "notes serve the tests in `src/tests`")]
 pub mod child;
 pub mod clock;
 pub mod credentials;
 pub mod dashboard;
 pub mod foreign;
-pub mod hammer;
 pub mod instance;
 pub mod journal;
 pub mod logs;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use nats_elect::testing::eventually;
 use nats_elect::{Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing};
+use nats_elect_testing::eventually;
 use tokio::task::JoinHandle;
 
 use super::{BUCKET, ROLE, SOON};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::{Client, Message};
 use futures::StreamExt;
 use nats_elect::admin::{AdminClient, Instance, InstanceReport, LeaderFound};
-use nats_elect::testing::{NatsServer, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use super::{BUCKET, SOON, ms};

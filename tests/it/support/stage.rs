@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::kv;
-use nats_elect::testing::NatsServer;
+use nats_elect_testing::NatsServer;
 
 use super::bucket::{Piece, Stranger, Tape, release_of};
 use super::clock::Stamp;

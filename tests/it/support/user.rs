@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_nats::{Client, ConnectOptions, Event};
-use nats_elect::testing::{NatsServer, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 
 use super::SOON;
 

@@ -1,0 +1,65 @@
+"""Checks what the workspace depends on.
+
+- The core has no I/O, no clock and no randomness in its tree.
+- The testing crate knows nothing of elections, and the library nothing of the command.
+- No dependency asks for a newer Rust than the manifest states.
+"""
+
+import json
+import subprocess
+import sys
+
+NOT_IN_CORE = {"tokio", "async-nats", "rand", "rand_core", "getrandom", "rustix", "futures", "mio", "metrics", "tracing"}
+MAY_KNOW = {
+    "nats-elect-core": set(),
+    "nats-elect-testing": set(),
+    "nats-elect": {"nats-elect-core"},
+    "nats-elect-cli": {"nats-elect", "nats-elect-core"},
+}
+
+
+def version(text):
+    return tuple(int(part) for part in (text.split(".") + ["0", "0"])[:3])
+
+
+metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--format-version", "1", "--locked"]))
+packages = {package["id"]: package for package in metadata["packages"]}
+nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+members = {packages[member]["name"]: member for member in metadata["workspace_members"]}
+
+
+def tree(root):
+    """What a package is built from, its tests apart."""
+    seen, queue = set(), [root]
+    while queue:
+        node = queue.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for dependency in nodes[node]["deps"]:
+            if any(kind["kind"] in (None, "build") for kind in dependency["dep_kinds"]):
+                queue.append(dependency["pkg"])
+    return seen - {root}
+
+
+if set(members) != set(MAY_KNOW):
+    sys.exit(f"members are {sorted(members)}: say in .ci/dependencies.py what each may know")
+below = {name: tree(root) for name, root in members.items()}
+names = {name: {packages[node]["name"] for node in nodes} for name, nodes in below.items()}
+
+for name, may in MAY_KNOW.items():
+    if too_much := names[name] & set(members) - may:
+        sys.exit(f"{name} must not depend on {', '.join(sorted(too_much))}")
+if impure := names["nats-elect-core"] & NOT_IN_CORE:
+    sys.exit(f"nats-elect-core must not depend on {', '.join(sorted(impure))}")
+
+stated = {packages[member]["rust_version"] for member in members.values()}
+if len(stated) != 1:
+    sys.exit(f"the members state different rust-versions: {sorted(stated)}")
+stated = stated.pop()
+others = set().union(*below.values()) - set(members.values())
+asking = [(version(packages[i]["rust_version"]), packages[i]["name"]) for i in others if packages[i]["rust_version"]]
+highest, name = max(asking)
+if highest > version(stated):
+    sys.exit(f"rust-version is {stated}, but {name} needs {'.'.join(map(str, highest))}: raise it in Cargo.toml")
+print(f"the crates depend on what they may; rust-version {stated} suffices (the most is asked by {name})")

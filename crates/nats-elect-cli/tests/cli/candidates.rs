@@ -1,0 +1,83 @@
+//! `candidates`: who stands for election.
+
+use nats_elect_testing::{NatsServer, eventually};
+
+use crate::fleet::{
+    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, silent, stranger, told,
+};
+use crate::pair::answer;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_instance_is_listed_with_its_state_in_each_role() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let b = instance(&server, "node-2").start().await.expect("start");
+    b.pause().await.expect("a pause");
+    let handle = b.role(ROLE).expect("it");
+    eventually(SOON, "a leader", async || handle.status().leader).await;
+    let _c = silent(&server, "node-3").await;
+    answer(&server, 2).await;
+
+    let table = told(&server, &["candidates"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    let rows: Vec<_> = table.stdout.lines().collect();
+    assert_eq!(rows.len(), 3, "{}", table.stdout);
+    for (row, expected) in [
+        (1, ["node-1", "leader ", "well"]),
+        (2, ["node-2", "follower, paused", "connected"]),
+    ] {
+        for expected in expected {
+            assert!(rows[row].contains(expected), "{expected}: {}", table.stdout);
+        }
+    }
+    let json = lines(&told(&server, &["candidates", ROLE, "--json"]));
+    assert_eq!(json.len(), 2);
+    assert_eq!(json[0]["status"]["roles"][ROLE]["is_leader"], true);
+    assert_eq!(json[1]["status"]["roles"][ROLE]["paused"], true);
+    assert_eq!(json[1]["processes_of_this_id"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_of_one_id_are_told_apart() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "twin").await;
+    let _b = instance(&server, "twin").start().await.expect("start");
+    answer(&server, 2).await;
+    let table = told(&server, &["candidates"]);
+    let expected = "twin: 2 processes have this id";
+    assert!(table.stdout.contains(expected), "{}", table.stdout);
+    let rows: Vec<_> = table.stdout.lines().skip(1).take(2).collect();
+    assert!(rows.iter().all(|row| row.starts_with("twin (")), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_at_all_and_nobody_for_the_role_end_with_3() {
+    let server = NatsServer::start().expect("start");
+    let none = told(&server, &["candidates"]);
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(none.stderr.contains("--admin-prefix"), "{}", none.stderr);
+    let _a = leader(&server, "node-1").await;
+    let other = told(&server, &["candidates", "network"]);
+    assert_eq!(other.code, Some(3), "{}", other.stderr);
+    let elsewhere = told(&server, &["candidates", "--admin-prefix", "ops"]);
+    assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
+    let wrong = told(&server, &["candidates", "--admin-prefix", "_INBOX"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
+    let server = NatsServer::start().expect("start");
+    let mute = stranger(&server, None).await;
+    let table = told(&server, &["candidates"]);
+    mute.abort();
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    assert!(
+        !table.stdout.contains(['\u{1b}', '\u{9b}']),
+        "{}",
+        table.stdout
+    );
+    assert!(table.stdout.contains("mute"), "{}", table.stdout);
+    assert!(table.stdout.contains("no answer"), "{}", table.stdout);
+}

@@ -1,0 +1,127 @@
+//! `create-bucket`: the bucket that a manager would make, by whoever may.
+
+use nats_elect::StopOptions;
+use nats_elect_testing::NatsServer;
+use serde_json::Value;
+
+use crate::doctor::users_of;
+use crate::pair::{builder, leads, started};
+use crate::{Ended, ended, nats_elect};
+use nats_elect_testing::old_server;
+
+fn create(server: &NatsServer, user: &str, more: &[&str]) -> Ended {
+    let mut command = nats_elect(&["create-bucket", "--server", &server.url()]);
+    command.args(["--user", user, "--password", "change-me"]);
+    ended(command.args(more))
+}
+
+fn server() -> NatsServer {
+    let users = users_of(&[
+        include_str!("../../../../deploy/nats/admin.conf"),
+        include_str!("../../../../deploy/nats/candidate.conf"),
+        include_str!("../../../../deploy/nats/operator.conf"),
+        "users = [ { user: all, password: change-me } ]",
+    ]);
+    let builder = NatsServer::builder().config(&users);
+    builder.start().expect("a server")
+}
+
+/// The bucket's settings, without what differs each time.
+async fn settings(server: &NatsServer) -> Value {
+    let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
+    let client = all.connect(server.url()).await.expect("connect");
+    let answer = client
+        .request("$JS.API.STREAM.INFO.KV_leaders", "".into())
+        .await
+        .expect("an answer");
+    let mut answer: Value = serde_json::from_slice(&answer.payload).expect("JSON");
+    if let Some(config) = answer["config"].as_object_mut() {
+        config.remove("first_seq");
+    }
+    answer["config"].take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
+    let server = server();
+    let made = create(&server, "admin", &["--storage", "memory"]);
+    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
+    assert!(
+        made.stdout.contains("made              bucket \"leaders\""),
+        "{}",
+        made.stdout
+    );
+    assert_eq!(made.stderr, "");
+    let ours = settings(&server).await;
+
+    let other = NatsServer::builder()
+        .config("authorization { users = [ { user: all, password: change-me } ] }")
+        .start()
+        .expect("a server");
+    let manager = builder(other.url(), "node-1").user_and_password("all", "change-me");
+    let manager = started(manager.storage(nats_elect::Storage::Memory)).await;
+    assert_eq!(ours, settings(&other).await);
+    manager.stop(StopOptions::default()).await.expect("stop");
+
+    let again = create(&server, "admin", &["--json", "--storage", "file"]);
+    assert_eq!(again.code, Some(0), "{}{}", again.stdout, again.stderr);
+    assert_eq!(settings(&server).await, ours, "left as it was");
+    let told: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let checks = told["checks"].as_array().expect("a list");
+    let verdict = |name: &str| {
+        let check = checks.iter().find(|it| it["check"] == name);
+        check.map(|it| it["verdict"].as_str().expect("text"))
+    };
+    assert_eq!(verdict("made"), Some("skipped"), "{told:#}");
+    assert_eq!(verdict("bucket"), Some("ok"));
+    assert_eq!(verdict("as asked for"), Some("warn"));
+
+    let candidate = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
+    leads(&started(candidate).await, "scheduler").await;
+}
+
+#[test]
+fn no_bucket_is_made_on_a_server_that_is_too_old() {
+    let url = old_server("2.10.26");
+    let told = ended(&mut nats_elect(&["create-bucket", "--server", &url]));
+    assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
+    assert!(
+        told.stderr.contains("2.10.26") && told.stderr.contains("2.11.2"),
+        "{}",
+        told.stderr
+    );
+    assert_eq!(told.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
+    let server = server();
+    let blind = create(&server, "operator", &[]);
+    assert_eq!(blind.code, Some(4), "{}{}", blind.stdout, blind.stderr);
+    assert!(!blind.stdout.contains("made"), "{}", blind.stdout);
+    let told = create(&server, "candidate", &[]);
+    assert_eq!(told.code, Some(4), "{}{}", told.stdout, told.stderr);
+    assert!(
+        told.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
+            && told.stderr.contains("admin.conf"),
+        "{}",
+        told.stderr
+    );
+    assert!(settings(&server).await.is_null(), "nothing was made");
+    let wrong = create(&server, "admin", &["--replicas", "9"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+
+    let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
+    let client = all.connect(server.url()).await.expect("connect");
+    let config = async_nats::jetstream::stream::Config {
+        name: "KV_leaders".into(),
+        subjects: vec!["$KV.leaders.>".into()],
+        max_bytes: 100,
+        ..Default::default()
+    };
+    let jetstream = async_nats::jetstream::new(client);
+    jetstream.create_stream(config).await.expect("a stream");
+    let unfit = create(&server, "admin", &[]);
+    assert_eq!(unfit.code, Some(1), "{}{}", unfit.stdout, unfit.stderr);
+    assert!(unfit.stdout.contains("is unfit"), "{}", unfit.stdout);
+}

@@ -1,0 +1,135 @@
+//! Running instances, and what others write into their bucket.
+
+use std::process::Command;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::kv::Store;
+use futures::StreamExt;
+use nats_elect::{
+    AdminConfig, EventsConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
+};
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::{Ended, ended, nats_elect};
+
+/// For things that happen soon, on a machine with much else to do.
+pub const SOON: Duration = Duration::from_secs(30);
+pub const ROLE: &str = "scheduler";
+
+/// An instance with the role, not started yet.
+pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    let config = RoleConfig::default()
+        .ttl(Duration::from_secs(3))
+        .priority(7)
+        .meta("region", "eu");
+    RoleManager::builder()
+        .servers(server.url())
+        .bucket_auto_create()
+        .instance_id(id)
+        .events(EventsConfig::published().keep(Duration::from_secs(3600)))
+        .role(ROLE, config, handler_fn(lead))
+}
+
+/// An instance that leads the role.
+pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
+    let manager = instance(server, id).start().await.expect("start");
+    let handle = manager.role(ROLE).expect("the role");
+    eventually(SOON, "a term", async || handle.is_leader().then_some(())).await;
+    manager
+}
+
+/// An instance that answers nobody.
+pub async fn silent(server: &NatsServer, id: &str) -> RoleManager {
+    let silent = instance(server, id).admin(AdminConfig::off());
+    silent.start().await.expect("start")
+}
+
+/// Somebody who answers a search like an instance; and whatever else it is asked with this, if with anything.
+pub async fn stranger(server: &NatsServer, says: Option<&'static str>) -> JoinHandle<()> {
+    let client = client(server).await;
+    let asked = client.subscribe("nats-elect-admin.leaders.>").await;
+    let mut asked = asked.expect("subscribe");
+    // `flush` only fills the socket; an echo proves that the server knows of the subscription.
+    let sent = client.publish("nats-elect-admin.leaders.echo", "".into());
+    sent.await.expect("sent");
+    asked.next().await.expect("an echo");
+    let found = serde_json::json!({
+        "type": "io.nats.micro.v1.info_response",
+        "name": "nats-elect",
+        "id": "x",
+        "version": "9.9.9\u{1b}[2J",
+        "metadata": {
+            "bucket": "leaders",
+            "subject_prefix": "nats-elect-admin",
+            "instance_id": "mute\u{9b}",
+            "incarnation": "00000000-0000-0000-0000-000000000001",
+        },
+        "description": "",
+        "endpoints": [],
+    });
+    tokio::spawn(async move {
+        while let Some(message) = asked.next().await {
+            let answer = if message.subject.ends_with("instances") {
+                Some(found.to_string())
+            } else {
+                says.map(ToOwned::to_owned)
+            };
+            if let (Some(reply), Some(answer)) = (message.reply, answer) {
+                let _ = client.publish(reply, answer.into()).await;
+            }
+        }
+    })
+}
+
+pub async fn client(server: &NatsServer) -> Client {
+    async_nats::connect(server.url()).await.expect("connected")
+}
+
+/// The bucket; made if there is none.
+pub async fn bucket(server: &NatsServer) -> Store {
+    let jetstream = async_nats::jetstream::new(client(server).await);
+    if let Ok(bucket) = jetstream.get_key_value("leaders").await {
+        return bucket;
+    }
+    let config = async_nats::jetstream::kv::Config {
+        bucket: "leaders".into(),
+        ..Default::default()
+    };
+    jetstream.create_key_value(config).await.expect("a bucket")
+}
+
+/// The command, connected to this server.
+pub fn at(server: &NatsServer, arguments: &[&str]) -> Command {
+    let mut command = nats_elect(arguments);
+    command.env("NATS_URL", server.url());
+    command
+}
+
+/// What the command did.
+pub fn told(server: &NatsServer, arguments: &[&str]) -> Ended {
+    ended(&mut at(server, arguments))
+}
+
+/// What it told programs, line by line.
+pub fn lines(ended: &Ended) -> Vec<Value> {
+    let line = |line: &str| serde_json::from_str(line).expect("JSON");
+    ended.stdout.lines().map(line).collect()
+}
+
+/// Nothing that a terminal would act on, and no line too long for one.
+#[track_caller]
+pub fn is_fit_for_a_terminal(ended: &Ended) {
+    for line in ended.stdout.lines().chain(ended.stderr.lines()) {
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+    for line in ended.stdout.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `history`: who led, and why it changed.
+
+use nats_elect::StepDown;
+use nats_elect_testing::{NatsServer, eventually};
+
+use crate::fleet::{ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let b = instance(&server, "node-2").start().await.expect("start");
+    let standing = b.role(ROLE).expect("it");
+    let follows = async || {
+        standing
+            .status()
+            .leader
+            .filter(|it| it.instance_id == "node-1")
+    };
+    eventually(SOON, "a follower", follows).await;
+    let leading = a.role(ROLE).expect("it");
+    let down = leading.step_down(StepDown::to("node-2")).await;
+    down.expect("a step-down");
+    let json = eventually(SOON, "three events", async || {
+        let json = lines(&told(&server, &["history", "--json"]));
+        (json.len() == 3).then_some(json)
+    })
+    .await;
+    let events: Vec<_> = json.iter().map(|it| it["event"].as_str()).collect();
+    let expected = [
+        Some("term_started"),
+        Some("term_ended"),
+        Some("term_started"),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(
+        (&json[1]["cause"], &json[2]["vacancy"]),
+        (&"stepped_down".into(), &"handed_over".into())
+    );
+    assert!(
+        json[0]["gap_ms"].is_null() && json[2]["gap_ms"].is_u64(),
+        "{json:?}"
+    );
+    assert!(json[0]["fencing_token"].as_str() < json[2]["fencing_token"].as_str());
+
+    let table = told(&server, &["history", ROLE]);
+    is_fit_for_a_terminal(&table);
+    for expected in [
+        "leads: nobody had led",
+        "ended: stepped down after ",
+        "leads: handed over by node-1",
+        json[2]["correlation_id"].as_str().expect("text"),
+    ] {
+        assert!(
+            table.stdout.contains(expected),
+            "{expected}: {}",
+            table.stdout
+        );
+    }
+    let last = lines(&told(&server, &["history", "-n", "1", "--json"]));
+    assert_eq!(last[0]["instance_id"], "node-2");
+    assert_eq!(
+        lines(&told(&server, &["history", "--since", "1h", "--json"])).len(),
+        3
+    );
+    let later = told(&server, &["history", "--since", "9000-01-01T00:00:00Z"]);
+    assert_eq!((later.code, &*later.stdout), (Some(0), ""));
+    let wrong = told(&server, &["history", "--since", "yesterday"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+}
+
+#[tokio::test]
+async fn without_a_history_it_is_told_what_to_set() {
+    let server = NatsServer::start().expect("start");
+    let none = told(&server, &["history", ROLE]);
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("publish = true, keep"),
+        "{}",
+        none.stderr
+    );
+}

@@ -1,0 +1,95 @@
+//! `inspect`: everything about one role.
+
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::{Value, json};
+
+use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_is_known_is_told_but_for_the_lease_token() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let bucket = bucket(&server).await;
+    let record = bucket.get(ROLE).await.expect("read").expect("a record");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let token = record["token"].as_str().expect("a token");
+    let kept =
+        async || (told(&server, &["history", "--json"]).stdout.lines().count() == 1).then_some(());
+    eventually(SOON, "an event", kept).await;
+
+    // It ends with the third heartbeat.
+    let patient = ["inspect", ROLE, "--wait", "30s"];
+    let text = told(&server, &patient);
+    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    is_fit_for_a_terminal(&text);
+    for expected in [
+        "node-1 (confirmed)",
+        "meta.region    eu",
+        "3 seen, ",
+        "of 3.0s left",
+        "signature      none",
+        &format!("token          {}…", &token[..4]),
+        "fence record: revision",
+        "well",
+        "leads: nobody had led",
+    ] {
+        assert!(
+            text.stdout.contains(expected),
+            "{expected}: {}",
+            text.stdout
+        );
+    }
+    let json = told(&server, &[&patient[..], &["--json"]].concat());
+    for shown in [&text.stdout, &json.stdout] {
+        assert!(!shown.contains(&token[4..]), "the secret is out: {shown}");
+    }
+    let json = &lines(&json)[0];
+    assert_eq!(json["record"]["value"]["id"], "node-1");
+    assert_eq!(json["fence"]["value"]["incarnation"], record["incarnation"]);
+    assert_eq!(json["heartbeats"]["seen"], 3);
+    assert_eq!(json["candidates"][0]["instance_id"], "node-1");
+    assert_eq!(json["history"][0]["event"], "term_started");
+    assert_eq!(json["signature"]["state"], "none");
+}
+
+#[tokio::test]
+async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let odd = json!({
+        "id": "a\u{1b}[31mb", "ttl_ms": 60_000, "TOKEN": "5ecre75ecre75ecre7", "x\u{9b}": ["\u{1b}c", 1],
+        "proof": "no proof",
+    });
+    let garbage = b"token=5ecre75ecre75ecre7 \x1b[2J".to_vec();
+    for (key, value) in [("odd", odd.to_string().into_bytes()), ("garbage", garbage)] {
+        bucket.put(key, value.into()).await.expect("put");
+    }
+    for (role, expected) in [("odd", "unconfirmed"), ("garbage", "not readable")] {
+        let text = told(&server, &["inspect", role, "--wait", "0s"]);
+        assert_eq!(text.code, Some(0), "{}", text.stderr);
+        is_fit_for_a_terminal(&text);
+        assert!(text.stdout.contains(expected), "{}", text.stdout);
+        let json = told(&server, &["inspect", role, "--wait", "0s", "--json"]);
+        assert!(
+            !json.stdout.contains(['\u{1b}', '\u{9b}']),
+            "{}",
+            json.stdout
+        );
+        for shown in [&text.stdout, &json.stdout] {
+            assert!(!shown.contains("75ecre7"), "the secret is out: {shown}");
+        }
+        assert_eq!(lines(&json)[0]["candidates"], json!([]));
+        assert!(text.stdout.contains("none is kept"), "{}", text.stdout);
+    }
+}
+
+#[tokio::test]
+async fn a_role_of_which_nothing_is_known_ends_with_3() {
+    let server = NatsServer::start().expect("start");
+    bucket(&server).await;
+    let none = told(&server, &["inspect", "nothing", "--wait", "0s"]);
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(none.stderr.contains("never led"), "{}", none.stderr);
+    let wrong = told(&server, &["inspect", "no.name"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+}

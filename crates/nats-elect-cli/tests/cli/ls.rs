@@ -1,0 +1,294 @@
+//! `ls`: who leads what.
+
+use nats_elect::SigningKey;
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::{Value, json};
+
+use crate::ended;
+use crate::fleet::{ROLE, SOON, at, bucket, instance, is_fit_for_a_terminal, leader, lines, told};
+
+const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let token = a.role(ROLE).expect("it").status().fencing_token;
+    let token = token.expect("a term").to_sortable();
+
+    // It ends with the first heartbeat.
+    let patient = ["ls", "--wait", "30s"];
+    let table = told(&server, &patient);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    let row = table.stdout.lines().nth(1).expect("a row");
+    for expected in [ROLE, "confirmed", "node-1", "█", &token[24..]] {
+        assert!(row.contains(expected), "{expected}: {row}");
+    }
+    let json = [&patient[..], &["--json", "--role", ROLE]].concat();
+    let json = &lines(&told(&server, &json))[0];
+    assert_eq!(json["leader"]["instance_id"], "node-1");
+    assert_eq!(json["leader"]["meta"]["region"], "eu");
+    assert_eq!(json["fencing_token"], *token);
+    assert_eq!(
+        (&json["confirmed"], &json["ttl_ms"]),
+        (&json!(true), &json!(3000))
+    );
+    assert_eq!(json["standing"], "led");
+    let since = json["since"].as_str().expect("a time");
+    let since = humantime::parse_rfc3339(since).expect("RFC 3339");
+    assert!(
+        since.elapsed().is_ok_and(|led_for| led_for < SOON),
+        "{json}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_3() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    a.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("a stop");
+    let all = told(&server, &["ls"]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    assert!(all.stdout.contains("free"), "{}", all.stdout);
+    assert!(all.stdout.contains("its leader freed it"), "{}", all.stdout);
+    let named = told(&server, &["ls", "--role", ROLE, "--role", "backup"]);
+    assert_eq!(named.code, Some(3), "{}", named.stderr);
+    assert!(named.stdout.contains("never led"), "{}", named.stdout);
+    assert!(
+        named.stderr.contains("without a leader: backup, scheduler"),
+        "{}",
+        named.stderr
+    );
+}
+
+#[tokio::test]
+async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
+    let server = NatsServer::start().expect("start");
+    for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
+        let missing = told(&server, command);
+        assert_eq!(missing.code, Some(3), "{command:?}: {}", missing.stderr);
+        assert!(
+            missing.stderr.contains("bucket \"leaders\" does not exist"),
+            "{}",
+            missing.stderr
+        );
+        assert!(missing.stderr.contains("--bucket"), "{}", missing.stderr);
+    }
+    bucket(&server).await;
+    let empty = told(&server, &["ls"]);
+    assert_eq!((empty.code, &*empty.stdout), (Some(0), ""));
+    assert!(empty.stderr.contains("is empty"), "{}", empty.stderr);
+    let json = told(&server, &["ls", "--json"]);
+    assert_eq!((json.code, &*json.stdout, &*json.stderr), (Some(0), "", ""));
+}
+
+#[tokio::test]
+async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let garbage = "\u{1b}]0;owned\u{7}\u{9b}2J\r\n";
+    let named = json!({ "id": "a\u{1b}[31mb\u{202e}\u{9b}", "ttl_ms": 60_000 });
+    let records = [("garbage", garbage.to_owned()), ("odd", named.to_string())];
+    for (key, value) in records {
+        bucket.put(key, value.into()).await.expect("put");
+    }
+    let table = told(&server, &["ls", "--wait", "0s"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    assert!(table.stdout.contains("(no name)"), "{}", table.stdout);
+    assert!(table.stderr.contains("2 unconfirmed"), "{}", table.stderr);
+    assert!(!table.stderr.contains("\\u{"), "{}", table.stderr);
+    let json = told(&server, &["ls", "--json", "--wait", "0s"]);
+    assert!(
+        !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
+        "{}",
+        json.stdout
+    );
+    let json = lines(&json);
+    assert_eq!(
+        (&json[0]["role"], &json[0]["readable"]),
+        (&json!("garbage"), &json!(false))
+    );
+    assert_eq!(
+        (&json[1]["standing"], &json[1]["confirmed"]),
+        (&json!("led"), &json!(false))
+    );
+    assert_eq!(json[1]["fencing_token"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
+    let granted = include_str!("../../../../deploy/nats/observer.conf");
+    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
+    let server = NatsServer::builder().config(&both).start().expect("start");
+    let a = instance(&server, "node-1").user_and_password("all", "all");
+    let _a = a.start().await.expect("start");
+    for command in [
+        &["watch", ROLE, "--until-leader", "--within", "20s"][..],
+        &["ls", "--role", ROLE],
+        &["inspect", ROLE],
+        &["candidates", ROLE],
+        &["history", ROLE],
+    ] {
+        let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
+        let looks = ended(at(&server, command).envs(login));
+        assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
+        assert!(
+            looks.stdout.contains("node-1"),
+            "{command:?}: {}",
+            looks.stdout
+        );
+        let wrong = [("NATS_USER", "observer"), ("NATS_PASSWORD", "wr0ng")];
+        let refused = ended(at(&server, command).envs(wrong));
+        assert_eq!(refused.code, Some(4), "{command:?}: {}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_keys_only_who_signed_is_told_to_lead() {
+    let server = NatsServer::start().expect("start");
+    let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
+    let key = SigningKey::from_seed(&seed).expect("a key");
+    let public = key.public_key().to_string();
+    let a = instance(&server, "node-1").signing_key(key).start().await;
+    let _a = a.expect("start");
+    let bucket = bucket(&server).await;
+    eventually(SOON, "a proof", async || {
+        let record = bucket.get(ROLE).await.ok()??;
+        String::from_utf8_lossy(&record)
+            .contains("proof")
+            .then_some(())
+    })
+    .await;
+    let good = told(&server, &["ls", "--json", "--role", ROLE, "--key", &public]);
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert_eq!(lines(&good)[0]["leader"]["signer"], *public);
+    let bad = told(&server, &["ls", "--role", ROLE, "--key", OTHER]);
+    assert_eq!(bad.code, Some(3), "{}", bad.stderr);
+    assert!(bad.stdout.contains("untrusted"), "{}", bad.stdout);
+    let inspected = told(&server, &["inspect", ROLE, "--key", &public]);
+    assert!(
+        inspected.stdout.contains("valid, by U"),
+        "{}",
+        inspected.stdout
+    );
+}
+
+#[tokio::test]
+async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let (key, id) = ("k".repeat(200), "i".repeat(300));
+    let record = json!({ "id": id, "ttl_ms": 60_000 }).to_string();
+    bucket.put(&key, record.into()).await.expect("put");
+    let table = told(&server, &["ls", "--wait", "0s"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    for line in table.stdout.lines() {
+        assert!(line.chars().count() <= 200, "{line}");
+    }
+    let shown = format!("{}…", "k".repeat(47));
+    assert!(table.stdout.contains(&shown), "{}", table.stdout);
+    let json = &lines(&told(&server, &["ls", "--json", "--wait", "0s"]))[0];
+    assert_eq!(json["role"], *key);
+}
+
+/// A user with all permissions but this one.
+fn all_but(verb: &str, denied: &str) -> NatsServer {
+    let config = format!(
+        "authorization {{ users: [ {{ user: all, password: all }}
+           {{ user: some, password: some, permissions: {{ {verb}: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
+    );
+    NatsServer::builder()
+        .config(&config)
+        .start()
+        .expect("start")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_to_grant() {
+    let login = [("NATS_USER", "some"), ("NATS_PASSWORD", "some")];
+    let looks: [&[&str]; 4] = [
+        &["ls"],
+        &["inspect", ROLE],
+        &["watch", ROLE, "--until-leader"],
+        &["top", "--once"],
+    ];
+    let reads: [&[&str]; 2] = [&["history"], &["verify", "--key", OTHER, "--role", ROLE]];
+    let all = [&looks[..], &reads].concat();
+    for (verb, denied, commands) in [
+        ("publish", "$JS.API.CONSUMER.>", &looks[..]),
+        ("publish", "$JS.API.STREAM.INFO.>", &all),
+        ("publish", "nats-elect-admin.>", &[&["candidates"]]),
+        ("subscribe", "_INBOX.>", &all),
+    ] {
+        let server = all_but(verb, denied);
+        let a = instance(&server, "node-1").user_and_password("all", "all");
+        let _a = a.start().await.expect("start");
+        for command in commands {
+            let refused = ended(at(&server, command).envs(login));
+            let told = format!("{denied} {command:?}: {}", refused.stderr);
+            assert_eq!(refused.code, Some(4), "{told}");
+            let subject = denied.trim_end_matches('>');
+            assert!(refused.stderr.contains(subject), "{told}");
+            assert!(!refused.stderr.contains("check the address"), "{told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_refused_is_not_laid_to_the_address() {
+    let limits =
+        "accounts { A { jetstream: { max_consumers: 1 }, users: [ { user: a, password: a } ] } }";
+    let server = NatsServer::builder().config(limits).start().expect("start");
+    let a = instance(&server, "node-1").user_and_password("a", "a");
+    let a = a.events(nats_elect::EventsConfig::default());
+    let _a = a.start().await.expect("start");
+    let login = [("NATS_USER", "a"), ("NATS_PASSWORD", "a")];
+    let refused = ended(at(&server, &["ls"]).envs(login));
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("consumers"), "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("check the address"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[tokio::test]
+async fn jetstream_that_is_off_is_told_alike_by_all() {
+    let server = NatsServer::builder()
+        .without_jetstream()
+        .start()
+        .expect("start");
+    for command in [
+        &["ls"][..],
+        &["history"],
+        &["candidates"],
+        &["step-down", ROLE],
+        &["verify", "--key", OTHER, "--role", ROLE],
+    ] {
+        let off = told(&server, command);
+        assert_eq!(off.code, Some(1), "{command:?}: {}", off.stderr);
+        let expected = "JetStream is not enabled (the server does not offer it)";
+        assert!(off.stderr.contains(expected), "{command:?}: {}", off.stderr);
+    }
+}
+
+/// That is how it is found out whether a user may watch, while nothing else is in doubt.
+#[tokio::test]
+async fn no_server_makes_a_watch_of_a_request_for_nothing() {
+    let server = NatsServer::start().expect("start");
+    bucket(&server).await;
+    let subject = "$JS.API.CONSUMER.CREATE.KV_leaders.elect-look";
+    let asked = crate::fleet::client(&server).await;
+    let answer = asked
+        .request(subject, "{}".into())
+        .await
+        .expect("an answer");
+    let answer: Value = serde_json::from_slice(&answer.payload).expect("JSON");
+    assert!(answer["error"]["code"].is_u64(), "{answer}");
+}

@@ -1,0 +1,144 @@
+//! `pause`, `resume`, `cordon`.
+
+use nats_elect::admin::AdminClient;
+use nats_elect_testing::NatsServer;
+use serde_json::Value;
+
+use crate::pair::{Fleet, SOON, answer, builder, leads, started};
+use crate::{Ended, ended, nats_elect};
+
+fn order(server: &NatsServer, arguments: &[&str]) -> Ended {
+    ended(nats_elect(arguments).args(["--server", &server.url()]))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
+    let fleet = Fleet::new().await;
+    let told = order(
+        &fleet.server,
+        &["pause", "--instance", "node-1", "--role", "scheduler"],
+    );
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(
+        told.stdout.contains("stands for no new term of scheduler"),
+        "{}",
+        told.stdout
+    );
+    assert!(
+        told.stdout.contains("still leads scheduler: `cordon`"),
+        "{}",
+        told.stdout
+    );
+    let status = |role| fleet.first.role(role).expect("a role").status();
+    assert!(status("scheduler").paused && status("scheduler").is_leader);
+    assert!(!status("metrics").paused);
+    let mut twice = vec!["resume", "--instance", "node-1"];
+    twice.extend(["--role", "scheduler", "--role", "scheduler"]);
+    let told = order(&fleet.server, &twice);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let expected = "stands for scheduler again";
+    assert!(told.stdout.contains(expected), "{}", told.stdout);
+    assert!(!status("scheduler").paused);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
+    let fleet = Fleet::new().await;
+    let told = order(&fleet.server, &["cordon", "--instance", "node-1"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    for role in ["scheduler", "metrics"] {
+        assert!(
+            fleet.second.role(role).expect("a role").is_leader(),
+            "{}",
+            told.stdout
+        );
+        let line = told
+            .stdout
+            .lines()
+            .find(|line| line.starts_with(role))
+            .expect("a line");
+        // An heir who does not answer within 100 ms is not named, and claims what was freed.
+        let handed = line.contains("handed it over, node-2 (");
+        assert!(handed || line.contains("freed it, node-2 ("), "{line}");
+    }
+    let told = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
+    let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(
+        (
+            &value["done"],
+            value["ended"].as_object().map(serde_json::Map::len)
+        ),
+        (&true.into(), Some(0))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_done_to_all_by_typing_too_little() {
+    let fleet = Fleet::new().await;
+    for (arguments, code, expected) in [
+        (&["cordon"][..], 2, "--all-instances"),
+        (&["pause", "--role", "scheduler"], 2, "--all-instances"),
+        (&["pause", "--instance", "node-9"], 3, "node-9"),
+        (
+            &["pause", "--all-instances", "--role", "nothing"],
+            3,
+            "no role nothing",
+        ),
+        (
+            &["pause", "--all-instances", "--instance", "node-1"],
+            2,
+            "cannot be used",
+        ),
+    ] {
+        let told = order(&fleet.server, arguments);
+        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
+        assert!(
+            told.stderr.contains(expected),
+            "{arguments:?}: {}",
+            told.stderr
+        );
+    }
+    for manager in [&fleet.first, &fleet.second] {
+        assert!(!manager.role("scheduler").expect("a role").status().paused);
+    }
+    let told = order(&fleet.server, &["pause", "--all-instances"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    for manager in [&fleet.first, &fleet.second] {
+        assert!(manager.role("metrics").expect("a role").status().paused);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
+    let server = NatsServer::start().expect("a server");
+    let first = started(builder(server.url(), "twin")).await;
+    leads(&first, "scheduler").await;
+    let second = started(builder(server.url(), "twin")).await;
+    answer(&server, 2).await;
+    let told = order(&server, &["pause", "--instance", "twin"]);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let admin = AdminClient::new(
+        async_nats::connect(server.url()).await.expect("connect"),
+        "leaders",
+    )
+    .expect("a name");
+    let found = admin.instances(SOON).await.expect("instances");
+    assert_eq!(found.len(), 2);
+    for instance in &found {
+        let incarnation = instance.incarnation.to_string();
+        assert!(told.stderr.contains(&incarnation), "{}", told.stderr);
+    }
+    let leader = admin
+        .leader("scheduler", SOON)
+        .await
+        .expect("a leader")
+        .instance;
+    let other = found.iter().find(|it| **it != leader).expect("another");
+    let incarnation = other.incarnation.to_string();
+    let told = order(&server, &["pause", "--instance", &incarnation]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let paused = |manager: &nats_elect::RoleManager| {
+        manager.role("scheduler").expect("a role").status().paused
+    };
+    assert!(paused(&second) && !paused(&first));
+}

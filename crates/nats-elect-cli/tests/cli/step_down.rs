@@ -1,0 +1,236 @@
+//! `step-down`: who leads afterwards, and what keeps it from being done.
+
+use nats_elect::AdminConfig;
+use nats_elect_testing::NatsServer;
+use serde_json::Value;
+
+use crate::doctor::users_of;
+use crate::fleet::stranger;
+use crate::pair::{Fleet, answer, builder, follows, leads, started};
+use crate::{Ended, ended, nats_elect};
+
+fn step_down(server: &NatsServer, more: &[&str]) -> Ended {
+    ended(nats_elect(&["step-down", "--server", &server.url()]).args(more))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_named_successor_leads_when_it_ends() {
+    let fleet = Fleet::new().await;
+    let told = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let expected = "scheduler: node-1 (";
+    assert!(told.stdout.starts_with(expected), "{}", told.stdout);
+    assert!(
+        told.stdout.contains("handed it over, node-2 ("),
+        "{}",
+        told.stdout
+    );
+    assert!(fleet.second.role("scheduler").expect("a role").is_leader());
+
+    let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(again.stdout.contains("leads already"), "{}", again.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_successor_whoever_claims_it_is_told_to_programs_as_well() {
+    let fleet = Fleet::new().await;
+    let told = step_down(&fleet.server, &["scheduler", "--hold-off", "1m", "--json"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    assert_eq!(value["from"]["instance_id"], "node-1");
+    assert_eq!(value["released"], true);
+    assert_eq!(value["leader"]["instance_id"], "node-2");
+    let token = |who: &str| {
+        value[who]["fencing_token"]
+            .as_str()
+            .expect("a token")
+            .to_owned()
+    };
+    assert!(token("leader") > token("from"));
+    leads(&fleet.second, "scheduler").await;
+    assert!(
+        fleet.first.role("metrics").expect("a role").is_leader(),
+        "another role is left alone"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_is_told_with_its_reason_and_changes_nothing() {
+    let fleet = Fleet::new().await;
+    fleet.second.pause().await.expect("pause");
+    let old = "0".repeat(31) + "1";
+    for (arguments, code, expected) in [
+        (
+            &["scheduler", "--to", "node-3"][..],
+            4,
+            "candidates scheduler",
+        ),
+        (&["scheduler", "--to", "node-2"], 4, "nats-elect resume"),
+        (&["scheduler", "--hold-off", "25h"], 2, "at most a day"),
+        (
+            &["scheduler", "--expect", &old],
+            4,
+            "the term that was meant is over",
+        ),
+        (&["scheduler", "--expect", "x"], 2, "32"),
+        (&["nothing"], 3, "the role is free"),
+        (&["_fence"], 2, "_fence"),
+    ] {
+        let told = step_down(&fleet.server, arguments);
+        assert_eq!(
+            told.code,
+            Some(code),
+            "{arguments:?}: {}{}",
+            told.stdout,
+            told.stderr
+        );
+        assert!(
+            told.stderr.contains(expected),
+            "{arguments:?}: {}",
+            told.stderr
+        );
+        assert_eq!(told.stdout, "");
+    }
+    assert!(fleet.first.role("scheduler").expect("a role").is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_can_not_be_asked_is_told_with_the_way_to_force_it() {
+    let fleet = Fleet::with(AdminConfig::off()).await;
+    let told = step_down(&fleet.server, &["scheduler"]);
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    for expected in [
+        "\"node-1\" leads",
+        "switched off",
+        "nats kv del leaders scheduler",
+    ] {
+        assert!(told.stderr.contains(expected), "{}", told.stderr);
+    }
+    assert!(fleet.first.role("scheduler").expect("a role").is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_nobody_else_stands_for_is_freed() {
+    let server = NatsServer::start().expect("a server");
+    let only = started(builder(server.url(), "node-1")).await;
+    leads(&only, "scheduler").await;
+    let told = step_down(
+        &server,
+        &["scheduler", "--hold-off", "1h", "--timeout", "1s"],
+    );
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(
+        told.stdout
+            .contains("nobody who answers has claimed it yet"),
+        "{}",
+        told.stdout
+    );
+    assert!(
+        told.stderr.contains("no other candidate"),
+        "{}",
+        told.stderr
+    );
+    let other = started(builder(server.url(), "node-2")).await;
+    leads(&other, "scheduler").await;
+    let told = step_down(&server, &["scheduler", "--no-wait"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    drop(only);
+    follows(&other, "metrics", "node-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_ask_for_it_is_told_at_once() {
+    let users = users_of(&[
+        include_str!("../../../../deploy/nats/admin.conf"),
+        include_str!("../../../../deploy/nats/candidate.conf"),
+        include_str!("../../../../deploy/nats/observer.conf"),
+        include_str!("../../../../deploy/nats/operator.conf"),
+    ]);
+    let server = NatsServer::builder()
+        .config(&users)
+        .start()
+        .expect("a server");
+    let as_user = |user: &str| builder(server.url(), user).user_and_password(user, "change-me");
+    drop(started(as_user("admin")).await);
+    let candidate = started(as_user("candidate").bucket("leaders")).await;
+    leads(&candidate, "scheduler").await;
+    let ask = |user: &str, arguments: &[&str]| {
+        ended(nats_elect(arguments).args([
+            "--server",
+            &server.url(),
+            "--user",
+            user,
+            "--password",
+            "change-me",
+        ]))
+    };
+    for (arguments, verb) in [
+        (&["step-down", "scheduler"][..], "step-down"),
+        (&["cordon", "--instance", "candidate"], "cordon"),
+    ] {
+        let told = ask("observer", arguments);
+        assert_eq!(told.code, Some(4), "{}", told.stderr);
+        let subject = format!("may not publish to \"nats-elect-admin.leaders.{verb}.");
+        assert!(told.stderr.contains(&subject), "{}", told.stderr);
+        assert!(told.stderr.contains("operator.conf"), "{}", told.stderr);
+    }
+    assert!(candidate.role("scheduler").expect("a role").is_leader());
+    let told = ask("operator", &["cordon", "--instance", "candidate"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(!candidate.role("scheduler").expect("a role").is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_nobody_relieves_is_told_to_lead_again_with_4() {
+    let server = NatsServer::start().expect("a server");
+    let only = started(builder(server.url(), "node-1")).await;
+    leads(&only, "scheduler").await;
+    answer(&server, 1).await;
+    let told = step_down(&server, &["scheduler", "--timeout", "30s"]);
+    assert_eq!(told.code, Some(4), "{}{}", told.stdout, told.stderr);
+    assert!(told.stdout.contains("leads again"), "{}", told.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_nobody_is_left_to_take_over_is_told_and_how_it_ends() {
+    let fleet = Fleet::new().await;
+    let told = step_down(&fleet.server, &["scheduler", "--hold-off", "1h"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    for expected in ["no other candidate", "hold-off by itself"] {
+        assert!(told.stderr.contains(expected), "{}", told.stderr);
+    }
+    // Whoever stays out is no successor either.
+    let told = step_down(&fleet.server, &["scheduler", "--to", "node-1"]);
+    assert_eq!(told.code, Some(4), "{}", told.stderr);
+    for expected in ["cool-down", "hold-off ends by itself"] {
+        assert!(told.stderr.contains(expected), "{}", told.stderr);
+    }
+    let told = step_down(&fleet.server, &["metrics"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(!told.stderr.contains("warning"), "{}", told.stderr);
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_not_there_is_told_as_such() {
+    let server = NatsServer::start().expect("a server");
+    let told = step_down(&server, &["scheduler"]);
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    let expected = "bucket \"leaders\" does not exist";
+    assert!(told.stderr.contains(expected), "{}", told.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_not_understood_is_no_reason_to_delete_anything() {
+    let server = NatsServer::start().expect("a server");
+    let bucket = crate::fleet::bucket(&server).await;
+    let record = "{\"id\":\"mute\",\"ttl_ms\":60000}";
+    bucket.put("scheduler", record.into()).await.expect("put");
+    let rubbish = stranger(&server, Some("rubbish")).await;
+    let told = step_down(&server, &["scheduler"]);
+    rubbish.abort();
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    assert!(told.stderr.contains("mute"), "{}", told.stderr);
+    assert!(told.stderr.contains("not understood"), "{}", told.stderr);
+    assert!(!told.stderr.contains("kv del"), "{}", told.stderr);
+}

@@ -1,0 +1,201 @@
+//! The manifests of `deploy/kubernetes`: valid by the schema of Kubernetes, and by what they promise.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nats_elect::{ManagerConfig, RoleConfig};
+use nats_elect_testing::NatsServer;
+
+/// The validator and the schemas of many versions, from `PyPI`.
+const VALIDATOR: &str = "kubernetes-validate==1.37.0";
+/// Old and new versions of Kubernetes by which the manifests are valid.
+const VERSIONS: [&str; 3] = ["1.27", "1.31", "1.37"];
+
+fn manifests() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+    let files = std::fs::read_dir(folder).expect("the folder");
+    let files = files.map(|file| file.expect("readable").path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn manifest(name: &str) -> String {
+    let wanted = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
+    let all = manifests();
+    let path = all.iter().find(wanted).expect("the manifest");
+    std::fs::read_to_string(path).expect("readable")
+}
+
+/// How long a pod may take from SIGTERM on.
+fn grace_period(manifest: &str) -> Duration {
+    let seconds = manifest
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "))
+        .expect("a grace period");
+    Duration::from_secs(seconds.parse().expect("seconds"))
+}
+
+/// How long a role may take to be wound down and handed over.
+fn leave(role: &RoleConfig) -> Duration {
+    let role = role.settings().expect("valid");
+    role.stop_budget + role.request_timeout * 4
+}
+
+fn told(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(err)
+    )
+}
+
+/// A folder with the validator, fetched once.
+fn validator() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(VALIDATOR.replace("==", "-"));
+    if folder.join("complete").exists() {
+        return folder;
+    }
+    let fetch = |program: &[&str]| {
+        Command::new(program[0])
+            .args(&program[1..])
+            .args(["install", "--quiet", "--upgrade", "--target"])
+            .arg(&folder)
+            .arg(VALIDATOR)
+            .output()
+            .map_or_else(
+                |error| Err(format!("{program:?}: {error}")),
+                |output| output.status.success().then_some(()).ok_or(told(&output)),
+            )
+    };
+    let pips: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
+    let problems: Vec<_> = pips.into_iter().map_while(|pip| fetch(pip).err()).collect();
+    assert!(
+        problems.len() < pips.len(),
+        "the manifests can't be checked: {VALIDATOR} could not be had from PyPI (needs Python 3 with pip):\n{}",
+        problems.join("\n")
+    );
+    std::fs::write(folder.join("complete"), "").expect("writable");
+    folder
+}
+
+fn validate(manifest: &Path, version: &str) -> Output {
+    Command::new("python3")
+        .args(["-m", "kubernetes_validate", "--strict", "-k", version])
+        .arg(manifest)
+        .env("PYTHONPATH", validator())
+        .output()
+        .expect("python3 was there")
+}
+
+/// The same command knows a manifest that is wrong, and every manifest is right.
+#[test]
+fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
+    let wrong = tempfile::Builder::new()
+        .suffix(".yaml")
+        .tempfile()
+        .expect("a file");
+    let text = manifest("control-plane.yaml");
+    let mistaken = text.replace("readinessProbe:", "readynessProbe:");
+    assert_ne!(mistaken, text);
+    std::fs::write(wrong.path(), mistaken).expect("writable");
+    let refused = validate(wrong.path(), VERSIONS[0]);
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(
+        told(&refused).contains("readynessProbe"),
+        "{}",
+        told(&refused)
+    );
+
+    for manifest in manifests() {
+        for version in VERSIONS {
+            let checked = validate(&manifest, version);
+            assert!(
+                checked.status.success(),
+                "{} by Kubernetes {version}:\n{}",
+                manifest.display(),
+                told(&checked)
+            );
+        }
+    }
+}
+
+/// The settings in the example are settings, and the pod gets the time that they ask for.
+#[test]
+fn a_pod_has_time_to_wind_down_and_to_hand_over() {
+    let text = manifest("control-plane.yaml");
+    let begin = text.find("  elect.toml: |\n").expect("settings");
+    let settings: Vec<_> = text[begin..]
+        .lines()
+        .skip(1)
+        .take_while(|line| line.is_empty() || line.starts_with("    "))
+        .collect();
+    // An indented line is one of TOML too.
+    let settings: toml::Table = toml::from_str(&settings.join("\n")).expect("TOML");
+    let manager: ManagerConfig = settings["manager"].clone().try_into().expect("settings");
+    manager.validate().expect("valid");
+    let roles = settings["roles"].as_table().expect("roles");
+    let budgets = roles.values().map(|role| {
+        let role: RoleConfig = role.clone().try_into().expect("a role's settings");
+        leave(&role)
+    });
+    let longest = budgets.max().expect("a role");
+    let grace = grace_period(&text);
+    assert!(grace >= longest * 2, "{grace:?} for {longest:?}");
+}
+
+/// The arguments of `exec.yaml`, with the names that Kubernetes fills in and another command.
+#[test]
+fn a_pod_of_a_command_runs_it_while_it_leads() {
+    let text = manifest("exec.yaml");
+    let grace = grace_period(&text);
+    assert!(grace >= leave(&RoleConfig::default()) * 2, "{grace:?}");
+
+    let line = text.lines().map(str::trim);
+    let mut args = line.filter_map(|line| line.strip_prefix("args: "));
+    let args: Vec<String> = serde_json::from_str(args.next().expect("arguments")).expect("a list");
+    let end = args.iter().position(|arg| arg == "--").expect("a command");
+    assert!(
+        !args
+            .iter()
+            .any(|arg| arg == "--ttl" || arg == "--stop-budget"),
+        "the grace period above is for the defaults"
+    );
+    let server = NatsServer::start().expect("start");
+    let ran = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args(
+            args[..end]
+                .iter()
+                .map(|arg| arg.replace("$(POD_NAME)", "pod-7")),
+        )
+        .args(["--create-bucket", "--", "sh", "-c"])
+        .arg("echo $NATS_ELECT_ROLE $NATS_ELECT_INSTANCE")
+        .env("NATS_URL", server.url())
+        .output()
+        .expect("it runs");
+    assert!(ran.status.success(), "{}", told(&ran));
+    assert_eq!(told(&ran).lines().next(), Some("scheduler pod-7"));
+}
+
+/// A follower that is not ready would be taken out of service, and a rollout would wait for it forever.
+#[test]
+fn nothing_probes_for_leadership() {
+    for manifest in manifests() {
+        let text = std::fs::read_to_string(manifest).expect("readable");
+        let probed: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("path: "))
+            .filter(|path| path.starts_with('/') && !path.starts_with("/etc"))
+            .collect();
+        // `exec` serves none of them.
+        let served = text.contains("containerPort:");
+        assert_eq!(probed.contains(&"/readyz"), served);
+        assert_eq!(probed.contains(&"/livez"), served);
+        assert!(!probed.iter().any(|path| path.starts_with("/leaderz")));
+    }
+}

@@ -1,0 +1,300 @@
+//! The rules that settings obey, alone and together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::settings::drift_margin;
+use super::{
+    ConfigError, DEFAULT_CLAIM_DELAY, HealthConfig, HealthSettings, RetryConfig, RoleConfig,
+    RoleSettings, Takeover,
+};
+
+const MIN_TTL: Duration = Duration::from_millis(100);
+const MAX_TTL: Duration = Duration::from_secs(60 * 60);
+/// Faster renewals would only load NATS: round trips and timers are in milliseconds.
+const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
+/// Half of it holds the smallest abort allowance.
+const MIN_STOP_BUDGET: Duration = Duration::from_millis(10);
+const MIN_HEALTH_INTERVAL: Duration = Duration::from_millis(10);
+/// The resolution of timers; also keeps zero out.
+const TICK: Duration = Duration::from_millis(1);
+/// Longer ones are mistakes, and clock arithmetic must never overflow.
+/// A day.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
+const MAX_META_BYTES: usize = 4096;
+/// The least that a role may keep, where that is limited.
+const LEAST_DATA: u64 = 1024;
+
+impl RoleConfig {
+    /// Checks every rule and fills in every default.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken, with the field that was set, its value and the rule. Defaults never break a rule by themselves.
+    pub fn settings(&self) -> Result<RoleSettings, ConfigError> {
+        let ttl = self.ttl;
+        range("ttl", ttl, MIN_TTL, MAX_TTL)?;
+        ensure(
+            ttl.subsec_nanos().is_multiple_of(1_000_000),
+            "ttl",
+            human(ttl),
+            "must be a whole number of milliseconds, as the record carries it in milliseconds",
+        )?;
+
+        let heartbeat = self
+            .heartbeat_interval
+            .unwrap_or((ttl / 5).min(Duration::from_secs(1)));
+        at_least("heartbeat_interval", heartbeat, MIN_HEARTBEAT, "")?;
+        ensure(
+            heartbeat.saturating_mul(3) <= ttl,
+            "heartbeat_interval",
+            human(heartbeat),
+            format_args!("`ttl` ({}) must be at least 3 heartbeats", human(ttl)),
+        )?;
+        let two_heartbeats = heartbeat.saturating_mul(2);
+
+        let request_timeout = self.request_timeout.unwrap_or(heartbeat / 2);
+        at_least("request_timeout", request_timeout, TICK, "")?;
+        ensure(
+            request_timeout < heartbeat,
+            "request_timeout",
+            human(request_timeout),
+            format_args!(
+                "must be less than `heartbeat_interval` ({})",
+                human(heartbeat)
+            ),
+        )?;
+
+        if let Some(grace) = self.disconnect_grace_period {
+            at_least(
+                "disconnect_grace_period",
+                grace,
+                two_heartbeats,
+                " (2 heartbeats)",
+            )?;
+            at_most("disconnect_grace_period", grace, DAY, "")?;
+        }
+
+        let stop_budget = self
+            .stop_budget
+            .unwrap_or((ttl / 5).min(Duration::from_secs(3)));
+        let drift = drift_margin(ttl);
+        at_least("stop_budget", stop_budget, MIN_STOP_BUDGET, "")?;
+        ensure(
+            stop_budget
+                .saturating_add(drift)
+                .saturating_add(two_heartbeats)
+                <= ttl,
+            "stop_budget",
+            human(stop_budget),
+            format_args!(
+                "stop_budget + drift margin ({}) + 2 heartbeats ({}) must be at most `ttl` ({})",
+                human(drift),
+                human(two_heartbeats),
+                human(ttl)
+            ),
+        )?;
+
+        let cooldown = self.cooldown.unwrap_or(two_heartbeats);
+        range("cooldown", cooldown, TICK, DAY)?;
+        let max_cooldown = self
+            .max_cooldown
+            .unwrap_or(cooldown.max(Duration::from_secs(30)));
+        at_least("max_cooldown", max_cooldown, cooldown, " (`cooldown`)")?;
+        at_most("max_cooldown", max_cooldown, DAY, "")?;
+
+        let claim_delay = self.claim_delay.unwrap_or(DEFAULT_CLAIM_DELAY);
+        at_most("claim_delay", claim_delay, ttl, " (`ttl`)")?;
+
+        let third = (ttl / 3).max(heartbeat);
+        let validation_interval = self.fencing.validation_interval.unwrap_or(third);
+        validation(validation_interval, heartbeat)?;
+
+        let takeover_hysteresis = self.takeover_hysteresis.unwrap_or(ttl);
+        range("takeover_hysteresis", takeover_hysteresis, heartbeat, DAY)?;
+        takeover(self.takeover, stop_budget.saturating_add(two_heartbeats))?;
+
+        Ok(RoleSettings {
+            ttl,
+            heartbeat,
+            request_timeout,
+            grace: self.disconnect_grace_period,
+            stop_budget,
+            cooldown,
+            max_cooldown,
+            claim_delay,
+            priority: self.priority,
+            takeover: self.takeover,
+            takeover_hysteresis,
+            validation_interval,
+            validate_on_critical_ops: self.fencing.validate_on_critical_ops,
+            rotation_interval: rotation(self.fencing.rotation_interval, heartbeat)?,
+            health: health(&self.health, third)?,
+            retry: retry(&self.retry)?,
+            overrun: self.overrun,
+            delete_on_stop: self.delete_on_stop,
+            data_limit: data_limit(self.data_limit)?,
+            meta: meta(&self.meta)?,
+        })
+    }
+}
+
+fn validation(interval: Duration, heartbeat: Duration) -> Result<(), ConfigError> {
+    let field = "fencing.validation_interval";
+    at_least(field, interval, heartbeat, " (`heartbeat_interval`)")?;
+    at_most(field, interval, DAY, "")
+}
+
+fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
+    if let Some(limit) = limit {
+        let rule =
+            format_args!("must be at least {LEAST_DATA} bytes: less has no room for a single key");
+        ensure(limit >= LEAST_DATA, "data_limit", limit, rule)?;
+    }
+    Ok(limit)
+}
+
+fn rotation(
+    interval: Option<Duration>,
+    heartbeat: Duration,
+) -> Result<Option<Duration>, ConfigError> {
+    if let Some(interval) = interval {
+        range("fencing.rotation_interval", interval, heartbeat, DAY * 365)?;
+    }
+    Ok(interval)
+}
+
+fn takeover(takeover: Takeover, handoff: Duration) -> Result<(), ConfigError> {
+    if let Takeover::Forced { after } = takeover {
+        let reason = " (stop_budget + 2 heartbeats): a leader that agrees needs time to hand over";
+        at_least("takeover.forced.after", after, handoff, reason)?;
+        at_most("takeover.forced.after", after, DAY, "")?;
+    }
+    Ok(())
+}
+
+fn health(
+    config: &HealthConfig,
+    default_interval: Duration,
+) -> Result<HealthSettings, ConfigError> {
+    let interval = config.interval.unwrap_or(default_interval);
+    range("health.interval", interval, MIN_HEALTH_INTERVAL, DAY)?;
+    let timeout = config.timeout.unwrap_or(interval / 2);
+    at_least("health.timeout", timeout, TICK, "")?;
+    at_most("health.timeout", timeout, interval, " (`health.interval`)")?;
+    let max_consecutive_failures = config.max_consecutive_failures;
+    ensure(
+        max_consecutive_failures >= 1,
+        "health.max_consecutive_failures",
+        max_consecutive_failures,
+        "must be at least 1",
+    )?;
+    Ok(HealthSettings {
+        interval,
+        timeout,
+        max_consecutive_failures,
+    })
+}
+
+fn retry(config: &RetryConfig) -> Result<RetryConfig, ConfigError> {
+    ensure(
+        config.max_attempts >= 1,
+        "retry.max_attempts",
+        config.max_attempts,
+        "must be at least 1",
+    )?;
+    at_most("retry.max_backoff", config.max_backoff, MAX_BACKOFF, "")?;
+    at_least("retry.initial_backoff", config.initial_backoff, TICK, "")?;
+    at_most(
+        "retry.initial_backoff",
+        config.initial_backoff,
+        config.max_backoff,
+        " (`retry.max_backoff`)",
+    )?;
+    // A NaN is in no range.
+    ensure(
+        (1.0..=10.0).contains(&config.backoff_multiplier),
+        "retry.backoff_multiplier",
+        config.backoff_multiplier,
+        "must be a number from 1 to 10",
+    )?;
+    ensure(
+        (0.0..=1.0).contains(&config.jitter),
+        "retry.jitter",
+        config.jitter,
+        "must be a number from 0 to 1",
+    )?;
+    Ok(config.clone())
+}
+
+fn meta(meta: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ConfigError> {
+    let bytes = serde_json::to_vec(meta).map_or(usize::MAX, |json| json.len());
+    ensure(
+        bytes <= MAX_META_BYTES,
+        "meta",
+        format_args!("{bytes} bytes as JSON"),
+        format_args!("must be at most {MAX_META_BYTES} bytes, as each heartbeat carries it"),
+    )?;
+    Ok(meta.clone())
+}
+
+/// Checks that a duration is within bounds.
+///
+/// # Errors
+///
+/// The value and the bounds, if it is not.
+pub fn range(
+    field: &str,
+    value: Duration,
+    min: Duration,
+    max: Duration,
+) -> Result<(), ConfigError> {
+    ensure(
+        (min..=max).contains(&value),
+        field,
+        human(value),
+        format_args!("must be from {} to {}", human(min), human(max)),
+    )
+}
+
+fn at_least(field: &str, value: Duration, min: Duration, what: &str) -> Result<(), ConfigError> {
+    ensure(
+        value >= min,
+        field,
+        human(value),
+        format_args!("must be at least {}{what}", human(min)),
+    )
+}
+
+fn at_most(field: &str, value: Duration, max: Duration, what: &str) -> Result<(), ConfigError> {
+    ensure(
+        value <= max,
+        field,
+        human(value),
+        format_args!("must be at most {}{what}", human(max)),
+    )
+}
+
+/// Checks a rule.
+///
+/// # Errors
+///
+/// The field, its value and the rule, if the rule does not hold.
+pub fn ensure(
+    holds: bool,
+    field: &str,
+    value: impl fmt::Display,
+    rule: impl fmt::Display,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError::new(field, value.to_string(), rule.to_string()))
+}
+
+/// A duration as configuration files write it.
+pub(super) fn human(duration: Duration) -> impl fmt::Display {
+    humantime_serde::re::humantime::format_duration(duration)
+}

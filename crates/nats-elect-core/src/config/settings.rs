@@ -1,0 +1,127 @@
+//! What a role's configuration comes to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::rules::human;
+use super::{Overrun, RetryConfig, Takeover};
+
+/// A role's settings with every default filled in and every rule checked; made by [`RoleConfig::settings`](super::RoleConfig::settings).
+///
+/// The fields mean what those of [`RoleConfig`](super::RoleConfig) mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleSettings {
+    /// How long a lease lasts without renewal.
+    pub ttl: Duration,
+    /// Time between renewals.
+    pub heartbeat: Duration,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// How long a leader goes on while NATS is out of reach; `None`: as long as its lease lasts.
+    pub grace: Option<Duration>,
+    /// How long a handler may take to wind down.
+    pub stop_budget: Duration,
+    /// How long the role stays out after its handler has ended.
+    pub cooldown: Duration,
+    /// The limit of the doubling of `cooldown`.
+    pub max_cooldown: Duration,
+    /// The upper bound of the random delay before a claim.
+    pub claim_delay: Duration,
+    /// Which instance should rather lead.
+    pub priority: i64,
+    /// Whether this instance takes the role over from a leader of lower priority.
+    pub takeover: Takeover,
+    /// How long such a leader must have been seen before.
+    pub takeover_hysteresis: Duration,
+    /// How old the last proof of leadership may be.
+    pub validation_interval: Duration,
+    /// Whether `Term::authorize` always asks NATS.
+    pub validate_on_critical_ops: bool,
+    /// After how long a term's lease token is replaced.
+    pub rotation_interval: Option<Duration>,
+    /// Health checks.
+    pub health: HealthSettings,
+    /// Retries.
+    pub retry: RetryConfig,
+    /// What happens if an aborted handler still runs.
+    pub overrun: Overrun,
+    /// Whether a stopped manager frees the role.
+    pub delete_on_stop: bool,
+    /// How many bytes the role may keep by `Term::store()`.
+    pub data_limit: Option<u64>,
+    /// What the record says about this instance.
+    pub meta: BTreeMap<String, String>,
+}
+
+/// Health checks with every default filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthSettings {
+    /// Time between checks.
+    pub interval: Duration,
+    /// How long one check may take.
+    pub timeout: Duration,
+    /// How many checks in a row must fail before the leader goes.
+    pub max_consecutive_failures: u32,
+}
+
+impl RoleSettings {
+    /// By how much a leader's deadline comes before the end of its lease: 2 % of the ttl, at least 5 ms.
+    ///
+    /// It covers clocks that each run within ±1 % of true time: the leader's may be slow by that much while a contender's is fast.
+    pub fn drift_margin(&self) -> Duration {
+        drift_margin(self.ttl)
+    }
+
+    /// How long before the deadline a handler that has not ended is aborted: a tenth of the stop budget within 5 to 100 ms, but
+    /// never more than half of it. It is the time that the abort may take to reach the handler's task.
+    pub fn abort_allowance(&self) -> Duration {
+        (self.stop_budget / 10)
+            .clamp(Duration::from_millis(5), Duration::from_millis(100))
+            .min(self.stop_budget / 2)
+    }
+
+    /// How long a leader that agreed may take to hand over: its handler's winding down, and a heartbeat for the question and one for the
+    /// release.
+    pub fn handoff_time(&self) -> Duration {
+        self.stop_budget + self.heartbeat * 2
+    }
+
+    /// How long the others leave a role that was handed over to its heir: a heartbeat, in which a claim can be tried twice.
+    pub fn handoff_hold(&self) -> Duration {
+        self.heartbeat
+    }
+
+    /// When, at the latest, another candidate claims the role of a crashed leader, counted from its last heartbeat: `ttl + claim_delay`.
+    ///
+    /// A contender counts a full ttl from the moment when it received the last record, then waits at most the claim delay. To be
+    /// added: the round trips (the record's way to the contender, then claim and fence, each within the request timeout on a
+    /// healthy cluster), and up to 1 % of the ttl where the contender's clock is slow. On average the last heartbeat was half a heartbeat
+    /// before the crash, so it is that much shorter seen from there. A leader that *stops* frees the role at once: none of this applies.
+    pub fn worst_case_failover(&self) -> Duration {
+        self.ttl.saturating_add(self.claim_delay)
+    }
+
+    /// What is allowed but probably not meant, each with its reason, for a bucket of that many replicas.
+    pub fn warnings(&self, replicas: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if replicas > 1 && self.ttl < Duration::from_secs(10) {
+            warnings.push(format!(
+                "`ttl` is {}, below 10s on a bucket with {replicas} replicas: when NATS loses the node that leads the bucket's stream, \
+                 nothing can be written for 4 to 6 seconds, so a leader may lose its lease although it is alive",
+                human(self.ttl)
+            ));
+        }
+        if let Some(grace) = self.grace.filter(|&grace| grace > self.ttl) {
+            warnings.push(format!(
+                "`disconnect_grace_period` is {}, longer than `ttl` ({}): the lease ends first, so it has no effect",
+                human(grace),
+                human(self.ttl)
+            ));
+        }
+        warnings
+    }
+}
+
+pub(super) fn drift_margin(ttl: Duration) -> Duration {
+    (ttl / 50).max(Duration::from_millis(5))
+}

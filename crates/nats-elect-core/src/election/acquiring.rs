@@ -1,0 +1,349 @@
+//! From a confirmed claim to promotion: the fence record, which makes the term's place in the order of terms.
+
+use super::agenda::Task;
+use super::core::{Doing, Election, Hold, Phase};
+use super::draining::Drain;
+use super::effect::{Effect, TermStart, WriteKind};
+use super::input::{Failure, Link, Snapshot, WriteOutcome};
+use super::leading::Tenure;
+use super::ledger::{Attempt, Expected, Purpose};
+use super::mutation::mutated;
+use super::standing::Standing;
+use crate::event::{Event, FailureKind, Outcome};
+use crate::moment::Moment;
+use crate::record::{FenceEntry, SeenFence};
+use crate::status::RoleState;
+use crate::token::FencingToken;
+
+/// A claim is confirmed, its fence is not.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Acquisition {
+    pub hold: Hold,
+    /// The fence key's sequence when the role was judged free. If another's fence record came since, somebody else led meanwhile.
+    fence_over: u64,
+    step: Step,
+    /// The claim is known to stand in the bucket whose creation time the fencing token will bear.
+    bucket_known: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// Write the fence record.
+    Fence,
+    /// Read both keys, to learn what became of an unanswered write.
+    Look,
+    /// The fence was refused: read both keys, to learn why.
+    LookOnce,
+}
+
+impl Election {
+    pub(super) fn acquiring_agenda(&self, acquisition: &Acquisition) -> Vec<(Moment, Task)> {
+        if self.leads_nowhere() {
+            return if self.pending.is_none() {
+                vec![(self.now, Task::GiveBack)]
+            } else {
+                Vec::new()
+            };
+        }
+        let promotable_until = self.promotable_until(&acquisition.hold);
+        let mut agenda = vec![(promotable_until, Task::GiveBack)];
+        if self.may_send() && self.now < promotable_until {
+            let task = match acquisition.step {
+                Step::Fence => Task::Fence,
+                Step::Look | Step::LookOnce => Task::Read,
+            };
+            agenda.push((self.retry.at().max(acquisition.hold.sent), task));
+        }
+        agenda
+    }
+
+    /// A claim was answered.
+    pub(super) fn claim_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write {
+            term, beat, sent, ..
+        } = what
+        else {
+            return;
+        };
+        let told = match outcome {
+            WriteOutcome::Acked { .. } => Outcome::Confirmed,
+            WriteOutcome::Conflict { .. } => Outcome::Conflict,
+            WriteOutcome::Failed(failure) => outcome_of(failure),
+        };
+        let Phase::Standing(standing) = &self.phase else {
+            return;
+        };
+        let cooling = standing.cooling_until().is_some();
+        self.tell(Event::ClaimEnded { outcome: told });
+        if cooling {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let Some(attempt) = self.ledger.find(Some(self.own_nonce(beat))) else {
+                    return;
+                };
+                debug_assert!(
+                    attempt.term == term && attempt.sent == sent,
+                    "the ledger knows the attempt"
+                );
+                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
+                let known = unique && self.view.is_charted(*revision, self.now);
+                self.claimed(attempt, *revision, known);
+            }
+            WriteOutcome::Conflict { .. } => {
+                mutated!(CountFromErrorText => return);
+                let read_at = self.now + self.patience_for_watch();
+                self.standing_must_read(read_at, false);
+            }
+            WriteOutcome::Failed(failure) => {
+                self.request_failed(failure);
+                self.standing_must_read(self.now, true);
+            }
+        }
+    }
+
+    /// A claim of ours stands in the bucket, by its answer or by a read.
+    pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
+        // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
+        let seen = self.view.claim_over();
+        let over = claim.expected.over;
+        let forced = claim.purpose == Purpose::ForcedClaim && (seen == over || seen == revision);
+        let contested = !forced
+            && !self.view.shows_own_record()
+            && self
+                .view
+                .free_at()
+                .is_some_and(|free_at| self.now < free_at);
+        if !contested && !forced && self.view.fence_over() == claim.expected.fence {
+            self.view.note_end();
+        }
+        self.view
+            .wrote(revision, self.own_content(claim.beat), self.now);
+        if contested {
+            self.standing_must_read(self.now, false);
+            return;
+        }
+        self.forget_reads();
+        let hold = Hold {
+            term: claim.term,
+            secrets: claim.secrets,
+            revision,
+            sent: claim.sent,
+            until: self.lease_until(claim.sent),
+        };
+        self.phase = Phase::Acquiring(Acquisition {
+            hold,
+            fence_over: claim.expected.fence,
+            step: Step::Fence,
+            bucket_known,
+        });
+        mutated!(SkipFence => self.promote(hold, revision));
+    }
+
+    pub(super) fn fence(&mut self) {
+        let Phase::Acquiring(Acquisition {
+            hold, fence_over, ..
+        }) = self.phase
+        else {
+            return;
+        };
+        let over = fence_over;
+        let expected = Expected { over, fence: over };
+        let Hold { term, secrets, .. } = hold;
+        self.send(
+            Purpose::Fence,
+            term,
+            secrets,
+            expected,
+            |election, nonce| WriteKind::Fence {
+                over,
+                fence: election.fence_record(secrets, nonce),
+            },
+        );
+        mutated!(PromoteBeforeFence => self.promote(hold, hold.revision + 1));
+    }
+
+    /// The fence write was answered.
+    pub(super) fn fence_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write { term, beat, .. } = what else {
+            return;
+        };
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
+            return;
+        };
+        if acquisition.hold.term != term {
+            return;
+        }
+        let release = acquisition.hold.secrets.release.hash();
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                self.fenced(FenceEntry {
+                    revision: *revision,
+                    record: Some(SeenFence {
+                        nonce: self.own_nonce(beat),
+                        ttl: Some(self.settings.ttl),
+                        release: Some(release),
+                    }),
+                });
+            }
+            WriteOutcome::Conflict { .. } => acquisition.step = Step::LookOnce,
+            WriteOutcome::Failed(failure) => {
+                acquisition.step = Step::Look;
+                self.request_failed(failure);
+                if !failure.is_transient() {
+                    self.give_back();
+                }
+            }
+        }
+    }
+
+    /// Both keys were read during the acquisition.
+    pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
+            return;
+        };
+        let (hold, step) = (acquisition.hold, acquisition.step);
+        let expected = acquisition.fence_over;
+        if self.now >= self.promotable_until(&hold) {
+            return;
+        }
+        let stands = snapshot.role.as_ref().is_some_and(|entry| {
+            let attempt = self.ledger.find(entry.content.nonce());
+            let ours = attempt.is_some_and(|it| it.settled == Some(hold.revision));
+            ours && entry.revision == hold.revision
+        });
+        if let Phase::Acquiring(acquisition) = &mut self.phase {
+            acquisition.bucket_known |= snapshot.epoch.is_some();
+        }
+        if !stands {
+            self.abandon_claim();
+            return;
+        }
+        let fence = snapshot.fence.map_or(0, |fence| fence.revision);
+        let own = snapshot
+            .fence
+            .and_then(|fence| self.ledger.find(fence.nonce()))
+            .filter(|attempt| attempt.term == hold.term);
+        if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
+            if attempt.purpose == Purpose::Fence {
+                self.ledger.settle(attempt.beat, entry.revision);
+            }
+            self.fenced(entry);
+        } else if fence > expected && mutated!(FenceOverWhatStands) {
+            self.write_fence(fence);
+        } else if fence > expected {
+            // Another term has come, whatever stood in the role's key: its lease may last.
+            self.view.overtaken(self.now);
+            self.abandon_claim();
+        } else if step != Step::LookOnce {
+            self.write_fence(expected);
+        } else if fence < expected {
+            // It expired, or was lost: what is free is to be judged anew.
+            self.abandon_claim();
+        } else {
+            let detail = format!(
+                "the server refused the fence record of a claim although both keys are as they were (at {} and {fence}): the role is given back",
+                hold.revision
+            );
+            self.report(&Failure {
+                kind: FailureKind::Rejected,
+                detail,
+            });
+            self.give_back();
+        }
+    }
+
+    /// The claim leads nowhere: stand again. Our own record may be claimed over at once.
+    pub(super) fn abandon_claim(&mut self) {
+        let pause = self
+            .settings
+            .retry
+            .initial_backoff
+            .min(self.settings.heartbeat);
+        self.phase = Phase::Standing(Standing::new());
+        self.standing_must_read(self.now + pause, false);
+    }
+
+    /// A claim stands that will come to nothing, for this instance leaves, pauses, or can't write its fence: release it, for
+    /// nobody else can before its lease ends.
+    pub(super) fn give_back(&mut self) {
+        let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
+            return;
+        };
+        let release = self.stopping.unwrap_or(true);
+        let give_up = self.now + self.settings.request_timeout * 2;
+        self.retry.hurry();
+        self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
+    }
+
+    /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
+    fn fenced(&mut self, fence: FenceEntry) {
+        let above = self.view.fenced(fence);
+        let claim = self.hold().map(|hold| hold.revision);
+        // A hint, and protects nothing: such a term would end by its first heartbeat.
+        let overwritten = self.view.revision() > claim;
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
+            return;
+        };
+        let hold = acquisition.hold;
+        if !above {
+            self.write_fence(fence.revision);
+        } else if !acquisition.bucket_known || overwritten {
+            acquisition.step = Step::Look;
+        } else {
+            self.promote(hold, fence.revision);
+        }
+    }
+
+    /// No term is to come of what is claimed.
+    const fn leads_nowhere(&self) -> bool {
+        self.stopping.is_some() || self.paused
+    }
+
+    fn promote(&mut self, hold: Hold, fence_revision: u64) {
+        if self.now >= self.promotable_until(&hold) || self.leads_nowhere() {
+            return;
+        }
+        let Some(bucket) = self.bucket else { return };
+        let fencing_token = FencingToken {
+            epoch: bucket.epoch,
+            sequence: fence_revision,
+        };
+        self.phase = Phase::Leading(Tenure::new(hold, fencing_token, self.now, &self.settings));
+        self.emit(Effect::StartTerm(TermStart {
+            term: hold.term,
+            lease_token: hold.secrets.token,
+            fencing_token,
+            lease: hold.until,
+            proved: hold.sent,
+        }));
+        self.become_state(RoleState::Leader);
+        self.tell(Event::TermStarted { fencing_token });
+        if !matches!(self.link, Link::Up(_)) {
+            self.suspend();
+        }
+    }
+
+    /// A handler must have time to wind down before its lease ends: later than this none is started.
+    fn promotable_until(&self, hold: &Hold) -> Moment {
+        mutated!(PromoteLate => return hold.until);
+        hold.until - self.settings.stop_budget
+    }
+
+    fn write_fence(&mut self, over: u64) {
+        if let Phase::Acquiring(acquisition) = &mut self.phase {
+            acquisition.fence_over = over;
+            acquisition.step = Step::Fence;
+        }
+    }
+}
+
+/// How a failed request is told.
+pub(super) const fn outcome_of(failure: &Failure) -> Outcome {
+    match failure.kind {
+        FailureKind::Timeout => Outcome::TimedOut,
+        _ => Outcome::Failed,
+    }
+}

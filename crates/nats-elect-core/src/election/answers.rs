@@ -1,0 +1,198 @@
+//! Where the answers to requests go.
+
+use super::core::{Doing, Election, Phase};
+use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
+use super::ledger::Purpose;
+use super::mutation::mutated;
+use super::view::Reading;
+use crate::event::{EndCause, FailureKind};
+use crate::moment::Moment;
+use crate::record::{Content, Entry, Nonce, SeenRecord};
+
+impl Election {
+    pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
+        let timed_out = matches!(outcome, WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout);
+        let what = match self.finish(op, timed_out) {
+            Some(what) => what,
+            // Late, only what is certain counts.
+            None if matches!(outcome, WriteOutcome::Acked { .. }) => {
+                let Some(what) = self.finish_late(op) else {
+                    return;
+                };
+                self.forget_reads();
+                what
+            }
+            None => return,
+        };
+        let Doing::Write {
+            purpose,
+            beat,
+            term,
+            ..
+        } = what
+        else {
+            return;
+        };
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                self.ledger.settle(beat, *revision);
+                self.request_answered();
+            }
+            WriteOutcome::Conflict { current } => {
+                self.request_answered();
+                // A fence's refusal speaks of the fence key.
+                if let Some(current) = current.filter(|_| purpose != Purpose::Fence)
+                    && let Some((was, is)) = self.view.refused_at(current, self.now)
+                {
+                    self.regressed(was, is);
+                }
+            }
+            WriteOutcome::Failed(_) => {}
+        }
+        match purpose {
+            Purpose::Claim | Purpose::ForcedClaim => self.claim_ended(what, outcome),
+            Purpose::Fence => self.fence_ended(what, outcome),
+            Purpose::Renew => self.renewal_ended(what, outcome),
+            Purpose::Release => self.release_ended(term, beat, outcome),
+        }
+    }
+
+    pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
+        let timed_out = matches!(&outcome, Err(failure) if failure.kind == FailureKind::Timeout);
+        let what = match self.finish(op, timed_out) {
+            None if outcome.is_ok() => self.finish_late(op),
+            what => what,
+        };
+        let Some(Doing::Read { sent }) = what else {
+            return;
+        };
+        match outcome {
+            Ok(snapshot) => self.has_read(&snapshot, sent),
+            Err(failure) => {
+                self.request_failed(&failure);
+                match &self.phase {
+                    Phase::Standing(_) if self.stopping.is_some() => self.leave(),
+                    Phase::Leading(_) | Phase::Draining(_) => self.keeper_could_not_read(),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
+        self.request_answered();
+        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
+            && epoch != bucket.epoch
+            && !mutated!(IgnoreEpoch)
+        {
+            self.link_changed(Link::Down);
+            self.reopen();
+            self.lost(EndCause::BucketLost, None);
+            return;
+        }
+        let own = snapshot
+            .role
+            .as_ref()
+            .is_some_and(|entry| self.is_own(entry));
+        let reading = self.view.read(snapshot, own, sent, self.now);
+        if let Reading::Regressed { was, is } = reading {
+            self.regressed(was, is);
+        }
+        match &self.phase {
+            Phase::Standing(_) => {
+                self.standing_has_read(reading != Reading::Same, sent);
+                if let Some(entry) = &snapshot.role {
+                    self.adopt_claim(entry, true);
+                }
+            }
+            Phase::Acquiring(_) => self.acquiring_has_read(snapshot),
+            Phase::Leading(_) => self.leader_has_read(snapshot),
+            Phase::Draining(_) => self.drain_has_read(snapshot),
+            Phase::Stopped => {}
+        }
+    }
+
+    /// The watch showed what stands in the role's key.
+    pub(super) fn observed(&mut self, entry: Entry) {
+        let revision = entry.revision;
+        let own = self.is_own(&entry);
+        let ours = self.ledger.find(entry.content.nonce());
+        let shown = entry.clone();
+        if !self.view.watched(entry, own, self.now) {
+            return;
+        }
+        self.sight_changed();
+        if self.view.shows_less() {
+            self.standing_must_read(self.now, false);
+        }
+        match ours {
+            None => {
+                mutated!(ForgetHeartbeatsForAnyRecord => self.forget_heartbeats(revision));
+                self.suspect(revision);
+            }
+            Some(attempt) if attempt.purpose == Purpose::Release => {
+                self.saw_release(attempt, revision);
+            }
+            // Its answer will tell.
+            Some(attempt) if attempt.settled.is_some() || self.awaits(attempt.beat) => {}
+            Some(attempt) => {
+                self.forget_reads();
+                if attempt.purpose.is_claim() {
+                    let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
+                    let known = unique && self.view.is_charted(revision, self.now);
+                    self.adopt_claim(&shown, known);
+                } else {
+                    self.landed(attempt, revision);
+                }
+            }
+        }
+    }
+
+    fn is_own(&self, entry: &Entry) -> bool {
+        let record = matches!(entry.content, Content::Record(_));
+        record && self.ledger.wrote(entry.content.nonce(), entry.revision)
+    }
+
+    /// A claim of ours that was never answered stands in the bucket: it is won, and its lease counts from its sending.
+    fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
+        let claim = self
+            .ledger
+            .find(entry.content.nonce())
+            .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
+        let Some(claim) = claim else { return };
+        let Phase::Standing(standing) = &self.phase else {
+            return;
+        };
+        let cooling = standing.cooling_until().is_some();
+        self.ledger.settle(claim.beat, entry.revision);
+        if self.view.fence_over() > claim.expected.fence {
+            self.view.overtaken(self.now);
+            return;
+        }
+        if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
+            self.claimed(claim, entry.revision, bucket_known);
+        }
+    }
+
+    pub(super) fn own_nonce(&self, beat: u64) -> Nonce {
+        Nonce {
+            incarnation: self.candidate.incarnation,
+            beat,
+        }
+    }
+
+    /// Our record, as others see it.
+    pub(super) fn own_content(&self, beat: u64) -> Content {
+        let attempt = self.ledger.find(Some(self.own_nonce(beat)));
+        Content::Record(Box::new(SeenRecord {
+            id: self.candidate.instance_id.clone(),
+            priority: self.settings.priority,
+            meta: self.settings.meta.clone(),
+            ttl: Some(self.settings.ttl),
+            incarnation: Some(self.candidate.incarnation),
+            beat: Some(beat),
+            release: attempt.map(|attempt| attempt.secrets.release.hash()),
+            proof: None,
+        }))
+    }
+}

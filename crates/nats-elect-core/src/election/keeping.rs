@@ -1,0 +1,349 @@
+//! Keeping a lease: heartbeats, and what becomes of one that is not simply confirmed.
+
+use super::acquiring::outcome_of;
+use super::agenda::Task;
+use super::core::{Doing, Election, Hold, Phase};
+use super::effect::{Effect, Reply, WriteKind};
+use super::input::{Link, Snapshot, WriteOutcome};
+use super::ledger::{Attempt, Expected, Purpose, Secrets};
+use super::mutation::mutated;
+use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::moment::Moment;
+use crate::record::Content;
+
+/// What is held, and how sure that is.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Keeper {
+    pub hold: Hold,
+    pub renew_at: Moment,
+    doubt: Doubt,
+    /// Compare-and-sets refused since the last confirmed one.
+    refusals: u32,
+}
+
+/// What a heartbeat left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Doubt {
+    None,
+    /// It was not answered: it may have been written.
+    Unanswered,
+    /// It was refused: somebody else wrote, or an earlier write of ours came late.
+    Refused,
+    /// Something else was shown at our own revision: NATS lost writes, and gave their sequences again.
+    Impostor,
+}
+
+/// What the keys say of a hold.
+#[derive(Debug)]
+enum Verdict {
+    Stands,
+    /// A write of ours that was never answered stands there.
+    Landed(Attempt, u64),
+    /// Something else stands there; a delete marker's revision, if that is it.
+    Gone(EndCause, Option<u64>),
+    /// Something else stands at our very revision: a compare-and-set over it would prove nothing.
+    Replaced,
+}
+
+impl Keeper {
+    pub const fn new(hold: Hold, renew_at: Moment) -> Self {
+        Self {
+            hold,
+            renew_at,
+            doubt: Doubt::None,
+            refusals: 0,
+        }
+    }
+
+    pub fn due(&self, retry_at: Moment) -> (Moment, Task) {
+        match self.doubt {
+            Doubt::None => (self.renew_at.max(retry_at), Task::Renew),
+            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => (retry_at, Task::Read),
+        }
+    }
+
+    /// Whether a read is owed to a doubtful heartbeat.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt != Doubt::None
+    }
+
+    pub fn look_for_impostor(&mut self) {
+        self.doubt = Doubt::Impostor;
+    }
+
+    pub fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
+        self.hold.revision = self.hold.revision.max(revision);
+        self.hold.sent = self.hold.sent.max(sent);
+        self.hold.until = self.hold.until.max(until);
+        self.renew_at = next;
+        self.doubt = Doubt::None;
+        self.refusals = 0;
+    }
+}
+
+impl Election {
+    pub(super) fn keeper(&mut self) -> Option<&mut Keeper> {
+        match &mut self.phase {
+            Phase::Leading(tenure) => Some(&mut tenure.keeper),
+            Phase::Draining(drain) => Some(&mut drain.keeper),
+            _ => None,
+        }
+    }
+
+    pub(super) fn renew(&mut self) {
+        let Some(hold) = self.hold().copied() else {
+            return;
+        };
+        let token = self.next_token(&hold);
+        let secrets = Secrets {
+            token,
+            ..hold.secrets
+        };
+        let over = hold.revision;
+        let expected = Expected { over, fence: 0 };
+        let term = hold.term;
+        self.send(
+            Purpose::Renew,
+            term,
+            secrets,
+            expected,
+            |election, nonce| WriteKind::Renew {
+                over,
+                record: election.record(secrets, nonce),
+            },
+        );
+    }
+
+    /// A heartbeat was answered.
+    pub(super) fn renewal_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
+        let Doing::Write {
+            term,
+            beat,
+            over,
+            sent,
+            ..
+        } = what
+        else {
+            return;
+        };
+        let now = self.now;
+        let late = self.acting_until().is_none_or(|until| now >= until);
+        let told = match outcome {
+            WriteOutcome::Acked { .. } if late => Outcome::TooLate,
+            WriteOutcome::Acked { .. } => Outcome::Confirmed,
+            WriteOutcome::Conflict { .. } => Outcome::Conflict,
+            WriteOutcome::Failed(failure) => outcome_of(failure),
+        };
+        self.tell(Event::HeartbeatEnded {
+            outcome: told,
+            took: now.since(sent),
+        });
+        mutated!(ConflictIsAck => if let WriteOutcome::Conflict { .. } = outcome {
+            return self.extend_unproved();
+        });
+        mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
+            return self.extend_unproved();
+        });
+        let Some(keeper) = self.keeper().filter(|keeper| keeper.hold.term == term) else {
+            return;
+        };
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let attempt = self.ledger.find(Some(self.own_nonce(beat)));
+                if let Some(attempt) = attempt {
+                    self.confirmed(attempt, *revision);
+                }
+            }
+            // An earlier heartbeat of ours turned out to stand there meanwhile.
+            WriteOutcome::Conflict { .. } if over < keeper.hold.revision => {}
+            WriteOutcome::Conflict { .. } => {
+                keeper.doubt = Doubt::Refused;
+                keeper.refusals += 1;
+                self.suspend();
+            }
+            // If it is stored all the same, the next one is refused and finds that out.
+            WriteOutcome::Failed(failure) if failure.kind == FailureKind::Contended => {
+                keeper.renew_at = now;
+                self.request_failed(failure);
+                self.suspend();
+            }
+            WriteOutcome::Failed(failure) => {
+                keeper.doubt = Doubt::Unanswered;
+                // The watch may have shown it meanwhile.
+                if let Some((attempt, revision)) = self.shown(beat) {
+                    self.landed(attempt, revision);
+                    return;
+                }
+                self.request_failed(failure);
+                self.suspend();
+                self.refuse_proofs(beat, failure);
+                if !failure.is_transient() && matches!(self.phase, Phase::Leading(_)) {
+                    self.wind_down(EndCause::BucketLost);
+                }
+            }
+        }
+    }
+
+    /// A write of this term is known to be committed, by its answer or by a read: the lease counts from its sending.
+    /// If the old deadline has passed, only its revision is learnt: it extends nothing.
+    fn confirmed(&mut self, attempt: Attempt, revision: u64) {
+        let record = self.own_content(attempt.beat);
+        self.view.wrote(revision, record, self.now);
+        self.forget_heartbeats(revision);
+        let now = self.now;
+        let late =
+            self.acting_until().is_none_or(|until| now >= until) && !mutated!(ExtendOnLateAck);
+        let until = self.lease_until(attempt.sent);
+        let next = attempt.sent + self.settings.heartbeat;
+        let linked = matches!(self.link, Link::Up(_));
+        let Some(keeper) = self.keeper() else { return };
+        if late {
+            keeper.hold.revision = keeper.hold.revision.max(revision);
+            keeper.doubt = Doubt::None;
+            let expired = now >= keeper.hold.until;
+            if matches!(self.phase, Phase::Leading(_)) {
+                self.wind_down(if expired {
+                    EndCause::LeaseExpired
+                } else {
+                    EndCause::ConnectionLost
+                });
+            }
+            return;
+        }
+        keeper.confirm(revision, attempt.sent, until, next);
+        let hold = keeper.hold;
+        let acting = match &mut self.phase {
+            Phase::Leading(tenure) => {
+                if linked {
+                    tenure.suspended_since = None;
+                }
+                Some(tenure.acting_until(self.settings.grace))
+            }
+            _ => None,
+        };
+        self.emit(Effect::Extend {
+            term: hold.term,
+            lease: hold.until,
+            acting,
+            proved: hold.sent,
+        });
+        self.rotated(attempt.secrets.token, attempt.sent);
+        if let Phase::Leading(tenure) = &mut self.phase {
+            let fencing_token = tenure.fencing_token;
+            let proved: Vec<_> = tenure
+                .proofs
+                .extract_if(.., |(_, first)| *first <= attempt.beat)
+                .collect();
+            for (request, _) in proved {
+                self.reply(request, Reply::Proved(fencing_token));
+            }
+        }
+    }
+
+    /// The keys were read, mostly because of a doubtful heartbeat.
+    pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
+        let now = self.now;
+        let Some(hold) = self.hold().copied() else {
+            return;
+        };
+        let verdict = self.judge(&hold, snapshot);
+        mutated!(ReadIsProof => if matches!(verdict, Verdict::Stands) {
+            return self.extend_unproved();
+        });
+        let Some(keeper) = self.keeper() else { return };
+        let doubt = std::mem::replace(&mut keeper.doubt, Doubt::None);
+        let refusals = keeper.refusals;
+        match verdict {
+            Verdict::Landed(attempt, revision) => self.landed(attempt, revision),
+            Verdict::Replaced => self.lost(EndCause::Regressed, None),
+            Verdict::Stands if doubt == Doubt::None => {}
+            // Refused by a server that shows less than was confirmed: one that leads the stream no more does so, too. But not twice.
+            Verdict::Gone(EndCause::Regressed, _) if doubt == Doubt::Refused && refusals < 2 => {
+                keeper.renew_at = now;
+            }
+            Verdict::Gone(cause, marker) if doubt == Doubt::Refused => {
+                if cause == EndCause::Superseded {
+                    self.tell(Event::ValidationFailed);
+                }
+                self.lost(cause, marker);
+            }
+            // Twice refused although the key seems ours: the read is stale.
+            Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
+                self.tell(Event::ValidationFailed);
+                self.lost(EndCause::Superseded, None);
+            }
+            // A read is no proof that it's gone: the next compare-and-set decides.
+            Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,
+        }
+    }
+
+    /// The attempt with this beat and where it stands, if that was what was seen last.
+    fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
+        let own = Some(self.own_nonce(beat));
+        let seen = self.view.seen()?;
+        let attempt = self.ledger.find(own)?;
+        (seen.content.nonce() == own).then_some((attempt, seen.revision))
+    }
+
+    /// A heartbeat of ours that was never answered stands in the role's key.
+    pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
+        let held = self.keeper().is_some_and(|keeper| {
+            keeper.hold.term == attempt.term && keeper.hold.revision < revision
+        });
+        if held && attempt.purpose == Purpose::Renew {
+            self.ledger.settle(attempt.beat, revision);
+            self.confirmed(attempt, revision);
+        }
+    }
+
+    /// The read failed: let the next compare-and-set decide.
+    pub(super) fn keeper_could_not_read(&mut self) {
+        let now = self.now;
+        if let Some(keeper) = self
+            .keeper()
+            .filter(|keeper| keeper.doubt != Doubt::Impostor)
+        {
+            keeper.doubt = Doubt::None;
+            keeper.renew_at = now;
+        }
+    }
+
+    fn judge(&self, hold: &Hold, snapshot: &Snapshot) -> Verdict {
+        let Some(entry) = &snapshot.role else {
+            return Verdict::Gone(EndCause::Deleted, None);
+        };
+        if let Some(attempt) = self
+            .ledger
+            .find(entry.content.nonce())
+            .filter(|attempt| attempt.term == hold.term)
+        {
+            let is_record = attempt.purpose.is_claim() || attempt.purpose == Purpose::Renew;
+            if attempt.settled == Some(entry.revision) && entry.revision == hold.revision {
+                return Verdict::Stands;
+            }
+            if is_record && attempt.settled.is_none() && entry.revision > hold.revision {
+                return Verdict::Landed(attempt, entry.revision);
+            }
+        }
+        if entry.revision == hold.revision {
+            return Verdict::Replaced;
+        }
+        if entry.revision < hold.revision {
+            return Verdict::Gone(EndCause::Regressed, None);
+        }
+        match &entry.content {
+            Content::ForeignMarker => Verdict::Gone(EndCause::Deleted, Some(entry.revision)),
+            Content::Release(_) => Verdict::Gone(EndCause::Deleted, None),
+            Content::Record(_) | Content::Opaque => Verdict::Gone(EndCause::Superseded, None),
+        }
+    }
+
+    /// Until when this instance may act on its hold; nothing if it has resigned.
+    fn acting_until(&self) -> Option<Moment> {
+        match &self.phase {
+            Phase::Leading(tenure) => Some(tenure.acting_until(self.settings.grace)),
+            Phase::Draining(drain) if drain.renewing => Some(drain.keeper.hold.until),
+            _ => None,
+        }
+    }
+}

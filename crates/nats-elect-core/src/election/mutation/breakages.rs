@@ -1,0 +1,89 @@
+//! What broken rules do where a condition alone would not break them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::election::core::{Election, Phase};
+use crate::election::{Effect, Input};
+use crate::moment::Moment;
+use crate::record::{Content, Entry};
+
+use super::list::Mutation;
+
+impl Election {
+    /// A lease that rests on nothing.
+    pub(in crate::election) fn extend_unproved(&mut self) {
+        let (now, lease) = (self.now, self.lease_until(self.now));
+        let next = now + self.settings.heartbeat;
+        let Phase::Leading(tenure) = &mut self.phase else {
+            return;
+        };
+        tenure
+            .keeper
+            .confirm(tenure.keeper.hold.revision, now, lease, next);
+        let term = tenure.keeper.hold.term;
+        self.emit(Effect::Extend {
+            term,
+            lease,
+            acting: Some(lease),
+            proved: now,
+        });
+    }
+
+    /// Records of the own id become records of the own incarnation.
+    pub(in crate::election) fn disguise(&self, mut input: Input) -> Input {
+        let seen = match &mut input {
+            Input::Observed(entry) => Some(entry),
+            Input::ReadEnded {
+                outcome: Ok(snapshot),
+                ..
+            } => snapshot.role.as_mut(),
+            _ => None,
+        };
+        if Mutation::OwnIdIsOwn.is_on()
+            && let Some(Entry {
+                content: Content::Record(record),
+                ..
+            }) = seen
+            && record.id == self.candidate.instance_id
+        {
+            record.incarnation = Some(self.candidate.incarnation);
+        }
+        input
+    }
+
+    /// What a record says, with the time on its writer's clock.
+    pub(in crate::election) fn stamped_meta(&self) -> BTreeMap<String, String> {
+        let mut meta = self.settings.meta.clone();
+        if Mutation::CountFromTimestamp.is_on() {
+            meta.insert("at".to_owned(), self.now.as_nanos().to_string());
+        }
+        meta
+    }
+}
+
+/// When what was seen is free, by a broken rule.
+pub(in crate::election) fn free_at(
+    entry: Option<&Entry>,
+    now: Moment,
+    wait: Duration,
+) -> Option<Moment> {
+    let content = entry.map(|entry| &entry.content);
+    let freed = match content {
+        None => Mutation::MissingIsFree.is_on() || Mutation::TrustServerExpiry.is_on(),
+        Some(Content::ForeignMarker) => {
+            Mutation::MarkerIsRelease.is_on() || Mutation::TrustServerExpiry.is_on()
+        }
+        Some(Content::Record(record))
+            if Mutation::StrangerEndsLease.is_on() && record.incarnation.is_none() =>
+        {
+            return Some(now + record.ttl.unwrap_or(wait));
+        }
+        Some(Content::Record(record)) if Mutation::CountFromTimestamp.is_on() => {
+            let nanos = record.meta.get("at")?.parse().ok()?;
+            return Some(Moment::from_nanos(nanos) + wait);
+        }
+        _ => false,
+    };
+    freed.then_some(now)
+}

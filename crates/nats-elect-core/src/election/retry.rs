@@ -1,0 +1,250 @@
+//! When to try again: jittered exponential backoff, and a circuit breaker that opens but never gives up.
+
+use std::time::Duration;
+
+use crate::config::RetryConfig;
+use crate::moment::Moment;
+
+/// Failures in a row, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    config: RetryConfig,
+    failures: u32,
+    at: Moment,
+}
+
+/// What a failure or a success did to the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breaker {
+    Unchanged,
+    Opened,
+    Closed,
+}
+
+impl Retry {
+    pub const fn new(config: RetryConfig) -> Self {
+        Self {
+            config,
+            failures: 0,
+            at: Moment::from_nanos(0),
+        }
+    }
+
+    /// The next attempt is due then; in the past while all is well.
+    pub const fn at(&self) -> Moment {
+        self.at
+    }
+
+    /// A request failed. While the instance leads, `limit` keeps attempts within the lease.
+    pub fn failed(&mut self, now: Moment, chance: f64, limit: Option<Duration>) -> Breaker {
+        self.failures = self.failures.saturating_add(1);
+        let delay = if self.failures >= self.config.max_attempts {
+            self.config.max_backoff
+        } else {
+            self.backoff()
+        };
+        let jitter = 1.0 + self.config.jitter * (2.0 * chance - 1.0);
+        let delay = delay.mul_f64(jitter.clamp(0.0, 2.0));
+        self.at = now + limit.map_or(delay, |limit| delay.min(limit));
+        if self.failures == self.config.max_attempts {
+            Breaker::Opened
+        } else {
+            Breaker::Unchanged
+        }
+    }
+
+    /// A request failed for a reason that does not pass by itself: the next attempt can wait.
+    pub fn failed_for_long(&mut self, now: Moment, chance: f64) -> Breaker {
+        let before = self.failures;
+        self.failures = before.max(self.config.max_attempts - 1);
+        let _ = self.failed(now, chance, None);
+        if before < self.config.max_attempts {
+            Breaker::Opened
+        } else {
+            Breaker::Unchanged
+        }
+    }
+
+    /// A request met another one on its way: the next attempt is due at any moment within the first pause, however often that
+    /// happens. So a flood of others' writes costs a lease only if it leaves no gap.
+    pub fn contended(&mut self, now: Moment, chance: f64) {
+        self.at = now + self.config.initial_backoff.mul_f64(chance);
+    }
+
+    /// A request was answered.
+    pub fn succeeded(&mut self) -> Breaker {
+        let was_open = self.failures >= self.config.max_attempts;
+        self.failures = 0;
+        self.at = Moment::from_nanos(0);
+        if was_open {
+            Breaker::Closed
+        } else {
+            Breaker::Unchanged
+        }
+    }
+
+    /// Waits without counting a failure.
+    pub fn wait_until(&mut self, at: Moment) {
+        self.at = self.at.max(at);
+    }
+
+    /// Tries at once whatever happened before: the situation changed.
+    pub const fn hurry(&mut self) {
+        self.at = Moment::from_nanos(0);
+    }
+
+    pub fn hash_situation(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            failures,
+            at,
+            config: _,
+        } = self;
+        (failures, (*at).max(now)).hash(hasher);
+    }
+
+    fn backoff(&self) -> Duration {
+        let exponent = i32::try_from(self.failures - 1).unwrap_or(i32::MAX);
+        let seconds = self.config.initial_backoff.as_secs_f64()
+            * self.config.backoff_multiplier.powi(exponent);
+        if seconds >= self.config.max_backoff.as_secs_f64() {
+            self.config.max_backoff
+        } else {
+            Duration::from_secs_f64(seconds)
+        }
+    }
+}
+
+/// How long an answer is waited for before something else is tried: the request timeout, or longer where answers have come later than
+/// that.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    timeout: Duration,
+    longest: Duration,
+    /// The slowest round trip of late; nothing while answers come in time.
+    slow: Option<Duration>,
+}
+
+impl Patience {
+    pub fn new(timeout: Duration, ttl: Duration) -> Self {
+        Self {
+            timeout,
+            longest: ttl * 3 / 8,
+            slow: None,
+        }
+    }
+
+    /// For a request that takes so many round trips.
+    pub fn within(&self, round_trips: u32) -> Duration {
+        let slow = self.slow.map_or(Duration::ZERO, |slow| slow * 3 / 2);
+        self.timeout
+            .max(slow.min(self.longest).saturating_mul(round_trips))
+    }
+
+    /// An answer came, so long after a request that takes so many round trips, in time or late.
+    pub fn answered(&mut self, took: Duration, round_trips: u32, late: bool) {
+        let took = took / round_trips;
+        let slow = match self.slow {
+            Some(slow) => took.max(slow / 2),
+            None if late => took,
+            None => return,
+        };
+        self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
+    }
+
+    pub fn hash_situation(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        self.slow.hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steady() -> RetryConfig {
+        RetryConfig {
+            jitter: 0.0,
+            ..RetryConfig::default()
+        }
+    }
+
+    #[test]
+    fn patience_grows_with_late_answers_and_shrinks_with_early_ones() {
+        let ms = Duration::from_millis;
+        let mut patience = Patience::new(ms(500), ms(15_000));
+        patience.answered(ms(499), 1, false);
+        assert_eq!(patience.within(1), ms(500));
+        patience.answered(ms(2000), 2, true);
+        assert_eq!(
+            (patience.within(1), patience.within(2)),
+            (ms(1500), ms(3000))
+        );
+        patience.answered(ms(60_000), 1, true);
+        assert_eq!(patience.within(1), ms(5625), "three eighths of the ttl");
+        for _ in 0..100 {
+            patience.answered(ms(5), 1, false);
+        }
+        assert_eq!(patience.within(1), ms(500));
+    }
+
+    #[test]
+    fn the_delay_doubles_up_to_its_limit() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(1_000_000_000);
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            retry.failed(now, 0.5, None);
+            delays.push(retry.at().since(now).as_millis());
+        }
+        assert_eq!(&delays[..4], [50, 100, 200, 400]);
+        assert_eq!(delays.last(), Some(&5000));
+    }
+
+    #[test]
+    fn the_jitter_spreads_the_delay_to_both_sides() {
+        for (chance, delay) in [(0.0, 40), (0.25, 45), (0.5, 50), (1.0, 60)] {
+            let mut retry = Retry::new(RetryConfig {
+                jitter: 0.2,
+                ..RetryConfig::default()
+            });
+            let now = Moment::from_nanos(1_000_000_000);
+            retry.failed(now, chance, None);
+            assert_eq!(retry.at().since(now), Duration::from_millis(delay));
+        }
+    }
+
+    #[test]
+    fn the_breaker_opens_once_and_closes_once() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        let opened = (0..30)
+            .filter(|_| retry.failed(now, 0.5, None) == Breaker::Opened)
+            .count();
+        assert_eq!(opened, 1);
+        assert_eq!(retry.succeeded(), Breaker::Closed);
+        assert_eq!(retry.succeeded(), Breaker::Unchanged);
+        assert_eq!(retry.at(), Moment::from_nanos(0));
+    }
+
+    #[test]
+    fn a_lasting_failure_opens_the_breaker_at_once() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        assert_eq!(retry.failed_for_long(now, 0.5), Breaker::Opened);
+        assert_eq!(retry.failed_for_long(now, 0.5), Breaker::Unchanged);
+        assert_eq!(retry.at().since(now), steady().max_backoff);
+    }
+
+    #[test]
+    fn a_leader_never_waits_longer_than_its_limit() {
+        let mut retry = Retry::new(RetryConfig::default());
+        let limit = Duration::from_millis(80);
+        for _ in 0..40 {
+            retry.failed(Moment::from_nanos(0), 0.99, Some(limit));
+            assert!(retry.at() <= Moment::from_nanos(0) + limit);
+        }
+    }
+}

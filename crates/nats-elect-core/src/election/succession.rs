@@ -1,0 +1,380 @@
+//! Who leads next, from the leader's side: the role is handed to somebody who said that it is ready, at the leader's own wish
+//! or because one of higher priority asked.
+//!
+//! The heir is named in the release, which is written as any other: after the handler has ended and the lease is over.
+//! Nothing that is said here decides who leads. A false answer costs the role a moment without a leader, no more.
+
+use std::time::Duration;
+
+use super::core::{Doing, Election, Phase};
+use super::draining::Drain;
+use super::effect::{Effect, Reply};
+use super::input::{LetterId, Link, QuestionId, RequestId};
+use super::mutation::mutated;
+use crate::event::{EndCause, Event};
+use crate::handoff::Handoff;
+use crate::letter::{Answer, Contender, Question, Refusal};
+use crate::moment::Moment;
+use crate::record::{Content, Nonce};
+use crate::release::ReleaseHash;
+use crate::token::FencingToken;
+
+/// A leader asks a named successor whether it is ready; the term goes on meanwhile.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Handing {
+    question: QuestionId,
+    pub request: RequestId,
+    hold_off: Duration,
+}
+
+/// To whom a term that ends hands the role.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Succession {
+    heir: Option<Contender>,
+    search: Option<Search>,
+    /// A release was sent: it names whom it names.
+    closed: bool,
+    /// The keys were read since the release.
+    looked: bool,
+    /// This instance stays out for so long.
+    hold_off: Duration,
+}
+
+/// The candidates were asked.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Search {
+    question: QuestionId,
+    asked: Moment,
+    /// The release waits for answers until then. After the first that is of a lower priority than ours, it waits for others as long again as
+    /// that one took.
+    until: Moment,
+}
+
+impl Succession {
+    pub const fn heir(&self) -> Option<&Contender> {
+        self.heir.as_ref()
+    }
+
+    /// How long the release waits for answers.
+    pub fn search_until(&self) -> Option<Moment> {
+        self.search.map(|search| search.until)
+    }
+
+    pub const fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub const fn looked(&mut self) {
+        self.looked = true;
+    }
+
+    pub const fn has_looked(&self) -> bool {
+        self.looked
+    }
+
+    pub const fn hold_off(&self) -> Duration {
+        self.hold_off
+    }
+
+    /// Of several who are ready, the one of the highest priority; the first, if there are more.
+    fn answered(
+        &mut self,
+        question: QuestionId,
+        answer: Option<Answer>,
+        now: Moment,
+        own_priority: i64,
+    ) {
+        let asked = |search: &&mut Search| search.question == question;
+        let Some(search) = self.search.as_mut().filter(asked) else {
+            return;
+        };
+        if self.closed {
+            return;
+        }
+        match answer {
+            Some(Answer::Ready { contender }) => {
+                // Somebody of no lower priority than ours is good enough; for one who is, others are waited for once more.
+                let patience = if contender.priority < own_priority {
+                    now.since(search.asked)
+                } else {
+                    Duration::ZERO
+                };
+                search.until = search.until.min(now + patience);
+                let better = |heir: &Contender| contender.priority > heir.priority;
+                if self.heir.as_ref().is_none_or(better) {
+                    self.heir = Some(contender);
+                }
+            }
+            Some(_) => {}
+            None => self.search = None,
+        }
+    }
+}
+
+impl Election {
+    pub(super) fn step_down(
+        &mut self,
+        request: RequestId,
+        to: Option<String>,
+        expected: Option<FencingToken>,
+        hold_off: Duration,
+    ) {
+        if expected.is_some() && expected != self.fencing_token() {
+            self.reply(request, Reply::NotLeader);
+            return;
+        }
+        if let Some(to) = to {
+            self.hand_to(request, to, hold_off);
+            return;
+        }
+        self.wind_down(EndCause::SteppedDown);
+        if let Phase::Draining(drain) = &mut self.phase {
+            drain.succession.hold_off = drain.succession.hold_off.max(hold_off);
+        }
+        self.answer_at_end(request);
+    }
+
+    /// Whoever ended a term is answered when its handler has ended and the role is freed, or can't be.
+    pub(super) fn answer_at_end(&mut self, request: RequestId) {
+        match &mut self.phase {
+            Phase::Draining(drain) if drain.fencing_token().is_some() => {
+                drain.requests.push(request);
+            }
+            _ => self.reply(request, Reply::NotLeader),
+        }
+    }
+
+    /// Asks the named successor first: the term ends only for somebody who is there and ready.
+    fn hand_to(&mut self, request: RequestId, to: String, hold_off: Duration) {
+        let Phase::Leading(tenure) = &self.phase else {
+            self.reply(request, Reply::NotLeader);
+            return;
+        };
+        if tenure.handing.is_some() {
+            self.refused(request, Some(Refusal::Busy));
+            return;
+        }
+        if !matches!(self.link, Link::Up(_)) {
+            self.refused(request, None);
+            return;
+        }
+        let release = self.release_hash();
+        let question = self.ask(Question::Ready {
+            to: Some(to),
+            release,
+        });
+        if let Phase::Leading(tenure) = &mut self.phase {
+            tenure.handing = Some(Handing {
+                question,
+                request,
+                hold_off,
+            });
+        }
+    }
+
+    /// The role is left for good: if anybody is ready to take it, hand it over instead of leaving it to a race. The question is
+    /// asked while the handler winds down.
+    pub(super) fn search_heir(&mut self) {
+        if !matches!(self.link, Link::Up(_)) {
+            return;
+        }
+        let release = self.release_hash();
+        let question = self.ask(Question::Ready { to: None, release });
+        let asked = self.now;
+        let until = asked + self.settings.request_timeout / 5;
+        if let Phase::Draining(drain) = &mut self.phase {
+            drain.succession.search = Some(Search {
+                question,
+                asked,
+                until,
+            });
+        }
+    }
+
+    /// What the release of the present term will be known by.
+    fn release_hash(&self) -> Option<ReleaseHash> {
+        self.hold().map(|hold| hold.secrets.release.hash())
+    }
+
+    pub(super) fn ask(&mut self, question: Question) -> QuestionId {
+        let id = self.next_question();
+        // The other's handler is asked for its health, too.
+        let within = self
+            .settings
+            .request_timeout
+            .saturating_add(self.settings.health.timeout);
+        self.emit(Effect::Ask {
+            id,
+            question,
+            within,
+        });
+        id
+    }
+
+    pub(super) fn answered(&mut self, question: QuestionId, answer: Option<Answer>) {
+        let now = self.now;
+        match &mut self.phase {
+            Phase::Leading(tenure) => {
+                let asked = |handing: &mut Handing| handing.question == question;
+                if let Some(handing) = tenure.handing.take_if(asked) {
+                    self.successor_answered(handing, answer);
+                }
+            }
+            Phase::Draining(drain) => {
+                let own_priority = self.settings.priority;
+                drain
+                    .succession
+                    .answered(question, answer, now, own_priority);
+            }
+            Phase::Standing(_) => self.leader_answered(question, answer.as_ref()),
+            Phase::Acquiring(_) | Phase::Stopped => {}
+        }
+    }
+
+    fn successor_answered(&mut self, handing: Handing, answer: Option<Answer>) {
+        match answer {
+            Some(Answer::Ready { contender }) => {
+                self.wind_down(EndCause::SteppedDown);
+                if let Phase::Draining(drain) = &mut self.phase {
+                    drain.succession.heir = Some(contender);
+                    drain.succession.hold_off = handing.hold_off;
+                    drain.requests.push(handing.request);
+                }
+            }
+            Some(Answer::Refused { why }) => self.refused(handing.request, Some(why)),
+            Some(Answer::Yielding) | None => self.refused(handing.request, None),
+        }
+    }
+
+    /// The named successor does not take the role; nobody of that name answered if there is no reason.
+    fn refused(&mut self, request: RequestId, why: Option<Refusal>) {
+        self.tell(Event::HandoffRefused { why });
+        let reply = why.map_or(Reply::SuccessorAbsent, Reply::SuccessorRefused);
+        self.reply(request, reply);
+    }
+
+    /// Another instance asks.
+    pub(super) fn asked(&mut self, letter: LetterId, question: Question) {
+        let answer = match question {
+            Question::Ready { to, release } => {
+                let answer = self.readiness(to.as_deref(), release);
+                if to.is_some() && matches!(answer, Some(Answer::Ready { .. })) {
+                    self.expect_handoff();
+                } else if self.is_behind(release) {
+                    self.look_for_term();
+                }
+                answer
+            }
+            Question::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
+                None
+            }
+            Question::Yield {
+                incarnation,
+                beat,
+                by,
+            } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
+        };
+        if let Some(answer) = answer {
+            self.emit(Effect::Answer { letter, answer });
+        }
+    }
+
+    /// Whether this instance could lead, if it is asked.
+    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<Answer> {
+        let named = to.is_some_and(|to| to == self.candidate.instance_id);
+        if to.is_some() && !named {
+            return None;
+        }
+        let why = match &self.phase {
+            // Perhaps another process of the same name is meant.
+            Phase::Leading(_) | Phase::Stopped => return None,
+            Phase::Standing(_) if self.stopping.is_some() => Refusal::Leaving,
+            _ if self.paused => Refusal::Paused,
+            Phase::Standing(standing) if standing.cooling_until().is_some() => Refusal::CoolingDown,
+            Phase::Standing(_) if !self.could_claim_soon() => Refusal::Disconnected,
+            Phase::Standing(_) if self.is_behind(release) => Refusal::Behind,
+            Phase::Standing(_) => {
+                let contender = self.contender();
+                return Some(Answer::Ready { contender });
+            }
+            Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
+        };
+        named.then_some(Answer::Refused { why })
+    }
+
+    /// Whether the release of that term would not free the role at once, for all that was seen.
+    fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
+        let Some(release) = release else { return false };
+        let free_at = self.view.free_if_released(release);
+        free_at.is_none_or(|free_at| self.now < free_at)
+    }
+
+    /// Whether a role that is handed over now could be claimed before the others may.
+    fn could_claim_soon(&self) -> bool {
+        // The watch may show the leader before the first read is answered.
+        let reading = matches!(self.pending.map(|it| it.what), Some(Doing::Read { .. }));
+        let linked = matches!(self.link, Link::Up(_)) && (self.view.was_read() || reading);
+        let held_up_until = self.view.quarantined_until().max(self.retry.at());
+        linked && held_up_until <= self.now + self.settings.request_timeout
+    }
+
+    /// Somebody wants the role from the leader that wrote this record. A request that comes late hits nobody.
+    fn yield_to(&mut self, record: Nonce, by: Contender) -> Answer {
+        let refused = |why| Answer::Refused { why };
+        let term = self.ledger.find(Some(record)).map(|attempt| attempt.term);
+        let current = term.is_some() && term == self.hold().map(|hold| hold.term);
+        if !current && !mutated!(YieldToOldRequests) {
+            return refused(Refusal::NotLeader);
+        }
+        if by.priority <= self.settings.priority {
+            return refused(Refusal::PriorityNotHigher);
+        }
+        if matches!(self.phase, Phase::Leading(_)) {
+            self.wind_down(EndCause::Preempted);
+        }
+        match &mut self.phase {
+            Phase::Draining(drain) if drain.may_name_heir() => {
+                let succession = &mut drain.succession;
+                if succession
+                    .heir
+                    .as_ref()
+                    .is_some_and(|heir| heir.priority >= by.priority && *heir != by)
+                {
+                    return refused(Refusal::PriorityNotHigher);
+                }
+                succession.heir = Some(by);
+                Answer::Yielding
+            }
+            Phase::Draining(_) | Phase::Leading(_) => refused(Refusal::Busy),
+            _ => refused(Refusal::NotLeader),
+        }
+    }
+
+    pub(super) fn contender(&self) -> Contender {
+        Contender {
+            id: self.candidate.instance_id.clone(),
+            incarnation: self.candidate.incarnation,
+            priority: self.settings.priority,
+        }
+    }
+
+    /// What became of a role that was freed for its heir by the marker at this revision; nothing yet if none has claimed it.
+    pub(super) fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
+        let entry = self.view.seen().filter(|entry| entry.revision > marker)?;
+        Some(match &entry.content {
+            Content::Record(record) if record.incarnation == Some(heir.incarnation) => {
+                Handoff::Accepted
+            }
+            _ => Handoff::TakenByAnother,
+        })
+    }
+}
+
+impl Drain {
+    /// The role is still to be freed, and the operator has named nobody.
+    fn may_name_heir(&self) -> bool {
+        self.will_release()
+            && !self.succession.closed
+            && (self.succession.heir.is_none() || self.cause == EndCause::Preempted)
+    }
+}

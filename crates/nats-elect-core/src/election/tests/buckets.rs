@@ -1,0 +1,419 @@
+//! Buckets that are recreated, unfit, or lose what they confirmed.
+
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
+use crate::election::{Bucket, Effect, Input, Link, Snapshot};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::record::{Content, Release};
+
+const NEXT: Bucket = Bucket {
+    epoch: BUCKET.epoch + 1,
+    ..BUCKET
+};
+
+fn ends(solo: &Solo, with: EndCause) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+}
+
+fn regressed(solo: &Solo) -> bool {
+    solo.told(|event| {
+        matches!(
+            event,
+            Event::Failure {
+                kind: FailureKind::Regression,
+                ..
+            }
+        )
+    })
+}
+
+#[test]
+fn a_leader_of_a_recreated_bucket_demotes_at_once() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+}
+
+#[test]
+fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 700);
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: None,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
+}
+
+/// Who led by the old bucket may not know yet that it is gone.
+#[test]
+fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
+    for content in [None, Some(Content::Release(Release::default()))] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+        solo.feed(Input::Link(Link::Up(NEXT)));
+        let role = content.map(|content| entry(200, content));
+        let shown = Snapshot {
+            role,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        };
+        let until = solo.now + ms(1990);
+        while solo.now < until {
+            for effect in solo.take() {
+                match effect {
+                    Effect::Write(write) => panic!("too early: {write:?}"),
+                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(shown.clone()),
+                    }),
+                    _ => {}
+                }
+            }
+            solo.wait(ms(1));
+        }
+        let mut claimed = false;
+        for _ in 0..20 {
+            for effect in solo.take() {
+                match effect {
+                    Effect::Write(_) => claimed = true,
+                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(shown.clone()),
+                    }),
+                    _ => {}
+                }
+            }
+            solo.wait(ms(1));
+        }
+        assert!(claimed);
+    }
+}
+
+/// In the old bucket somebody may lead whose fence record had expired.
+#[test]
+fn after_a_recreation_the_max_age_of_the_old_bucket_bounds_the_wait() {
+    let max_age = Some(ms(6000));
+    let mut solo = Solo::new(settings(|_| {}), Bucket { max_age, ..BUCKET });
+    solo.read(Some(entry(100, Content::ForeignMarker)), None);
+    solo.take();
+    let since = solo.now;
+    let epoch = BUCKET.epoch + 1;
+    let max_age = None;
+    let anew = Bucket {
+        epoch,
+        max_age,
+        ..BUCKET
+    };
+    solo.feed(Input::Link(Link::Up(anew)));
+    while solo.now.since(since) < ms(5900) {
+        if let Some(op) = solo.find_read() {
+            let outcome = Ok(Snapshot {
+                role: None,
+                fence: None,
+                epoch: Some(epoch),
+                last_sequence: None,
+            });
+            solo.feed(Input::ReadEnded { op, outcome });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.wait(ms(10));
+    }
+}
+
+#[test]
+fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    assert!(
+        !solo.has(|effect| matches!(effect, Effect::Read { .. })),
+        "one operation at a time"
+    );
+    solo.ack(&claim, 102);
+    assert!(solo.started().is_none());
+    let op = solo.find_read().expect("a read of the new bucket");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: Some(entry(101, own(&claim, ms(1000)))),
+            fence: Some(fence_of(102, claim.nonce)),
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        }),
+    });
+    solo.wait(ms(900));
+    assert!(solo.started().is_none() && solo.find_write().is_none());
+}
+
+/// The watch may show entries of a bucket that the instance does not know of yet.
+#[test]
+fn a_sequence_that_jumps_is_looked_into_before_a_term() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+    solo.wait(ms(10));
+    solo.feed(Input::Observed(entry(
+        90_000_000,
+        Content::Release(Release::default()),
+    )));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 90_000_001);
+    let fence = solo.write();
+    solo.ack(&fence, 90_000_002);
+    assert!(solo.started().is_none());
+    let op = solo.find_read().expect("a look at the bucket");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: Some(entry(90_000_001, own(&claim, ms(1000)))),
+            fence: Some(fence_of(90_000_002, fence.nonce)),
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
+    assert!(solo.started().is_none());
+}
+
+#[test]
+fn a_max_age_below_the_ttl_is_unfit() {
+    let mut solo = Solo::new(
+        settings(|_| {}),
+        Bucket {
+            max_age: Some(ms(999)),
+            ..BUCKET
+        },
+    );
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::Failure {
+            kind: FailureKind::BucketUnfit,
+            ..
+        }
+    )));
+    solo.wait(ms(5000));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    solo.feed(Input::Link(Link::Up(Bucket {
+        max_age: Some(ms(1000)),
+        ..BUCKET
+    })));
+    assert!(solo.find_read().is_some(), "equality is fine");
+}
+
+/// How often a look at the bucket was asked for since effects were last taken.
+fn looks(solo: &mut Solo) -> usize {
+    let look = |effect: &Effect| matches!(effect, Effect::Reopen);
+    solo.take().iter().filter(|effect| look(effect)).count()
+}
+
+/// Nobody else finds it unfit: nobody else would look again.
+#[test]
+fn who_finds_a_bucket_unfit_asks_for_a_look_again_and_leads_when_it_is_fit() {
+    let unfit = Bucket {
+        max_age: Some(ms(999)),
+        ..BUCKET
+    };
+    let mut solo = Solo::new(settings(|_| {}), unfit);
+    assert_eq!(looks(&mut solo), 0);
+    let pause = solo.settings.retry.max_backoff;
+    for _ in 0..3 {
+        solo.wait(pause - ms(1));
+        assert_eq!(looks(&mut solo), 0);
+        solo.wait(ms(1));
+        assert_eq!(looks(&mut solo), 1);
+    }
+    // The look may find it unfit still.
+    solo.feed(Input::Link(Link::Up(unfit)));
+    solo.wait(pause);
+    assert_eq!(looks(&mut solo), 1);
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    let free = entry(100, Content::Release(Release::default()));
+    let claim = solo.wait_showing(ms(10), Some(&free), Some(OLD_FENCE));
+    let claim = claim.expect("a claim");
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_some());
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(pause * 2);
+    assert_eq!(looks(&mut solo), 0, "it has had its answer");
+}
+
+#[test]
+fn who_reads_another_bucket_asks_for_a_look_until_it_is_told_of_one() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Ok(Snapshot {
+            role: None,
+            fence: None,
+            epoch: Some(NEXT.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert_eq!(looks(&mut solo), 1);
+    let pause = solo.settings.retry.max_backoff;
+    for _ in 0..3 {
+        solo.wait(pause);
+        assert_eq!(looks(&mut solo), 1);
+    }
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    solo.wait(pause * 2);
+    assert_eq!(looks(&mut solo), 0);
+}
+
+#[test]
+fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(Input::Link(Link::Up(Bucket {
+        max_age: Some(ms(500)),
+        ..BUCKET
+    })));
+    assert!(ends(&solo, EndCause::BucketLost));
+}
+
+#[test]
+fn a_regression_is_told_and_waited_out() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(
+        Some(entry(95, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    assert!(regressed(&solo));
+    solo.feed(Input::Observed(entry(
+        96,
+        Content::Release(Release::default()),
+    )));
+    solo.wait(ms(990));
+    assert!(solo.find_write().is_none(), "even a release is waited for");
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+/// The watch saw a claim that is lost now: who made it may lead, although the key says that it is free.
+#[test]
+fn a_release_behind_what_the_watch_saw_is_waited_for() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Observed(entry(120, stranger(Some(ms(1000))))));
+    solo.wait(ms(1));
+    let op = solo.find_read().expect("the first read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(60));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(990));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(20));
+    assert!(solo.find_write().is_some());
+}
+
+/// An unanswered claim below what was seen: the tail behind it was lost.
+#[test]
+fn a_regressed_claim_of_ours_is_not_adopted() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
+    solo.wait(ms(900));
+    assert!(solo.started().is_none());
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn a_refusal_below_what_was_seen_is_a_regression_too() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.refuse(&claim, 98);
+    assert!(regressed(&solo));
+}
+
+#[test]
+fn a_missing_key_is_no_regression() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(None, Some(OLD_FENCE));
+    assert!(!regressed(&solo));
+}
+
+#[test]
+fn a_watch_alone_never_tells_of_a_regression() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Observed(entry(120, stranger(None))));
+    solo.wait(ms(1));
+    solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
+    solo.feed(Input::Observed(entry(90, stranger(None))));
+    assert!(!regressed(&solo));
+}
+
+#[test]
+fn a_leader_that_finds_its_own_older_record_twice_demotes() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(60_000));
+    }));
+    solo.wait(ms(199));
+    let first = solo.write();
+    solo.ack(&first, 103);
+    solo.wait(ms(200));
+    let second = solo.write();
+    solo.ack(&second, 104);
+    solo.wait(ms(200));
+    let third = solo.write();
+    solo.refuse(&third, 103);
+    assert!(regressed(&solo));
+    // Perhaps that server leads the stream no more.
+    solo.read(Some(entry(103, own(&first, ms(1000)))), None);
+    assert!(!ends(&solo, EndCause::Regressed));
+    let again = solo.write();
+    assert_ne!(again.nonce, third.nonce);
+    solo.refuse(&again, 103);
+    solo.read(Some(entry(103, own(&first, ms(1000)))), None);
+    assert!(ends(&solo, EndCause::Regressed));
+    assert!(!solo.told(|event| *event == Event::ValidationFailed));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}

@@ -1,0 +1,95 @@
+//! Claims: when they are made, and what becomes of those that are lost.
+
+use std::time::Duration;
+
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use crate::election::{Effect, Input, Write, WriteOutcome};
+use crate::event::{Event, FailureKind, Outcome};
+use crate::record::{Content, Release};
+
+/// A claim over a release at 100 is on its way.
+fn claiming() -> (Solo, Write) {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    (solo, claim)
+}
+
+/// The time until the next effect of this kind.
+fn until(solo: &mut Solo, what: impl Fn(&Effect) -> bool) -> Duration {
+    let start = solo.now;
+    for _ in 0..100_000 {
+        if solo.has(&what) {
+            return solo.now.since(start);
+        }
+        solo.wait(ms(1));
+    }
+    panic!("it never came");
+}
+
+const fn is_read(effect: &Effect) -> bool {
+    matches!(effect, Effect::Read { .. })
+}
+
+#[test]
+fn claims_of_what_became_free_are_spread_over_the_claim_delay() {
+    for (chance, delay) in [(0.0, ms(0)), (0.25, ms(25)), (0.5, ms(50))] {
+        for by_watch in [false, true] {
+            let mut solo = Solo::new(
+                settings(|config| config.claim_delay = Some(ms(100))),
+                BUCKET,
+            );
+            solo.chance = chance;
+            let free = entry(101, Content::Release(Release::default()));
+            if by_watch {
+                solo.chance = 0.9;
+                solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));
+                solo.chance = chance;
+                solo.feed(Input::Observed(free));
+            } else {
+                solo.read(Some(free), Some(OLD_FENCE));
+            }
+            let waited = until(&mut solo, |effect| matches!(effect, Effect::Write(_)));
+            assert_eq!(waited, delay);
+        }
+    }
+}
+
+#[test]
+fn after_a_lost_claim_the_watch_has_up_to_half_a_heartbeat_to_show_the_winner() {
+    for chance in [0.0, 0.25, 0.999] {
+        let (mut solo, claim) = claiming();
+        solo.chance = chance;
+        solo.refuse(&claim, 140);
+        let waited = until(&mut solo, is_read);
+        let heartbeat = solo.settings.heartbeat;
+        assert!(waited >= heartbeat / 4, "{waited:?}");
+        assert!(waited <= heartbeat / 2, "{waited:?}");
+    }
+    let (mut solo, claim) = claiming();
+    solo.refuse(&claim, 140);
+    solo.feed(Input::Observed(entry(140, stranger(Some(ms(1000))))));
+    solo.wait(ms(990));
+    assert!(solo.find_read().is_none(), "which spares the read");
+}
+
+#[test]
+fn it_is_told_how_a_claim_ended() {
+    let ended = |outcome, told| {
+        let (mut solo, claim) = claiming();
+        solo.end(&claim, outcome);
+        solo.told(|event| matches!(event, Event::ClaimEnded { outcome } if *outcome == told))
+    };
+    let acked = WriteOutcome::Acked { revision: 101 };
+    assert!(ended(acked, Outcome::Confirmed));
+    let refused = WriteOutcome::Conflict { current: None };
+    assert!(ended(refused, Outcome::Conflict));
+    let lost = WriteOutcome::Failed(failure(FailureKind::Timeout));
+    assert!(ended(lost, Outcome::TimedOut));
+    let failed = WriteOutcome::Failed(failure(FailureKind::Unavailable));
+    assert!(ended(failed, Outcome::Failed));
+}

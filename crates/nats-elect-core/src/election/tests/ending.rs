@@ -1,0 +1,311 @@
+//! How terms end, and what is freed when.
+
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, ms, own, release_over, settings};
+use crate::election::{
+    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
+};
+use crate::event::{EndCause, Event};
+use crate::status::RoleState;
+
+const ASK: RequestId = RequestId(7);
+
+fn ending(solo: &Solo) -> Option<EndCause> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+        _ => None,
+    })
+}
+
+fn released(solo: &Solo) -> Option<bool> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
+        _ => None,
+    })
+}
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+fn state(solo: &Solo) -> RoleState {
+    solo.election.status().state
+}
+
+#[test]
+fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    let effects = solo.take();
+    let at = |what: &Effect| effects.iter().position(|effect| effect == what);
+    assert!(at(&Effect::Resign { term }) < at(&Effect::Cancel { term }));
+    assert!(
+        !effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Revoke { .. }))
+    );
+    assert_eq!(state(&solo), RoleState::Draining);
+    let status = solo.election.status();
+    assert!(status.lease_until.is_some_and(|until| until > solo.now));
+
+    solo.wait(ms(50));
+    solo.take();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(matches!(solo.effects[0], Effect::Revoke { .. }));
+    let release = solo.write();
+    assert_eq!(release.kind, release_over(101));
+    assert!(solo.reply(ASK).is_none());
+
+    solo.ack(&release, 103);
+    assert_eq!(
+        solo.reply(ASK),
+        Some(&Reply::SteppedDown {
+            released: true,
+            handoff: None
+        })
+    );
+    assert_eq!(released(&solo), Some(true));
+    assert_eq!(state(&solo), RoleState::Demoted);
+}
+
+#[test]
+fn a_handlers_own_end_frees_the_role() {
+    for end in [
+        HandlerEnd::Returned,
+        HandlerEnd::Failed,
+        HandlerEnd::Panicked,
+    ] {
+        let (mut solo, term) = leading();
+        solo.feed(Input::HandlerEnded { term, end });
+        let expected = match end {
+            HandlerEnd::Returned => EndCause::Returned,
+            HandlerEnd::Panicked => EndCause::Panicked,
+            _ => EndCause::Failed,
+        };
+        assert_eq!(ending(&solo), Some(expected));
+        assert_eq!(solo.write().kind, release_over(101));
+    }
+}
+
+#[test]
+fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    solo.wait(solo.settings.stop_budget - ms(1));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    solo.wait(ms(1));
+    assert!(solo.has(|effect| *effect == Effect::Abort { term }));
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Aborted,
+    });
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}
+
+#[test]
+fn a_handler_without_a_fresh_heartbeat_is_aborted_before_its_lease_ends() {
+    let (mut solo, term) = leading();
+    let until = solo.election.status().lease_until.expect("a lease");
+    solo.feed(Input::Link(Link::Down));
+    let budget = solo.settings.stop_budget;
+    let allowance = solo.settings.abort_allowance();
+    solo.wait((until - budget).since(solo.now) - ms(1));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
+    solo.wait(ms(1));
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    solo.wait(budget - allowance - ms(1));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    solo.wait(ms(1));
+    assert!(solo.has(|effect| *effect == Effect::Abort { term }));
+}
+
+#[test]
+fn only_failed_checks_in_a_row_make_a_leader_unhealthy() {
+    let (mut solo, term) = leading();
+    let check = |solo: &mut Solo, healthy| {
+        for _ in 0..2000 {
+            let effects = solo.take();
+            let mut asked = false;
+            for effect in effects {
+                match effect {
+                    Effect::Write(write) => {
+                        let WriteKind::Renew { over, .. } = write.kind else {
+                            panic!("a heartbeat");
+                        };
+                        solo.ack(&write, over + 10);
+                    }
+                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(Snapshot {
+                            role: None,
+                            fence: None,
+                            epoch: Some(BUCKET.epoch),
+                            last_sequence: None,
+                        }),
+                    }),
+                    Effect::CheckHealth { .. } => asked = true,
+                    _ => {}
+                }
+            }
+            if asked {
+                solo.feed(Input::Health { term, healthy });
+                return;
+            }
+            solo.wait(ms(1));
+        }
+        panic!("no check");
+    };
+    for healthy in [false, false, true, false, false] {
+        check(&mut solo, healthy);
+        assert_eq!(ending(&solo), None);
+    }
+    check(&mut solo, false);
+    assert_eq!(ending(&solo), Some(EndCause::Unhealthy));
+}
+
+#[test]
+fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(189));
+    let renewal = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    solo.wait(ms(60));
+    solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
+    assert_eq!(solo.write().kind, release_over(103));
+}
+
+#[test]
+fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(189));
+    let renewal = solo.write();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.wait(ms(60));
+    let release = solo.write();
+    assert_eq!(release.kind, release_over(101));
+    solo.refuse(&release, 103);
+    solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
+    assert_eq!(solo.write().kind, release_over(103));
+}
+
+#[test]
+fn nothing_is_freed_after_an_overrun() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(ms(1200));
+    assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.take();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert_eq!(released(&solo), Some(false));
+}
+
+/// Review item 6: what was released is never led again.
+#[test]
+fn a_release_that_failed_restores_nothing() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    let release = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&release);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(101, own(&claim_of(&release), ms(1000)))),
+        Some(OLD_FENCE),
+    );
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. } | Effect::StartTerm(_))));
+    assert!(solo.election.status().lease_until.is_none());
+    assert_eq!(solo.write().kind, release_over(101));
+}
+
+/// The claim of this release: the fence came between.
+fn claim_of(write: &crate::election::Write) -> crate::election::Write {
+    let mut write = write.clone();
+    write.nonce.beat -= 2;
+    write
+}
+
+#[test]
+fn a_follower_that_is_asked_to_step_down_is_no_leader() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn what_an_old_term_says_means_nothing_to_the_next() {
+    let (mut solo, term) = leading();
+    let old = TermId(term.0 + 40);
+    solo.take();
+    solo.feed(Input::HandlerEnded {
+        term: old,
+        end: HandlerEnd::Failed,
+    });
+    solo.feed(Input::LeaseOver { term: old });
+    solo.feed(Input::Health {
+        term: old,
+        healthy: false,
+    });
+    assert_eq!(ending(&solo), None);
+    assert_eq!(state(&solo), RoleState::Leader);
+}
+
+#[test]
+fn a_term_that_winds_down_is_not_revived_by_a_late_ack() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(189));
+    let renewal = solo.write();
+    solo.wait(ms(600));
+    assert_eq!(ending(&solo), Some(EndCause::LeaseExpired));
+    solo.take();
+    solo.ack(&renewal, 103);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert_eq!(state(&solo), RoleState::Draining);
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert_eq!(
+        solo.write().kind,
+        release_over(103),
+        "only its revision is learnt"
+    );
+}

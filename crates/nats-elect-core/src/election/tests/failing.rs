@@ -1,0 +1,143 @@
+//! Requests that fail, and links that are lost.
+
+use std::time::Duration;
+
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use crate::election::{Effect, Failure, Input, Link, WriteOutcome};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::record::{Content, Release};
+use crate::status::{ConnectionStatus, RoleState};
+
+fn ends(solo: &Solo, with: EndCause) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+}
+
+fn refused_by(solo: &mut Solo, kind: FailureKind) -> Duration {
+    solo.wait(ms(3));
+    let claim = solo.write();
+    let start = solo.now;
+    solo.end(&claim, WriteOutcome::Failed(failure(kind)));
+    solo.take();
+    for _ in 0..100_000 {
+        solo.wait(ms(1));
+        if solo.find_read().is_some() {
+            return solo.now.since(start);
+        }
+    }
+    panic!("never tried again");
+}
+
+#[test]
+fn a_missing_permission_is_told_and_tried_again_slowly() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    let pause = refused_by(&mut solo, FailureKind::PermissionDenied);
+    assert!(pause >= ms(4000), "{pause:?}");
+}
+
+#[test]
+fn a_full_bucket_is_tried_again_once_a_heartbeat() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let heartbeat = solo.settings.heartbeat;
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    // Whoever may not write may read: the read that comes first is what has to wait.
+    let pause = refused_by(&mut solo, FailureKind::BucketFull);
+    assert!((heartbeat..heartbeat * 2).contains(&pause), "{pause:?}");
+}
+
+#[test]
+fn a_timeout_is_tried_again_soon() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    let pause = refused_by(&mut solo, FailureKind::Timeout);
+    assert!(pause <= ms(60), "{pause:?}");
+}
+
+#[test]
+fn the_breaker_opens_after_so_many_failures_never_gives_up_and_closes() {
+    let mut solo = Solo::new(settings(|config| config.retry.max_attempts = 4), BUCKET);
+    let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
+    let mut times = Vec::new();
+    for attempt in 1..=8 {
+        while !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+            solo.wait(ms(1));
+        }
+        times.push(solo.now);
+        let op = solo.find_read().expect("a read");
+        solo.feed(Input::ReadEnded {
+            op,
+            outcome: Err(failure(FailureKind::Timeout)),
+        });
+        assert_eq!(opened(&solo), attempt == 4, "{attempt}");
+    }
+    let last = times[7].since(times[6]);
+    assert!(last >= ms(4500) && last <= ms(5501), "{last:?}");
+    solo.wait(ms(5501));
+    solo.read(Some(entry(100, Content::Opaque)), None);
+    assert!(solo.told(|event| *event == Event::CircuitClosed));
+}
+
+#[test]
+fn a_heartbeat_that_is_refused_for_good_ends_the_term_in_good_order() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.end(
+        &renewal,
+        WriteOutcome::Failed(failure(FailureKind::PermissionDenied)),
+    );
+    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(
+        !solo.has(|effect| matches!(effect, Effect::Revoke { .. })),
+        "there is a lease to finish under"
+    );
+}
+
+#[test]
+fn a_follower_tells_when_its_connection_is_lost() {
+    let mut solo = Solo::new(
+        settings(|config| config.disconnect_grace_period = Some(ms(600))),
+        BUCKET,
+    );
+    solo.read(Some(entry(100, stranger(Some(ms(60_000))))), None);
+    solo.feed(Input::Link(Link::Down));
+    let told = |solo: &Solo, status| {
+        solo.told(|event| matches!(event, Event::ConnectionChanged(now) if *now == status))
+    };
+    assert!(told(&solo, ConnectionStatus::Suspended));
+    solo.wait(ms(599));
+    assert!(!told(&solo, ConnectionStatus::Lost));
+    solo.wait(ms(1));
+    assert!(told(&solo, ConnectionStatus::Lost));
+}
+
+#[test]
+fn an_unusable_link_tells_its_reason() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let reason = Failure {
+        kind: FailureKind::BucketMissing,
+        detail: "gone".to_owned(),
+    };
+    solo.feed(Input::Link(Link::Unusable(reason)));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::Failure {
+            kind: FailureKind::BucketMissing,
+            ..
+        }
+    )));
+    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert!(matches!(
+        solo.election.status().connection,
+        ConnectionStatus::Suspended
+    ));
+}

@@ -1,0 +1,74 @@
+//! A fenced write that the server refused ends its term.
+
+use super::solo::{Solo, ms, settings};
+use crate::election::{Effect, HandlerEnd, Input, RequestId, TermId};
+use crate::event::{EndCause, Event};
+use crate::status::RoleState;
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+#[test]
+fn a_term_whose_fence_has_moved_ends_at_once_and_frees_nothing() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Superseded { term });
+    let effects = solo.take();
+    let at = |what: &Effect| effects.iter().position(|effect| effect == what);
+    assert!(at(&Effect::Resign { term }).is_some());
+    assert!(at(&Effect::Resign { term }) < at(&Effect::Cancel { term }));
+    assert!(at(&Effect::Cancel { term }) < at(&Effect::Revoke { term }));
+    let cause = effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+        _ => None,
+    });
+    assert_eq!(cause, Some(EndCause::Superseded));
+    assert!(effects.contains(&Effect::Event(Event::ValidationFailed)));
+
+    // Many writes may be refused at once.
+    solo.feed(Input::Superseded { term });
+    assert_eq!(solo.take(), []);
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    let writes = solo.take();
+    assert!(
+        !writes
+            .iter()
+            .any(|effect| matches!(effect, Effect::Write(_))),
+        "{writes:?}"
+    );
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+}
+
+#[test]
+fn a_term_that_is_wound_down_loses_the_lease_that_it_finishes_under() {
+    let (mut solo, term) = leading();
+    let request = RequestId(1);
+    solo.feed(Input::StepDown {
+        request,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    solo.take();
+    assert!(solo.election.status().lease_until.is_some());
+    solo.feed(Input::Superseded { term });
+    assert!(solo.take().contains(&Effect::Revoke { term }));
+    assert_eq!(solo.election.status().lease_until, None);
+}
+
+#[test]
+fn a_refusal_of_an_earlier_term_ends_no_later_one() {
+    let (mut solo, term) = leading();
+    let TermId(number) = term;
+    let earlier = TermId(number.wrapping_sub(1));
+    solo.feed(Input::Superseded { term: earlier });
+    assert_eq!(solo.take(), []);
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+}

@@ -1,0 +1,400 @@
+//! What is free, and from when on.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, fence_of, hashed_fence, ms, own,
+    record_of, settings, stranger,
+};
+use crate::election::{Effect, Input, WriteKind};
+use crate::event::FailureKind;
+use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
+
+/// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
+fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
+    let role = content.map(|content| entry(100, content));
+    let mut solo = Solo::new(settings(|config| config.claim_delay = Some(ms(0))), BUCKET);
+    let start = solo.now;
+    solo.read(role.clone(), fence);
+    let over = role.as_ref().map_or(0, |entry| entry.revision);
+    for _ in 0..60_000 {
+        for effect in solo.take() {
+            match effect {
+                Effect::Write(write) => {
+                    let WriteKind::Claim { over: is, .. } = write.kind else {
+                        panic!("no claim: {write:?}");
+                    };
+                    assert_eq!(is, over);
+                    return Some(solo.now.since(start));
+                }
+                Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+                    op,
+                    outcome: Ok(crate::election::Snapshot {
+                        role: role.clone(),
+                        fence,
+                        epoch: Some(BUCKET.epoch),
+                        last_sequence: None,
+                    }),
+                }),
+                _ => {}
+            }
+        }
+        if solo.effects.is_empty() {
+            solo.wait(ms(1));
+        }
+    }
+    None
+}
+
+#[test]
+fn the_release_of_the_last_term_frees_a_role_at_once() {
+    let old_form = Content::Release(Release::default());
+    assert_eq!(waits(Some(old_form), Some(OLD_FENCE)), Some(ms(0)));
+    let release = Content::Release(Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    });
+    let fence = hashed_fence(99, None, SECRET);
+    assert_eq!(waits(Some(release), Some(fence)), Some(ms(0)));
+}
+
+#[test]
+fn a_key_that_nobody_ever_led_is_free_at_once() {
+    assert_eq!(waits(None, None), Some(ms(0)));
+}
+
+#[test]
+fn a_missing_key_that_somebody_led_is_waited_for() {
+    assert_eq!(waits(None, Some(OLD_FENCE)), Some(ms(1000)));
+}
+
+#[test]
+fn a_foreign_marker_is_waited_for() {
+    assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
+}
+
+#[test]
+fn the_record_of_the_last_term_is_waited_for_as_long_as_its_own_lease() {
+    for ttl in [200, 1000, 7000] {
+        let content = stranger(Some(ms(ttl)));
+        assert_eq!(waits(Some(content), Some(OLD_FENCE)), Some(ms(ttl)));
+    }
+    let longest = stranger(Some(FOREIGN_LEASE.1));
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let role = entry(100, longest);
+    let early = FOREIGN_LEASE.1 - ms(1);
+    assert_eq!(solo.wait_showing(early, Some(&role), Some(OLD_FENCE)), None);
+    let claim = solo.wait_showing(ms(10), Some(&role), Some(OLD_FENCE));
+    assert!(claim.is_some());
+}
+
+#[test]
+fn what_tells_no_lease_is_waited_for_as_long_as_ours() {
+    for content in [Content::Opaque, stranger(None)] {
+        assert_eq!(waits(Some(content), None), Some(ms(1000)));
+    }
+    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
+    assert_eq!(waits(Some(go), None), Some(ms(1000)));
+}
+
+#[test]
+fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
+    let bucket = crate::election::Bucket {
+        max_age: Some(ms(3000)),
+        ..BUCKET
+    };
+    // Of a record that nobody vouches for, no more than that is believed.
+    for content in [Content::Opaque, stranger(Some(ms(60_000)))] {
+        let mut solo = Solo::new(settings(|_| {}), bucket);
+        let role = entry(100, content);
+        assert_eq!(solo.wait_showing(ms(2999), Some(&role), None), None);
+        assert!(solo.wait_showing(ms(5), Some(&role), None).is_some());
+    }
+}
+
+#[test]
+fn a_newer_schema_is_respected_as_far_as_it_is_known() {
+    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
+    assert_eq!(waits(Some(newer), None), Some(ms(2000)));
+}
+
+#[test]
+fn a_hostile_lease_is_waited_for_within_bounds() {
+    let never = Content::parse(br#"{"id":"n","ttl_ms":18446744073709551615}"#);
+    let Content::Record(record) = &never else {
+        panic!("a record");
+    };
+    assert_eq!(record.ttl, Some(FOREIGN_LEASE.1));
+    assert_eq!(waits(Some(never), None), Some(ms(4000)));
+    let none = br#"{"id":"n","ttl_ms":0,"incarnation":"00000000-0000-0000-0000-000000000002"}"#;
+    assert_eq!(
+        waits(Some(Content::parse(none)), None),
+        Some(FOREIGN_LEASE.0)
+    );
+    // Who does not tell its incarnation may have written over a leader with a longer lease.
+    let stranger = br#"{"id":"n","ttl_ms":200}"#;
+    assert_eq!(waits(Some(Content::parse(stranger)), None), Some(ms(1000)));
+}
+
+#[test]
+fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
+    let mut solo = Solo::with_first_beat(settings(|_| {}), BUCKET, 8);
+    let role = entry(100, record_of(OWN, 7, Some(ms(1000))));
+    let claim = solo.wait_showing(ms(3), Some(&role), Some(OLD_FENCE));
+    assert!(matches!(
+        claim.expect("a claim").kind,
+        WriteKind::Claim { over: 100, .. }
+    ));
+}
+
+#[test]
+fn a_record_that_only_claims_to_be_ours_is_waited_for() {
+    let content = record_of(OWN, 7, Some(ms(1000)));
+    assert_eq!(waits(Some(content), None), Some(ms(1000)));
+}
+
+#[test]
+fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
+    let mut content = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
+    if let Content::Record(record) = &mut content {
+        record.id = "solo".to_owned();
+    }
+    assert_eq!(waits(Some(content), None), Some(ms(1000)));
+}
+
+#[test]
+fn a_count_begins_anew_with_every_new_revision() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    for beat in 1..10 {
+        solo.wait(ms(900));
+        assert!(solo.find_write().is_none());
+        solo.feed(Input::Observed(entry(100 + beat, stranger(Some(ms(1000))))));
+    }
+    solo.wait(ms(1003));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_count_begins_anew_with_another_record_at_the_same_revision() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let one = record_of(uuid::Uuid::from_u128(2), 7, Some(ms(1000)));
+    let another = record_of(uuid::Uuid::from_u128(3), 1, Some(ms(1000)));
+    solo.read(Some(entry(100, one.clone())), None);
+    solo.wait(ms(900));
+    solo.feed(Input::Observed(entry(100, one)));
+    let another = entry(100, another);
+    solo.feed(Input::Observed(another.clone()));
+    assert_eq!(solo.wait_showing(ms(999), Some(&another), None), None);
+    assert!(solo.wait_showing(ms(4), Some(&another), None).is_some());
+}
+
+#[test]
+fn no_lease_is_counted_from_a_revision_in_an_error() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(ms(200))))), Some(OLD_FENCE));
+    solo.wait(ms(202));
+    let claim = solo.write();
+    solo.refuse(&claim, 140);
+    // The record behind it has a longer lease, and is received only now.
+    solo.wait(ms(190));
+    solo.read(Some(entry(140, stranger(Some(ms(3000))))), Some(OLD_FENCE));
+    solo.wait(ms(2999));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(4));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 140, .. }));
+}
+
+#[test]
+fn what_is_written_over_a_living_lease_does_not_shorten_it() {
+    let short = record_of(Uuid::from_u128(3), 1, Some(ms(100)));
+    for content in [short, Content::Opaque, Content::ForeignMarker] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(OLD_FENCE));
+        solo.wait(ms(100));
+        let over = entry(101, content);
+        solo.feed(Input::Observed(over.clone()));
+        let early = solo.wait_showing(ms(4890), Some(&over), Some(OLD_FENCE));
+        assert_eq!(early, None);
+        let claim = solo.wait_showing(ms(20), Some(&over), Some(OLD_FENCE));
+        assert!(claim.is_some());
+    }
+}
+
+#[test]
+fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() {
+    let fence = FenceEntry {
+        revision: 99,
+        record: Some(SeenFence {
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 0,
+            },
+            ttl: Some(ms(4000)),
+            release: None,
+        }),
+    };
+    let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
+    for content in [
+        None,
+        Some(Content::ForeignMarker),
+        Some(Content::Opaque),
+        Some(short),
+    ] {
+        let waited = waits(content, Some(fence)).unwrap();
+        assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
+    }
+    // A record in the leader's name does not shorten it, either.
+    let in_its_name = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
+    let waited = waits(Some(in_its_name), Some(fence)).unwrap();
+    assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
+    assert_eq!(
+        waits(Some(Content::Release(Release::default())), Some(fence)),
+        Some(ms(0))
+    );
+}
+
+#[test]
+fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_read() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let op = solo.find_read().unwrap();
+    solo.feed(Input::Observed(entry(100, Content::ForeignMarker)));
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(1500));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn after_the_leaders_release_a_marker_is_waited_for_no_longer_than_our_own_lease() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let fence = hashed_fence(99, Some(ms(5000)), SECRET);
+    solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(fence));
+    let release = Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    };
+    solo.feed(Input::Observed(entry(101, Content::Release(release))));
+    let marker = entry(102, Content::ForeignMarker);
+    solo.feed(Input::Observed(marker.clone()));
+    let early = solo.wait_showing(ms(999), Some(&marker), Some(fence));
+    assert_eq!(early, None);
+    assert!(
+        solo.wait_showing(ms(4), Some(&marker), Some(fence))
+            .is_some()
+    );
+}
+
+/// Another instance may have led and been deleted since: its lease must be waited for, not freed by us.
+#[test]
+fn a_marker_that_is_found_after_the_lease_is_left_alone() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 105);
+    let read = solo.find_read().expect("a read");
+    solo.sleep(ms(2000));
+    solo.feed(Input::ReadEnded {
+        op: read,
+        outcome: Ok(crate::election::Snapshot {
+            role: Some(entry(105, Content::ForeignMarker)),
+            fence: None,
+            epoch: Some(BUCKET.epoch),
+            last_sequence: None,
+        }),
+    });
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: crate::election::HandlerEnd::Returned,
+    });
+    solo.wait(ms(200));
+    assert!(solo.find_write().is_none());
+}
+
+/// A wait on nothing can be spent long after: what came and went meanwhile is seen in the fence record.
+#[test]
+fn a_missing_key_is_looked_at_again_right_before_the_claim() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(None, Some(OLD_FENCE));
+    solo.wait(ms(1003));
+    let nonce = stranger(None).nonce().expect("a nonce");
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_none(), "somebody led and was purged");
+    solo.wait(ms(1003));
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_some());
+}
+
+#[test]
+fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(None, None);
+    solo.take();
+    solo.sleep(ms(60_000));
+    solo.feed(Input::Tick);
+    let nonce = stranger(None).nonce().expect("a nonce");
+    solo.read(None, Some(fence_of(130, nonce)));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    let lease = sent + ms(1000) - solo.settings.drift_margin();
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::StartTerm(start) if start.lease == lease && start.fencing_token.sequence == 102
+    )));
+}
+
+#[test]
+fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    let read = solo.find_read().expect("a read");
+    // No term would have the time to be wound down.
+    let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;
+    solo.sleep(late.since(solo.now));
+    solo.feed(Input::ReadEnded {
+        op: read,
+        outcome: Ok(crate::election::Snapshot {
+            role: Some(entry(101, own(&claim, ms(1000)))),
+            fence: Some(OLD_FENCE),
+            epoch: Some(BUCKET.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert!(solo.started().is_none());
+    solo.wait(ms(3));
+    let next = solo.write();
+    assert_ne!(next.nonce, claim.nonce);
+    assert!(matches!(next.kind, WriteKind::Claim { over: 101, .. }));
+}

@@ -1,0 +1,352 @@
+//! Heartbeats and what becomes of them.
+
+use uuid::Uuid;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings,
+};
+use crate::election::{Effect, Input, Link, WriteKind};
+use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::record::Content;
+use crate::status::ConnectionStatus;
+
+const TTL: std::time::Duration = ms(1000);
+
+fn ends(solo: &Solo, with: EndCause) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+}
+
+#[test]
+fn a_lease_counts_from_the_sending_of_its_heartbeat() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(50));
+    solo.take();
+    solo.ack(&renewal, 103);
+    let margin = solo.settings.drift_margin();
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
+    )));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::Confirmed,
+            ..
+        }
+    )));
+}
+
+#[test]
+fn a_late_ack_extends_nothing() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.sleep(ms(900));
+    solo.ack(&renewal, 103);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert!(ends(&solo, EndCause::LeaseExpired));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::TooLate,
+            ..
+        }
+    )));
+    assert!(solo.find_write().is_none(), "no further heartbeat");
+}
+
+#[test]
+fn a_lost_ack_is_read_back_and_counts_from_its_own_sending() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.take();
+    solo.wait(ms(60));
+    solo.read(Some(entry(103, own(&renewal, TTL))), None);
+    assert!(solo.has(|effect| matches!(effect, Effect::Extend { proved, .. } if *proved == sent)));
+    solo.wait(ms(100));
+    let next = solo.write();
+    assert!(matches!(next.kind, WriteKind::Renew { over: 103, .. }));
+}
+
+#[test]
+fn our_own_ghost_is_adopted_after_a_refusal() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let ghost = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&ghost);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(101, record_of(super::solo::OWN, 0, Some(TTL)))),
+        None,
+    );
+    let second = solo.write();
+    solo.wait(ms(1));
+    solo.refuse(&second, 103);
+    solo.read(Some(entry(103, own(&ghost, TTL))), None);
+    assert!(!ends(&solo, EndCause::Superseded));
+    solo.wait(ms(200));
+    let third = solo.write();
+    assert!(matches!(third.kind, WriteKind::Renew { over: 103, .. }));
+}
+
+#[test]
+fn a_strangers_copy_of_our_record_at_another_revision_is_not_adopted() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.ack(&renewal, 103);
+    solo.wait(ms(200));
+    let next = solo.write();
+    solo.refuse(&next, 104);
+    solo.read(Some(entry(104, own(&renewal, TTL))), None);
+    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}
+
+#[test]
+fn a_nonce_that_was_never_sent_is_a_strangers() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 103);
+    let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
+    solo.read(Some(entry(103, foreign)), None);
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
+#[test]
+fn a_heartbeat_of_another_incarnation_with_our_id_is_a_strangers() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 103);
+    let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
+    solo.read(Some(entry(103, foreign)), None);
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
+#[test]
+fn a_stale_read_after_a_timeout_is_no_proof_of_a_loss() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.time_out(&renewal);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(90, record_of(Uuid::from_u128(2), 1, None))),
+        None,
+    );
+    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+    let next = solo.write();
+    assert!(
+        matches!(next.kind, WriteKind::Renew { over: 101, .. }),
+        "the next compare-and-set decides"
+    );
+    solo.refuse(&next, 104);
+    solo.read(
+        Some(entry(104, record_of(Uuid::from_u128(2), 2, None))),
+        None,
+    );
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
+#[test]
+fn a_foreign_record_on_the_watch_makes_the_leader_prove_itself_at_once() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(20));
+    solo.take();
+    solo.feed(Input::Observed(entry(
+        110,
+        record_of(Uuid::from_u128(2), 1, None),
+    )));
+    let renewal = solo.write();
+    solo.ack(&renewal, 111);
+    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+}
+
+#[test]
+fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_writes_over_it() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(20));
+    solo.take();
+    let impostor = entry(101, record_of(Uuid::from_u128(2), 1, Some(TTL)));
+    solo.feed(Input::Observed(impostor.clone()));
+    let op = solo.find_read().expect("a look instead of a heartbeat");
+    // As long as it can't be looked at, no heartbeat is sent either.
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(500));
+    assert!(solo.find_write().is_none());
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(Input::Observed(impostor.clone()));
+    solo.read(Some(impostor), Some(OLD_FENCE));
+    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}
+
+#[test]
+fn a_fence_of_another_above_ours_ends_the_term() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(200));
+    }));
+    let mut read = None;
+    for _ in 0..40 {
+        solo.wait(ms(10));
+        let effects = solo.take();
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => solo.ack(&write, 103),
+                Effect::Read { op, .. } => read = Some(op),
+                _ => {}
+            }
+        }
+        if read.is_some() {
+            break;
+        }
+    }
+    let nonce = crate::record::Nonce {
+        incarnation: Uuid::from_u128(2),
+        beat: 9,
+    };
+    solo.feed(Input::ReadEnded {
+        op: read.expect("the fence is looked at"),
+        outcome: Ok(crate::election::Snapshot {
+            role: None,
+            fence: Some(fence_of(200, nonce)),
+            epoch: Some(BUCKET.epoch),
+            last_sequence: None,
+        }),
+    });
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
+#[test]
+fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.disconnect_grace_period = Some(ms(500));
+    }));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    let suspended = |status| move |event: &Event| matches!(event, Event::ConnectionChanged(now) if *now == status);
+    assert!(solo.told(suspended(ConnectionStatus::Suspended)));
+    let until = solo.now + ms(500);
+    assert!(
+        solo.has(|effect| matches!(effect, Effect::Suspend { acting, .. } if *acting == until))
+    );
+    solo.wait(ms(60));
+    solo.read(Some(entry(103, own(&renewal, TTL))), None);
+    assert!(solo.told(suspended(ConnectionStatus::Connected)));
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::Extend { lease, acting, .. } if *acting == Some(*lease)
+    )));
+}
+
+#[test]
+fn a_reconnect_is_verified_by_a_heartbeat_not_by_a_read() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(ms(100));
+    solo.take();
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    assert!(matches!(solo.write().kind, WriteKind::Renew { .. }));
+}
+
+#[test]
+fn nothing_is_sent_while_the_link_is_down() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(ms(3000));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    assert!(ends(&solo, EndCause::LeaseExpired));
+}
+
+#[test]
+fn a_paused_leader_wakes_up_to_wind_down_and_sends_no_heartbeat() {
+    for input in 0..6 {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.wait(ms(10));
+        solo.take();
+        solo.sleep(ms(5000));
+        solo.feed(match input {
+            0 => Input::Tick,
+            1 => Input::Link(Link::Up(BUCKET)),
+            2 => Input::Observed(entry(200, Content::Opaque)),
+            3 => Input::Validate {
+                request: crate::election::RequestId(1),
+                term: None,
+            },
+            4 => Input::StepDown {
+                request: crate::election::RequestId(1),
+                to: None,
+                expected: None,
+                hold_off: ms(0),
+            },
+            _ => Input::Stop { release: true },
+        });
+        assert!(
+            !solo.has(|effect| matches!(effect, Effect::Write(_))),
+            "{input}"
+        );
+        assert!(
+            solo.told(|event| matches!(event, Event::TermEnding { .. })),
+            "{input}"
+        );
+        assert!(
+            solo.has(|effect| matches!(effect, Effect::Abort { .. })),
+            "{input}"
+        );
+    }
+}
+
+#[test]
+fn a_deadline_that_was_seen_over_is_never_moved() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(Input::LeaseOver { term });
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
+    assert!(ends(&solo, EndCause::LeaseExpired));
+}
+
+/// What neither an answer nor a read can tell, a write can.
+#[test]
+fn after_a_lost_heartbeat_and_a_failed_read_the_next_heartbeat_decides() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::TimedOut,
+            ..
+        }
+    )));
+    solo.wait(ms(60));
+    let op = solo.find_read().expect("a read");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    solo.wait(ms(150));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Renew { over: 101, .. }
+    ));
+}

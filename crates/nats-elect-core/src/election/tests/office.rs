@@ -1,0 +1,369 @@
+//! In office: when heartbeats are sent, the fence is looked at, and the handler is asked how it is.
+
+use uuid::Uuid;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
+};
+use crate::config::RoleConfig;
+use crate::election::{
+    Bucket, Effect, Input, Link, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
+};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::record::{Entry, FenceEntry, Nonce, Release};
+use crate::status::ConnectionStatus;
+
+const TTL: std::time::Duration = ms(1000);
+
+const FOREIGN: Nonce = Nonce {
+    incarnation: Uuid::from_u128(2),
+    beat: 9,
+};
+
+fn ends(solo: &Solo, with: EndCause) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+}
+
+fn ends_at_all(solo: &Solo) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { .. }))
+}
+
+/// Our claim, as it stands at 101.
+fn claim() -> Entry {
+    entry(101, record_of(OWN, 0, Some(TTL)))
+}
+
+fn revokes(solo: &Solo) -> bool {
+    solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
+}
+
+/// In office, and its first heartbeat is under way, the fence not yet looked at.
+fn renewing(change: impl FnOnce(&mut RoleConfig)) -> (Solo, Write) {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(60_000));
+        change(config);
+    }));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    (solo, renewal)
+}
+
+#[test]
+fn heartbeats_follow_each_other_by_a_heartbeat_interval() {
+    let (mut solo, renewal) = renewing(|_| {});
+    let first = solo.sent;
+    solo.wait(ms(30));
+    solo.ack(&renewal, 103);
+    solo.take();
+    solo.wait((first + ms(200)).since(solo.now) - ms(1));
+    assert!(solo.find_write().is_none());
+    solo.wait(ms(1));
+    let next = solo.write();
+    assert!(matches!(next.kind, WriteKind::Renew { over: 103, .. }));
+}
+
+fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
+    for _ in 0..1000 {
+        let effects = solo.take();
+        for effect in effects {
+            match effect {
+                Effect::Write(write) => panic!("no look before {write:?}"),
+                Effect::Read { op, .. } => {
+                    let snapshot = Snapshot {
+                        role,
+                        fence: Some(fence),
+                        epoch: Some(BUCKET.epoch),
+                        last_sequence: None,
+                    };
+                    solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Ok(snapshot),
+                    });
+                    return;
+                }
+                _ => {}
+            }
+        }
+        solo.wait(ms(1));
+    }
+}
+
+/// In office since 1 ms after its claim, at 103 since its first heartbeat.
+fn looking() -> (Solo, Write) {
+    let (mut solo, renewal) = renewing(|config| {
+        config.fencing.validation_interval = Some(ms(200));
+    });
+    solo.ack(&renewal, 103);
+    (solo, renewal)
+}
+
+#[test]
+fn the_fence_is_looked_at_in_its_interval_and_nothing_follows_if_all_is_well() {
+    let (mut solo, renewal) = looking();
+    let beat_at = solo.sent + ms(200);
+    let ours = fence_of(
+        102,
+        Nonce {
+            incarnation: OWN,
+            beat: 1,
+        },
+    );
+    let stands = Some(entry(103, own(&renewal, TTL)));
+    look(&mut solo, stands.clone(), ours);
+    assert!(solo.now < beat_at - ms(150));
+    solo.wait(beat_at.since(solo.now) - ms(1));
+    assert!(
+        !solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })),
+        "neither a heartbeat before its time nor another look"
+    );
+    solo.wait(ms(1));
+    let next = solo.write();
+    solo.ack(&next, 104);
+    solo.wait(ms(5));
+    assert!(solo.find_read().is_some());
+    assert!(!ends_at_all(&solo));
+}
+
+#[test]
+fn a_look_at_the_fence_that_would_delay_a_heartbeat_comes_after_it() {
+    let (mut solo, renewal) = renewing(|config| {
+        config.fencing.validation_interval = Some(ms(340));
+    });
+    solo.ack(&renewal, 103);
+    solo.take();
+    let beat_at = solo.sent + ms(200);
+    solo.wait(beat_at.since(solo.now));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+    let next = solo.write();
+    solo.ack(&next, 104);
+    assert!(solo.find_read().is_some());
+}
+
+#[test]
+fn an_older_fence_of_another_is_a_stale_read() {
+    let (mut solo, renewal) = looking();
+    let stands = Some(entry(103, own(&renewal, TTL)));
+    look(&mut solo, stands, OLD_FENCE);
+    assert!(!ends_at_all(&solo));
+}
+
+#[test]
+fn a_hand_over_our_own_fence_ends_the_term() {
+    let (mut solo, renewal) = looking();
+    let stands = Some(entry(103, own(&renewal, TTL)));
+    let tampered = FenceEntry {
+        revision: 104,
+        record: None,
+    };
+    look(&mut solo, stands, tampered);
+    assert!(ends(&solo, EndCause::Superseded));
+}
+
+/// Confirmed writes were lost, and their sequences were given again, down to the fence's.
+#[test]
+fn another_at_our_own_revisions_revokes_the_lease_at_once() {
+    let (mut solo, _) = looking();
+    let stands = Some(entry(103, stranger(None)));
+    look(&mut solo, stands, fence_of(102, FOREIGN));
+    assert!(ends(&solo, EndCause::Regressed));
+    assert!(revokes(&solo));
+}
+
+#[test]
+fn our_own_lost_heartbeat_at_the_revision_of_a_confirmed_one_ends_the_term() {
+    let (mut solo, renewal) = renewing(|_| {});
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.wait(ms(60));
+    solo.read(Some(entry(101, own(&renewal, TTL))), Some(OLD_FENCE));
+    assert!(ends(&solo, EndCause::Regressed));
+}
+
+#[test]
+fn a_key_that_is_gone_without_a_marker_revokes_the_lease() {
+    let (mut solo, renewal) = renewing(|_| {});
+    solo.refuse(&renewal, 0);
+    solo.read(None, Some(OLD_FENCE));
+    assert!(ends(&solo, EndCause::Deleted));
+    assert!(revokes(&solo));
+}
+
+#[test]
+fn who_is_refused_twice_although_its_record_seems_to_stand_is_leader_no_longer() {
+    let (mut solo, renewal) = renewing(|_| {});
+    solo.end(&renewal, WriteOutcome::Conflict { current: None });
+    solo.read(Some(claim()), Some(OLD_FENCE));
+    assert!(!ends_at_all(&solo), "the read may be stale, but which?");
+    let again = solo.write();
+    solo.end(&again, WriteOutcome::Conflict { current: None });
+    solo.read(Some(claim()), Some(OLD_FENCE));
+    assert!(ends(&solo, EndCause::Superseded));
+    assert!(revokes(&solo));
+}
+
+#[test]
+fn a_confirmed_heartbeat_between_two_refusals_makes_them_two_firsts() {
+    let (mut solo, renewal) = renewing(|_| {});
+    solo.end(&renewal, WriteOutcome::Conflict { current: None });
+    solo.read(Some(claim()), Some(OLD_FENCE));
+    let again = solo.write();
+    solo.ack(&again, 103);
+    solo.wait(ms(200));
+    let third = solo.write();
+    solo.end(&third, WriteOutcome::Conflict { current: None });
+    solo.read(Some(entry(103, own(&again, TTL))), Some(OLD_FENCE));
+    assert!(!ends_at_all(&solo));
+}
+
+/// It was sent before its time, for a caller: what it leaves open is not left for the regular one.
+#[test]
+fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_as_soon_as_it_was_looked_for() {
+    for can_read in [true, false] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.wait(ms(10));
+        solo.take();
+        solo.feed(Input::Validate {
+            request: RequestId(1),
+            term: None,
+        });
+        let proof = solo.write();
+        solo.wait(ms(20));
+        solo.time_out(&proof);
+        solo.wait(ms(60));
+        if can_read {
+            solo.read(Some(claim()), Some(OLD_FENCE));
+        } else {
+            let op = solo.find_read().expect("a look");
+            solo.feed(Input::ReadEnded {
+                op,
+                outcome: Err(failure(FailureKind::Unavailable)),
+            });
+            // The pause after the second failure.
+            solo.wait(ms(101));
+        }
+        assert!(matches!(
+            solo.write().kind,
+            WriteKind::Renew { over: 101, .. }
+        ));
+    }
+}
+
+#[test]
+fn a_heartbeat_that_is_confirmed_after_the_grace_period_extends_nothing() {
+    let (mut solo, renewal) = renewing(|config| {
+        config.disconnect_grace_period = Some(ms(400));
+    });
+    solo.feed(Input::Link(Link::Down));
+    solo.sleep(ms(450));
+    solo.ack(&renewal, 103);
+    assert!(ends(&solo, EndCause::ConnectionLost));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+}
+
+#[test]
+fn the_grace_period_ends_a_term_before_its_lease_does() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.disconnect_grace_period = Some(ms(400));
+    }));
+    solo.feed(Input::Link(Link::Down));
+    solo.wait(ms(399));
+    assert!(!ends_at_all(&solo));
+    solo.wait(ms(1));
+    assert!(ends(&solo, EndCause::ConnectionLost));
+}
+
+#[test]
+fn a_leader_rides_through_what_passes_and_goes_from_what_stays() {
+    let unusable = |kind| {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.feed(Input::Link(Link::Unusable(failure(kind))));
+        solo
+    };
+    let solo = unusable(FailureKind::Unavailable);
+    assert!(!ends_at_all(&solo));
+    assert_eq!(
+        solo.election.status().connection,
+        ConnectionStatus::Suspended
+    );
+    let solo = unusable(FailureKind::PermissionDenied);
+    assert!(ends(&solo, EndCause::BucketLost) && !revokes(&solo));
+    for gone in [FailureKind::BucketMissing, FailureKind::BucketUnfit] {
+        let solo = unusable(gone);
+        assert!(ends(&solo, EndCause::BucketLost) && revokes(&solo));
+    }
+}
+
+#[test]
+fn a_handler_is_asked_how_it_is_once_per_interval_and_each_answer_counts_once() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.health.interval = Some(ms(50));
+        config.health.timeout = Some(ms(20));
+        config.health.max_consecutive_failures = 2;
+    }));
+    let term = solo.started().expect("a term");
+    let asked = |solo: &mut Solo| {
+        let effects = solo.take();
+        let check = |effect: &&Effect| matches!(effect, Effect::CheckHealth { .. });
+        effects.iter().filter(check).count()
+    };
+    solo.take();
+    solo.wait(ms(49));
+    assert_eq!(asked(&mut solo), 0);
+    solo.wait(ms(1));
+    assert_eq!(asked(&mut solo), 1);
+    let ill = |term| Input::Health {
+        term,
+        healthy: false,
+    };
+    for _ in 0..3 {
+        solo.feed(ill(TermId(term.0 + 1)));
+    }
+    assert!(!ends_at_all(&solo), "another term's");
+    solo.wait(ms(30));
+    assert_eq!(asked(&mut solo), 0, "not before it has answered");
+    solo.feed(ill(term));
+    solo.feed(ill(term));
+    assert!(!ends_at_all(&solo), "answered twice");
+    solo.wait(ms(49));
+    assert_eq!(asked(&mut solo), 0);
+    solo.wait(ms(1));
+    assert_eq!(asked(&mut solo), 1);
+    solo.feed(ill(term));
+    assert!(ends(&solo, EndCause::Unhealthy));
+}
+
+/// The bucket is replaced while the fence is being written.
+#[test]
+fn a_claim_of_the_old_bucket_is_not_fenced_in_the_new_one() {
+    let next = Bucket {
+        epoch: BUCKET.epoch + 1,
+        ..BUCKET
+    };
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(
+            100,
+            crate::record::Content::Release(Release::default()),
+        )),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.feed(Input::Link(Link::Up(next)));
+    solo.ack(&fence, 102);
+    solo.wait(ms(60));
+    assert!(solo.started().is_none());
+    let asked: Vec<_> = solo.take();
+    assert!(
+        !asked
+            .iter()
+            .any(|effect| matches!(effect, Effect::Write(_)))
+    );
+    assert!(
+        asked
+            .iter()
+            .any(|effect| matches!(effect, Effect::Read { .. }))
+    );
+}

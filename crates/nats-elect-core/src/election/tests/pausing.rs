@@ -1,0 +1,582 @@
+//! Standing for nothing, and standing again.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, SECRET, Solo, entry, failure, ms, own, record_of, release_over, settings,
+    stranger,
+};
+use crate::election::{
+    Candidate, Effect, Election, Fresh, HandlerEnd, Input, LetterId, Link, QuestionId, Reply,
+    RequestId, TermId, Write, WriteKind,
+};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::handoff::Handoff;
+use crate::letter::{Answer, Contender, Question, Refusal};
+use crate::record::{Content, Release};
+use crate::status::RoleState;
+use crate::token::{FencingToken, LeaseToken};
+
+const ASK: RequestId = RequestId(7);
+const TTL: Duration = ms(1000);
+const HEIR: Uuid = Uuid::from_u128(2);
+
+const PAUSE: Input = Input::Pause { request: ASK };
+const RESUME: Input = Input::Resume { request: ASK };
+const CORDON: Input = Input::Cordon { request: ASK };
+
+fn free(revision: u64) -> crate::record::Entry {
+    entry(
+        revision,
+        Content::Release(Release {
+            secret: Some(SECRET),
+            ..Release::default()
+        }),
+    )
+}
+
+/// The role is free since the release at 100.
+fn before_a_free_role() -> Solo {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    solo
+}
+
+/// A claim over the release at 100 is on its way.
+fn claiming() -> (Solo, Write) {
+    let mut solo = before_a_free_role();
+    solo.wait(ms(3));
+    let claim = solo.write();
+    (solo, claim)
+}
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    (solo, term)
+}
+
+/// Time passes, and whatever is read shows a role that is free since this release.
+fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
+    let end = solo.now + time;
+    loop {
+        let read = solo
+            .effects
+            .iter()
+            .position(|effect| matches!(effect, Effect::Read { .. }));
+        if let Some(read) = read {
+            let others = solo.effects.split_off(read + 1);
+            let read = solo.effects.split_off(read);
+            let before = std::mem::replace(&mut solo.effects, read);
+            solo.read(Some(free(released)), Some(OLD_FENCE));
+            let after = std::mem::replace(&mut solo.effects, before);
+            solo.effects.extend(others.into_iter().chain(after));
+        }
+        if solo.now >= end {
+            return;
+        }
+        solo.wait(ms(1));
+    }
+}
+
+fn end_handler(solo: &mut Solo, term: TermId) {
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+}
+
+fn writes(solo: &Solo) -> usize {
+    let is_write = |effect: &&Effect| matches!(effect, Effect::Write(_));
+    solo.effects.iter().filter(is_write).count()
+}
+
+fn search(solo: &Solo) -> Option<QuestionId> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Ask {
+            id,
+            question: Question::Ready { to: None, .. },
+            ..
+        } => Some(*id),
+        _ => None,
+    })
+}
+
+fn ready() -> Answer {
+    Answer::Ready {
+        contender: Contender {
+            id: "node-2".into(),
+            incarnation: HEIR,
+            priority: 0,
+        },
+    }
+}
+
+#[test]
+fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
+    let mut solo = before_a_free_role();
+    solo.feed(PAUSE);
+    assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
+    wait_before_a_free_role(&mut solo, TTL * 10, 100);
+    assert_eq!(writes(&solo), 0);
+    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert!(solo.election.status().paused);
+    solo.take();
+    solo.feed(RESUME);
+    assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Claim { over: 100, .. }
+    ));
+}
+
+#[test]
+fn a_pause_and_its_end_are_told_once() {
+    let mut solo = before_a_free_role();
+    for (input, told) in [
+        (PAUSE, 1),
+        (PAUSE, 0),
+        (CORDON, 0),
+        (RESUME, 1),
+        (RESUME, 0),
+    ] {
+        solo.take();
+        solo.feed(input);
+        let changes = solo
+            .effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Event(Event::Paused | Event::Resumed)));
+        assert_eq!(changes.count(), told);
+        assert!(solo.reply(ASK).is_some());
+    }
+}
+
+#[test]
+fn a_paused_instance_tells_who_leads_by_the_watch_and_without_it() {
+    let mut solo = before_a_free_role();
+    solo.feed(PAUSE);
+    solo.feed(Input::Observed(entry(110, stranger(Some(TTL)))));
+    assert_eq!(solo.election.status().state, RoleState::Follower);
+    let leader = solo.election.status().leader.expect("a leader");
+    assert_eq!(leader.instance_id, "somebody");
+    // The watch falls silent: when the lease should be over, the keys are read.
+    solo.take();
+    solo.wait(TTL - ms(1));
+    assert!(solo.find_read().is_none());
+    solo.wait(ms(1));
+    let renewed = record_of(Uuid::from_u128(99), 5, Some(TTL));
+    solo.read(Some(entry(120, renewed)), Some(OLD_FENCE));
+    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert!(solo.election.status().leader.is_some());
+}
+
+#[test]
+fn what_seems_free_is_read_again_once_a_lease() {
+    let mut solo = before_a_free_role();
+    solo.feed(PAUSE);
+    let mut reads = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..200 {
+            if !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+                solo.wait(ms(10));
+            }
+        }
+        reads.push(solo.now);
+        solo.read(Some(free(100)), Some(OLD_FENCE));
+    }
+    assert_eq!(reads[1].since(reads[0]), TTL);
+    assert_eq!(reads[2].since(reads[1]), TTL);
+}
+
+#[test]
+fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(60_000));
+    }));
+    let term = solo.started().expect("a term");
+    solo.feed(PAUSE);
+    let mut revision = 102;
+    for _ in 0..10 {
+        solo.wait(ms(200));
+        while let Some(renewal) = solo.find_write() {
+            revision += 1;
+            solo.ack(&renewal, revision);
+        }
+    }
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnding { term, end });
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    revision += 1;
+    solo.ack(&release, revision);
+    wait_before_a_free_role(&mut solo, TTL * 5, revision);
+    assert_eq!(writes(&solo), 0);
+    assert!(solo.election.status().paused);
+    assert_eq!(solo.election.status().state, RoleState::Candidate);
+}
+
+#[test]
+fn a_claim_that_is_won_after_a_pause_is_given_back() {
+    let (mut solo, claim) = claiming();
+    solo.feed(PAUSE);
+    solo.ack(&claim, 101);
+    assert!(solo.started().is_none());
+    let release = solo.write();
+    assert_eq!(release.kind, release_over(101));
+    solo.ack(&release, 102);
+    wait_before_a_free_role(&mut solo, TTL * 3, 102);
+    assert_eq!(writes(&solo), 0);
+    assert!(!solo.election.is_stopped());
+    solo.take();
+    solo.feed(RESUME);
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Claim { over: 102, .. }
+    ));
+}
+
+#[test]
+fn a_claim_whose_fence_is_confirmed_after_a_pause_comes_to_no_term() {
+    let (mut solo, claim) = claiming();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.feed(PAUSE);
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_none());
+    assert_eq!(solo.write().kind, release_over(101));
+}
+
+#[test]
+fn a_claim_that_was_never_answered_is_looked_for_and_given_back() {
+    let (mut solo, claim) = claiming();
+    solo.feed(PAUSE);
+    solo.time_out(&claim);
+    solo.wait(ms(60));
+    solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
+    assert_eq!(solo.write().kind, release_over(101));
+}
+
+#[test]
+fn a_claim_given_back_for_a_pause_is_no_failure() {
+    let mut solo = before_a_free_role();
+    let mut over = 100;
+    for _ in 0..5 {
+        for _ in 0..100 {
+            if writes(&solo) == 0 {
+                solo.wait(ms(1));
+            }
+        }
+        let claim = solo.write();
+        solo.feed(PAUSE);
+        solo.ack(&claim, over + 1);
+        let release = solo.write();
+        over += 2;
+        solo.ack(&release, over);
+        solo.feed(RESUME);
+        // After the plain cool-down, not after one that grows.
+        let cooldown = solo.settings.cooldown;
+        wait_before_a_free_role(&mut solo, cooldown - ms(1), over);
+        assert_eq!(writes(&solo), 0, "a cool-down is not cut short");
+        wait_before_a_free_role(&mut solo, ms(4), over);
+        assert_eq!(writes(&solo), 1);
+    }
+}
+
+#[test]
+fn a_claim_that_is_answered_when_all_is_resumed_comes_to_a_term() {
+    let (mut solo, claim) = claiming();
+    solo.feed(PAUSE);
+    solo.feed(RESUME);
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert!(solo.started().is_some());
+}
+
+#[test]
+fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
+    let (mut solo, term) = leading();
+    solo.feed(CORDON);
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::TermEnding {
+            cause: EndCause::Cordoned,
+            ..
+        }
+    )));
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    let question = search(&solo).expect("the others are asked");
+    let answer = Some(ready());
+    solo.feed(Input::Answered { question, answer });
+    assert_eq!(writes(&solo), 0, "its handler still runs");
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    let heir = Some(HEIR);
+    let secret = SECRET;
+    assert_eq!(
+        release.kind,
+        WriteKind::Release {
+            over: 101,
+            secret,
+            heir
+        }
+    );
+    solo.ack(&release, 103);
+    assert_eq!(solo.reply(ASK), None, "the heir has not claimed it yet");
+    solo.feed(Input::Observed(entry(104, record_of(HEIR, 0, Some(TTL)))));
+    let handed = Reply::SteppedDown {
+        released: true,
+        handoff: Some(Handoff::Accepted),
+    };
+    assert_eq!(solo.reply(ASK), Some(&handed));
+    assert!(solo.election.status().leader.is_some());
+    solo.take();
+    // The heir dies; who is cordoned leads nothing all the same.
+    solo.wait(TTL * 5);
+    assert_eq!(writes(&solo), 0);
+    assert!(!solo.election.is_stopped());
+}
+
+#[test]
+fn whoever_cordons_an_instance_that_does_not_lead_is_told_so_at_once() {
+    let (solo, _) = claiming();
+    for mut solo in [before_a_free_role(), solo] {
+        solo.feed(CORDON);
+        assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+        assert!(solo.election.status().paused);
+    }
+}
+
+#[test]
+fn a_cordon_while_a_term_ends_waits_for_its_end() {
+    let (mut solo, term) = leading();
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnding { term, end });
+    solo.feed(CORDON);
+    assert_eq!(solo.reply(ASK), None);
+    assert!(search(&solo).is_none(), "it ends as it began to");
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    solo.ack(&release, 103);
+    let freed = Reply::SteppedDown {
+        released: true,
+        handoff: None,
+    };
+    assert_eq!(solo.reply(ASK), Some(&freed));
+}
+
+#[test]
+fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(CORDON);
+    assert!(search(&solo).is_none(), "nobody can be asked");
+    end_handler(&mut solo, term);
+    solo.wait(TTL);
+    let kept = Reply::SteppedDown {
+        released: false,
+        handoff: None,
+    };
+    assert_eq!(solo.reply(ASK), Some(&kept));
+    assert_eq!(writes(&solo), 0);
+}
+
+#[test]
+fn a_resume_while_a_cordoned_term_ends_stands_again_after_the_cool_down() {
+    let (mut solo, term) = leading();
+    solo.feed(CORDON);
+    solo.feed(RESUME);
+    end_handler(&mut solo, term);
+    solo.wait(solo.settings.request_timeout / 5);
+    let release = solo.write();
+    solo.ack(&release, 103);
+    solo.take();
+    let cooldown = solo.settings.cooldown;
+    wait_before_a_free_role(&mut solo, cooldown - ms(1), 103);
+    assert_eq!(writes(&solo), 0);
+    wait_before_a_free_role(&mut solo, ms(4), 103);
+    assert_eq!(writes(&solo), 1);
+}
+
+#[test]
+fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
+    let mut solo = before_a_free_role();
+    solo.feed(PAUSE);
+    for (to, why) in [
+        (Some("solo".to_owned()), Some(Refusal::Paused)),
+        (None, None),
+    ] {
+        solo.take();
+        solo.feed(Input::Asked {
+            letter: LetterId(1),
+            question: Question::Ready { to, release: None },
+        });
+        let answer = solo.effects.iter().find_map(|effect| match effect {
+            Effect::Answer { answer, .. } => Some(answer.clone()),
+            _ => None,
+        });
+        assert_eq!(answer, why.map(|why| Answer::Refused { why }));
+    }
+}
+
+#[test]
+fn an_heir_that_was_paused_meanwhile_leaves_what_is_handed_to_it() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
+    solo.feed(Input::Asked {
+        letter: LetterId(1),
+        question: Question::Ready {
+            to: Some("solo".to_owned()),
+            release: None,
+        },
+    });
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::Answer {
+            answer: Answer::Ready { .. },
+            ..
+        }
+    )));
+    solo.feed(PAUSE);
+    solo.take();
+    solo.wait(ms(100));
+    assert!(solo.find_read().is_none(), "nothing is expected any more");
+    let handoff = Content::Release(Release {
+        nonce: None,
+        heir: Some(super::solo::OWN),
+        ..Release::default()
+    });
+    solo.feed(Input::Observed(entry(101, handoff)));
+    solo.wait(TTL / 2);
+    assert_eq!(writes(&solo), 0);
+}
+
+#[test]
+fn a_paused_instance_can_be_stopped() {
+    let mut solo = before_a_free_role();
+    solo.feed(PAUSE);
+    solo.wait(ms(10));
+    if solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+        solo.read(Some(free(100)), Some(OLD_FENCE));
+    }
+    solo.feed(Input::Stop { release: true });
+    assert!(solo.election.is_stopped());
+}
+
+#[test]
+fn a_new_link_does_not_end_a_pause() {
+    let mut solo = before_a_free_role();
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(PAUSE);
+    assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
+    solo.take();
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    solo.wait(TTL * 2);
+    assert_eq!(writes(&solo), 0);
+}
+
+#[test]
+fn an_election_can_begin_paused() {
+    let now = crate::moment::Moment::from_nanos(5_000_000_000_000);
+    let candidate = Candidate {
+        instance_id: "solo".to_owned(),
+        incarnation: super::solo::OWN,
+        first_beat: 0,
+        paused: true,
+        settings: settings(|_| {}),
+    };
+    let mut solo = before_a_free_role();
+    solo.election = Election::new(candidate, now);
+    let fresh = Fresh {
+        lease_token: LeaseToken::new(Uuid::from_u128(1)),
+        release_secret: SECRET,
+        chance: 0.5,
+    };
+    let told = solo.election.step(now, fresh, Input::Tick);
+    assert_eq!(told, Vec::new(), "whoever made it so has told already");
+    solo.now = now;
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    solo.wait(TTL * 2);
+    assert_eq!(writes(&solo), 0);
+}
+
+#[test]
+fn a_read_that_fails_is_tried_again_while_paused() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(PAUSE);
+    let op = solo.find_read().expect("a read");
+    let outcome = Err(failure(FailureKind::Timeout));
+    solo.feed(Input::ReadEnded { op, outcome });
+    solo.wait(TTL);
+    solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
+    assert!(solo.election.status().leader.is_some());
+}
+
+fn step_down(expected: FencingToken) -> Input {
+    Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: Some(expected),
+        hold_off: ms(0),
+    }
+}
+
+/// The fencing token of the term that tests begin with.
+const TERM: FencingToken = FencingToken {
+    epoch: BUCKET.epoch,
+    sequence: 102,
+};
+
+#[test]
+fn a_step_down_that_is_meant_for_another_term_changes_nothing() {
+    let (mut solo, _) = leading();
+    let other = FencingToken {
+        sequence: 90,
+        ..TERM
+    };
+    solo.feed(step_down(other));
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    solo.feed(Input::StepDown {
+        request: RequestId(8),
+        to: Some("node-2".to_owned()),
+        expected: Some(other),
+        hold_off: ms(0),
+    });
+    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Ask { .. })));
+}
+
+#[test]
+fn a_step_down_ends_the_term_that_it_expects_and_waits_for_the_end_of_no_other() {
+    let (mut solo, term) = leading();
+    solo.feed(step_down(TERM));
+    assert_eq!(solo.election.status().state, RoleState::Draining);
+    let other = FencingToken {
+        sequence: 103,
+        ..TERM
+    };
+    solo.feed(Input::StepDown {
+        request: RequestId(8),
+        to: None,
+        expected: Some(other),
+        hold_off: ms(60_000),
+    });
+    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
+    end_handler(&mut solo, term);
+    let release = solo.write();
+    solo.ack(&release, 103);
+    assert!(matches!(
+        solo.reply(ASK),
+        Some(Reply::SteppedDown { released: true, .. })
+    ));
+    // Nor does its hold-off count.
+    solo.take();
+    let cooldown = solo.settings.cooldown;
+    wait_before_a_free_role(&mut solo, cooldown + ms(10), 103);
+    assert_eq!(writes(&solo), 1);
+}

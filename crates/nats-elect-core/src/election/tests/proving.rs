@@ -1,0 +1,141 @@
+//! Proofs on demand.
+
+use super::solo::{BUCKET, Solo, failure, ms, settings};
+use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
+use crate::event::FailureKind;
+
+const ASK: RequestId = RequestId(5);
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(20));
+    solo.take();
+    (solo, term)
+}
+
+fn ask(solo: &mut Solo, term: Option<TermId>) {
+    solo.feed(Input::Validate { request: ASK, term });
+}
+
+#[test]
+fn a_proof_is_a_heartbeat_that_is_sent_at_once() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    let renewal = solo.write();
+    assert!(matches!(renewal.kind, WriteKind::Renew { over: 101, .. }));
+    assert_eq!(solo.reply(ASK), None);
+    solo.ack(&renewal, 103);
+    assert!(matches!(solo.reply(ASK), Some(Reply::Proved(token)) if token.sequence == 102));
+}
+
+#[test]
+fn a_heartbeat_that_was_sent_before_is_no_proof() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(179));
+    let before = solo.write();
+    ask(&mut solo, Some(term));
+    solo.ack(&before, 103);
+    assert_eq!(solo.reply(ASK), None);
+    let renewal = solo.write();
+    solo.ack(&renewal, 104);
+    assert!(matches!(solo.reply(ASK), Some(Reply::Proved(_))));
+}
+
+#[test]
+fn not_even_one_that_was_sent_at_the_same_instant() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Observed(super::solo::entry(
+        150,
+        crate::record::Content::Opaque,
+    )));
+    let before = solo.write();
+    ask(&mut solo, Some(term));
+    solo.ack(&before, 151);
+    assert_eq!(solo.reply(ASK), None);
+}
+
+#[test]
+fn a_heartbeat_that_fails_leaves_it_unproven() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    let renewal = solo.write();
+    solo.time_out(&renewal);
+    assert!(matches!(
+        solo.reply(ASK),
+        Some(Reply::Unproven(failure)) if failure.kind == FailureKind::Timeout
+    ));
+}
+
+#[test]
+fn who_asked_after_a_heartbeat_was_sent_is_not_told_of_its_failure() {
+    let (mut solo, term) = leading();
+    solo.wait(ms(179));
+    let before = solo.write();
+    ask(&mut solo, Some(term));
+    solo.time_out(&before);
+    assert_eq!(solo.reply(ASK), None);
+}
+
+#[test]
+fn without_a_link_it_is_unproven_at_once() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    solo.feed(Input::Link(Link::Down));
+    assert!(matches!(solo.reply(ASK), Some(Reply::Unproven(_))));
+    solo.take();
+    ask(&mut solo, Some(term));
+    assert!(matches!(solo.reply(ASK), Some(Reply::Unproven(_))));
+}
+
+#[test]
+fn an_unusable_bucket_leaves_it_unproven() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    let reason = failure(FailureKind::Unavailable);
+    solo.feed(Input::Link(Link::Unusable(reason)));
+    assert!(matches!(solo.reply(ASK), Some(Reply::Unproven(_))));
+}
+
+#[test]
+fn an_old_term_is_no_leader_with_or_without_a_link() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(TermId(term.0 + 1)));
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    ask(&mut solo, Some(TermId(term.0 + 1)));
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn a_follower_is_no_leader() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    ask(&mut solo, None);
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn a_term_that_ends_is_no_leader() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn a_refused_proof_demotes() {
+    let (mut solo, term) = leading();
+    ask(&mut solo, Some(term));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 130);
+    solo.read(
+        Some(super::solo::entry(130, super::solo::stranger(None))),
+        None,
+    );
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+}

@@ -1,0 +1,559 @@
+//! Answers that come late or never, and refusals that are not true.
+
+use std::time::Duration;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, settings, stranger,
+};
+use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
+use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::moment::Moment;
+use crate::record::{Content, Nonce, Release};
+
+const TTL: Duration = ms(1000);
+
+fn ends_at_all(solo: &Solo) -> bool {
+    solo.told(|event| matches!(event, Event::TermEnding { .. }))
+}
+
+/// Whether the lease was extended by what was sent then.
+fn extended(solo: &Solo, sent: Moment) -> bool {
+    let until = sent + solo.settings.ttl - solo.settings.drift_margin();
+    solo.has(|effect| {
+        matches!(effect, Effect::Extend { lease, proved, .. } if *proved == sent && *lease == until)
+    })
+}
+
+fn promoted_at(solo: &Solo) -> Option<u64> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
+        _ => None,
+    })
+}
+
+/// A claim over a release at 100 was not answered in time.
+fn silent_claim() -> (Solo, Write) {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let free = entry(100, Content::Release(Release::default()));
+    solo.read(Some(free), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    (solo, claim)
+}
+
+fn renews_over(write: &Write, revision: u64) -> bool {
+    matches!(write.kind, WriteKind::Renew { over, .. } if over == revision)
+}
+
+/// A heartbeat over 101 was not answered in time; when it was sent.
+fn silent_heartbeat() -> (Solo, Write, Moment) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.take();
+    (solo, renewal, sent)
+}
+
+#[test]
+fn a_heartbeat_that_is_confirmed_late_counts_from_its_sending() {
+    for looking in [false, true] {
+        let (mut solo, renewal, sent) = silent_heartbeat();
+        solo.wait(if looking { ms(60) } else { ms(1) });
+        let read = solo.find_read();
+        assert_eq!(read.is_some(), looking);
+        solo.ack(&renewal, 103);
+        assert!(extended(&solo, sent));
+        if let Some(read) = read {
+            solo.show(read, Some(entry(103, own(&renewal, TTL))), Some(OLD_FENCE));
+        }
+        solo.wait(ms(200));
+        let next = solo.write();
+        assert!(renews_over(&next, 103));
+        assert!(!ends_at_all(&solo));
+    }
+}
+
+#[test]
+fn a_heartbeat_that_is_confirmed_after_its_lease_extends_nothing() {
+    let (mut solo, renewal, _) = silent_heartbeat();
+    solo.sleep(TTL);
+    solo.ack(&renewal, 103);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::HeartbeatEnded {
+            outcome: Outcome::TooLate,
+            ..
+        }
+    )));
+    assert!(ends_at_all(&solo));
+}
+
+#[test]
+fn only_a_late_confirmation_counts_and_only_once() {
+    let (mut solo, renewal, sent) = silent_heartbeat();
+    let refused = WriteOutcome::Conflict { current: Some(104) };
+    solo.end(&renewal, refused);
+    solo.end(
+        &renewal,
+        WriteOutcome::Failed(failure(FailureKind::Rejected)),
+    );
+    assert_eq!(solo.take(), []);
+    solo.ack(&renewal, 103);
+    assert!(extended(&solo, sent));
+    solo.take();
+    solo.ack(&renewal, 103);
+    assert_eq!(solo.take(), []);
+}
+
+/// What it was to be stored over stands there no more.
+#[test]
+fn a_second_heartbeat_is_not_waited_for_once_the_first_is_confirmed_late() {
+    for by_watch in [false, true] {
+        let (mut solo, first, sent) = silent_heartbeat();
+        solo.wait(ms(60));
+        let read = solo.find_read().expect("a read");
+        solo.feed(Input::ReadEnded {
+            op: read,
+            outcome: Err(failure(FailureKind::Timeout)),
+        });
+        solo.wait(ms(120));
+        let second = solo.write();
+        assert!(renews_over(&second, 101));
+        if by_watch {
+            solo.feed(Input::Observed(entry(103, own(&first, TTL))));
+        } else {
+            solo.ack(&first, 103);
+        }
+        assert!(extended(&solo, sent));
+        let third = solo.write();
+        assert!(renews_over(&third, 103));
+        let third_sent = solo.sent;
+        solo.take();
+        solo.time_out(&second);
+        solo.end(&second, WriteOutcome::Conflict { current: Some(103) });
+        assert_eq!(solo.take(), [], "it tells nothing");
+        solo.ack(&third, 104);
+        assert!(extended(&solo, third_sent));
+    }
+}
+
+/// A flood of others' writes must leave no gap to cost a lease.
+#[test]
+fn a_heartbeat_that_met_another_write_is_sent_again_at_once_however_often_that_happens() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    for _ in 0..10 {
+        let renewal = solo.write();
+        assert!(renews_over(&renewal, 101));
+        solo.end(
+            &renewal,
+            WriteOutcome::Failed(failure(FailureKind::Contended)),
+        );
+        assert!(!solo.told(|event| matches!(event, Event::CircuitOpened)));
+        solo.wait(solo.settings.retry.initial_backoff);
+    }
+    let renewal = solo.write();
+    solo.ack(&renewal, 103);
+    assert!(extended(&solo, solo.sent));
+}
+
+#[test]
+fn a_claim_that_is_confirmed_late_is_won_and_counts_from_its_sending() {
+    for looking in [false, true] {
+        let (mut solo, claim) = silent_claim();
+        let sent = solo.sent;
+        solo.wait(if looking { ms(60) } else { ms(1) });
+        let read = solo.find_read();
+        assert_eq!(read.is_some(), looking);
+        solo.ack(&claim, 101);
+        if let Some(read) = read {
+            solo.show(read, Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
+        }
+        let fence = solo.write();
+        assert!(matches!(fence.kind, WriteKind::Fence { over: 99, .. }));
+        solo.ack(&fence, 102);
+        let until = sent + TTL - solo.settings.drift_margin();
+        assert!(solo.has(|effect| matches!(
+            effect,
+            Effect::StartTerm(start) if start.lease == until && start.proved == sent
+        )));
+    }
+}
+
+#[test]
+fn a_fence_that_is_confirmed_late_makes_a_leader() {
+    for looking in [false, true] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        let free = entry(100, Content::Release(Release::default()));
+        solo.read(Some(free), Some(OLD_FENCE));
+        solo.wait(ms(3));
+        let claim = solo.write();
+        solo.ack(&claim, 101);
+        let fence = solo.write();
+        solo.wait(ms(80));
+        solo.time_out(&fence);
+        assert!(solo.started().is_none());
+        solo.wait(if looking { ms(60) } else { ms(1) });
+        let read = solo.find_read();
+        assert_eq!(read.is_some(), looking);
+        solo.ack(&fence, 102);
+        assert_eq!(promoted_at(&solo), Some(102));
+        if let Some(read) = read {
+            let role = entry(101, own(&claim, TTL));
+            solo.show(read, Some(role), Some(fence_of(102, fence.nonce)));
+        }
+        assert!(!ends_at_all(&solo));
+    }
+}
+
+#[test]
+fn a_read_that_is_answered_late_counts_unless_something_was_written_since() {
+    for written in [false, true] {
+        let (mut solo, renewal, sent) = silent_heartbeat();
+        solo.wait(ms(60));
+        let read = solo.find_read().expect("a read");
+        solo.wait(ms(160));
+        solo.feed(Input::ReadEnded {
+            op: read,
+            outcome: Err(failure(FailureKind::Timeout)),
+        });
+        solo.take();
+        if written {
+            solo.wait(ms(200));
+            solo.write();
+        }
+        solo.show(read, Some(entry(103, own(&renewal, TTL))), None);
+        assert_eq!(extended(&solo, sent), !written);
+    }
+}
+
+#[test]
+fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
+    let (mut solo, renewal, sent) = silent_heartbeat();
+    solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
+    assert!(extended(&solo, sent));
+    solo.wait(ms(200));
+    assert!(renews_over(&solo.write(), 103));
+}
+
+#[test]
+fn while_its_answer_is_waited_for_the_watch_confirms_nothing_and_then_it_does() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.take();
+    solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    assert!(extended(&solo, sent));
+}
+
+#[test]
+fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
+    let (mut solo, claim) = silent_claim();
+    solo.feed(Input::Observed(entry(101, own(&claim, TTL))));
+    // The pause after a failure.
+    solo.wait(ms(60));
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn a_copy_of_a_confirmed_heartbeat_confirms_nothing() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.ack(&renewal, 103);
+    let until = solo.election.status().lease_until;
+    solo.feed(Input::Observed(entry(104, own(&renewal, TTL))));
+    assert_eq!(solo.election.status().lease_until, until);
+    solo.take();
+    solo.wait(ms(200));
+    assert!(renews_over(&solo.write(), 103), "it proves itself");
+}
+
+/// It takes several round trips: what it shows may have been so before the write was stored.
+#[test]
+fn a_read_that_was_under_way_when_a_write_was_confirmed_late_tells_of_no_regression() {
+    for by_watch in [false, true] {
+        let (mut solo, renewal, sent) = silent_heartbeat();
+        solo.wait(ms(60));
+        let read = solo.find_read().expect("a read");
+        if by_watch {
+            solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
+        } else {
+            solo.ack(&renewal, 103);
+        }
+        assert!(extended(&solo, sent));
+        let before = super::solo::record_of(OWN, 0, Some(TTL));
+        solo.show(read, Some(entry(101, before)), Some(OLD_FENCE));
+        assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
+        solo.take();
+        solo.wait(ms(200));
+        assert!(renews_over(&solo.write(), 103));
+    }
+    let (mut solo, claim) = silent_claim();
+    solo.wait(ms(60));
+    let read = solo.find_read().expect("a read");
+    solo.ack(&claim, 101);
+    let free = entry(100, Content::Release(Release::default()));
+    solo.show(read, Some(free), Some(OLD_FENCE));
+    assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+/// A server that leads the stream no more refuses what its successor stores.
+#[test]
+fn a_heartbeat_that_was_refused_and_is_stored_all_the_same_ends_no_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let refused = solo.write();
+    let sent = solo.sent;
+    solo.refuse(&refused, 99);
+    let claim = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    let stands = super::solo::record_of(OWN, claim.beat, Some(TTL));
+    solo.read(Some(entry(101, stands)), Some(OLD_FENCE));
+    let again = solo.write();
+    assert!(renews_over(&again, 101));
+    solo.take();
+    solo.refuse(&again, 103);
+    solo.read(Some(entry(103, own(&refused, TTL))), Some(OLD_FENCE));
+    assert!(extended(&solo, sent));
+    assert!(!ends_at_all(&solo));
+    solo.wait(ms(200));
+    assert!(renews_over(&solo.write(), 103));
+}
+
+#[test]
+fn a_refused_heartbeat_that_shows_less_than_was_confirmed_is_tried_once_more() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let first = solo.write();
+    solo.refuse(&first, 90);
+    solo.read(Some(entry(90, stranger(None))), Some(OLD_FENCE));
+    assert!(!ends_at_all(&solo));
+    let second = solo.write();
+    solo.ack(&second, 103);
+    assert!(!ends_at_all(&solo), "it was a server that lags");
+}
+
+#[test]
+fn only_anothers_record_is_told_as_a_failed_validation() {
+    for (content, failed, cause) in [
+        (Some(stranger(None)), true, EndCause::Superseded),
+        (Some(Content::ForeignMarker), false, EndCause::Deleted),
+        (None, false, EndCause::Deleted),
+    ] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.wait(ms(199));
+        let renewal = solo.write();
+        solo.end(&renewal, WriteOutcome::Conflict { current: None });
+        solo.read(content.map(|content| entry(110, content)), Some(OLD_FENCE));
+        assert!(
+            solo.told(|event| matches!(event, Event::TermEnding { cause: is, .. } if *is == cause))
+        );
+        assert_eq!(solo.told(|event| *event == Event::ValidationFailed), failed);
+    }
+}
+
+#[test]
+fn a_claim_that_was_refused_and_is_stored_all_the_same_is_won() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let free = entry(100, Content::Release(Release::default()));
+    solo.read(Some(free), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.end(&claim, WriteOutcome::Conflict { current: None });
+    solo.wait(ms(100));
+    solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
+    let fence = solo.write();
+    solo.ack(&fence, 102);
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn a_fence_that_was_refused_and_is_stored_all_the_same_makes_a_leader() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let free = entry(100, Content::Release(Release::default()));
+    solo.read(Some(free), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.end(&fence, WriteOutcome::Conflict { current: None });
+    solo.read(
+        Some(entry(101, own(&claim, TTL))),
+        Some(fence_of(102, fence.nonce)),
+    );
+    assert_eq!(promoted_at(&solo), Some(102));
+}
+
+#[test]
+fn a_look_at_the_fence_that_is_overdue_does_not_delay_the_next_heartbeat() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(200));
+    }));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.wait(ms(80));
+    solo.time_out(&renewal);
+    solo.wait((sent + ms(190)).since(solo.now));
+    solo.take();
+    solo.ack(&renewal, 103);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+    solo.wait(ms(10));
+    assert!(renews_over(&solo.write(), 103));
+}
+
+#[test]
+fn what_answers_late_is_waited_for_longer_and_no_longer_than_the_lease_allows() {
+    let (mut solo, renewal, sent) = silent_heartbeat();
+    assert_eq!(renewal.within, ms(80));
+    solo.wait((sent + ms(120)).since(solo.now));
+    solo.ack(&renewal, 103);
+    solo.wait(ms(80));
+    let next = solo.write();
+    assert_eq!(next.within, ms(180), "half as much again as it took");
+    solo.wait(ms(180));
+    solo.time_out(&next);
+    solo.wait(ms(60));
+    let within = solo.effects.iter().find_map(|effect| match effect {
+        Effect::Read { within, .. } => Some(*within),
+        _ => None,
+    });
+    assert_eq!(within, Some(ms(360)), "of two round trips");
+    solo.take();
+    solo.wait(ms(100));
+    solo.ack(&next, 104);
+    solo.wait(ms(200));
+    let third = solo.write();
+    assert!(third.within <= TTL * 3 / 8, "{:?}", third.within);
+    assert!(third.within > ms(180), "{:?}", third.within);
+}
+
+/// In office with a lease of a quarter of an hour; requests fail fast and are tried again soon.
+fn long_lease() -> Solo {
+    Solo::leading(settings(|config| {
+        config.ttl = Duration::from_secs(900);
+        config.request_timeout = Some(ms(80));
+        config.retry.max_backoff = ms(500);
+    }))
+}
+
+/// Nothing is answered for so long. Returns the heartbeats that were sent.
+fn outage(solo: &mut Solo, lasts: Duration) -> Vec<Write> {
+    let end = solo.now + lasts;
+    let mut lost = Vec::new();
+    while solo.now < end {
+        for effect in solo.take() {
+            match effect {
+                Effect::Write(write) => {
+                    solo.sleep(ms(80));
+                    solo.time_out(&write);
+                    lost.push(write);
+                }
+                Effect::Read { op, .. } => {
+                    solo.sleep(ms(80));
+                    solo.feed(Input::ReadEnded {
+                        op,
+                        outcome: Err(failure(FailureKind::Timeout)),
+                    });
+                }
+                Effect::Event(Event::TermEnding { cause, .. }) => panic!("{cause:?}"),
+                _ => {}
+            }
+        }
+        let due = solo.election.next_wakeup().expect("something is due");
+        solo.wait(due.since(solo.now));
+    }
+    lost
+}
+
+/// The next request that is sent.
+fn next_request(solo: &mut Solo) -> Effect {
+    loop {
+        let asks = |effect: &Effect| matches!(effect, Effect::Write(_) | Effect::Read { .. });
+        if let Some(index) = solo.effects.iter().position(asks) {
+            return solo.effects.remove(index);
+        }
+        let due = solo.election.next_wakeup().expect("something is due");
+        solo.wait(due.since(solo.now));
+    }
+}
+
+#[test]
+fn a_long_lease_survives_a_long_outage_with_hundreds_of_heartbeats_that_nobody_answered() {
+    let mut solo = long_lease();
+    let claim = super::solo::record_of(OWN, 0, Some(solo.settings.ttl));
+    let lost = outage(&mut solo, Duration::from_secs(400));
+    assert!(lost.len() > 200, "{}", lost.len());
+    loop {
+        match next_request(&mut solo) {
+            Effect::Read { op, .. } => {
+                solo.show(op, Some(entry(101, claim.clone())), Some(OLD_FENCE));
+            }
+            Effect::Write(write) => {
+                assert!(renews_over(&write, 101));
+                let sent = solo.sent;
+                solo.ack(&write, 103);
+                assert!(extended(&solo, sent));
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert!(!ends_at_all(&solo));
+}
+
+#[test]
+fn any_heartbeat_of_a_long_outage_may_have_been_stored() {
+    for which in [0, 1, 100, 180] {
+        let mut solo = long_lease();
+        let until = solo.election.status().lease_until.expect("a lease");
+        let lost = outage(&mut solo, Duration::from_secs(400));
+        let stored = lost.get(which).expect("so many were sent");
+        let stored = entry(103, own(stored, solo.settings.ttl));
+        loop {
+            match next_request(&mut solo) {
+                Effect::Read { op, .. } => {
+                    solo.show(op, Some(stored.clone()), Some(OLD_FENCE));
+                    break;
+                }
+                Effect::Write(write) => solo.refuse(&write, 103),
+                _ => {}
+            }
+        }
+        assert!(!ends_at_all(&solo), "{which}");
+        let status = solo.election.status();
+        let lease = status.lease_until.expect("a lease");
+        assert!(lease > until, "{which}");
+        assert!(lease < solo.now + solo.settings.ttl - Duration::from_secs(200));
+        loop {
+            match next_request(&mut solo) {
+                Effect::Read { op, .. } => {
+                    solo.show(op, Some(stored.clone()), Some(OLD_FENCE));
+                }
+                Effect::Write(write) => {
+                    assert!(renews_over(&write, 103));
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+}

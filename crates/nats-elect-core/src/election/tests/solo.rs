@@ -1,0 +1,354 @@
+//! One election, fed by hand: for schedules that must be exact.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::config::{RoleConfig, RoleSettings};
+use crate::election::{
+    Bucket, Candidate, Effect, Election, Failure, Fresh, Input, Link, OpId, Reply, RequestId,
+    Snapshot, TermId, Write, WriteKind, WriteOutcome,
+};
+use crate::event::{Event, FailureKind};
+use crate::moment::Moment;
+use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
+use crate::release::ReleaseSecret;
+use crate::token::LeaseToken;
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The settings that tests start from: a lease of one second.
+pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
+    let mut config = RoleConfig {
+        ttl: ms(1000),
+        request_timeout: Some(ms(80)),
+        // More orders of events than none at all.
+        claim_delay: Some(ms(2)),
+        ..RoleConfig::default()
+    };
+    change(&mut config);
+    config.settings().expect("settings that obey the rules")
+}
+
+/// One instance whose every input a test writes down.
+#[derive(Clone, Debug)]
+pub struct Solo {
+    pub election: Election,
+    pub settings: RoleSettings,
+    pub now: Moment,
+    /// When the last write was sent.
+    pub sent: Moment,
+    /// Effects since they were last taken.
+    pub effects: Vec<Effect>,
+    /// Drawn at every step.
+    pub chance: f64,
+    steps: u128,
+}
+
+pub const BUCKET: Bucket = Bucket {
+    epoch: 7,
+    max_age: None,
+    unique_sequences: true,
+};
+
+pub const OWN: Uuid = Uuid::from_u128(1);
+
+/// Of each acquisition.
+pub const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
+
+/// The fence record of a term of before, by another instance.
+pub const OLD_FENCE: FenceEntry = FenceEntry {
+    revision: 99,
+    record: Some(SeenFence {
+        nonce: Nonce {
+            incarnation: Uuid::from_u128(99),
+            beat: 0,
+        },
+        ttl: None,
+        release: None,
+    }),
+};
+
+impl Solo {
+    /// Started and connected to a bucket.
+    pub fn new(settings: RoleSettings, bucket: Bucket) -> Self {
+        Self::with_first_beat(settings, bucket, 0)
+    }
+
+    /// The same; an earlier machine of this incarnation used the beats below this one.
+    pub fn with_first_beat(settings: RoleSettings, bucket: Bucket, first_beat: u64) -> Self {
+        let now = Moment::from_nanos(5_000_000_000_000);
+        let candidate = Candidate {
+            instance_id: "solo".to_owned(),
+            incarnation: OWN,
+            first_beat,
+            paused: false,
+            settings: settings.clone(),
+        };
+        let mut solo = Self {
+            election: Election::new(candidate, now),
+            settings,
+            now,
+            sent: now,
+            effects: Vec::new(),
+            chance: 0.5,
+            steps: 0,
+        };
+        solo.feed(Input::Link(Link::Up(bucket)));
+        solo
+    }
+
+    /// In office: the record at revision 101, the fence at 102, promoted 1 ms after the claim was sent.
+    pub fn leading(settings: RoleSettings) -> Self {
+        let mut solo = Self::new(settings, BUCKET);
+        solo.read(
+            Some(entry(100, Content::Release(Release::default()))),
+            Some(OLD_FENCE),
+        );
+        solo.wait(ms(3));
+        let claim = solo.write();
+        assert!(matches!(claim.kind, WriteKind::Claim { over: 100, .. }));
+        let sent = solo.sent;
+        solo.wait(ms(1));
+        solo.ack(&claim, 101);
+        let fence = solo.write();
+        solo.ack(&fence, 102);
+        solo.sent = sent;
+        assert!(solo.started().is_some());
+        solo
+    }
+
+    /// Its claim was confirmed so late, at revision 101, that no term can come of it: it gives the role back.
+    pub fn claimed_too_late(settings: RoleSettings) -> Self {
+        let mut solo = Self::new(settings, BUCKET);
+        solo.read(
+            Some(entry(100, Content::Release(Release::default()))),
+            Some(OLD_FENCE),
+        );
+        solo.wait(ms(3));
+        let claim = solo.write();
+        solo.sleep(ms(900));
+        solo.ack(&claim, 101);
+        solo
+    }
+
+    pub fn feed(&mut self, input: Input) {
+        self.steps += 1;
+        let fresh = Fresh {
+            lease_token: LeaseToken::new(Uuid::from_u128(self.steps)),
+            release_secret: SECRET,
+            chance: self.chance,
+        };
+        let effects = self.election.step(self.now, fresh, input);
+        assert!(
+            self.election.next_wakeup().is_none_or(|due| due > self.now),
+            "woken in the past"
+        );
+        if effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Write(_)))
+        {
+            self.sent = self.now;
+        }
+        self.effects.extend(effects);
+    }
+
+    /// Time passes; timers fire when they are due.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.election.next_wakeup().filter(|due| *due <= end) {
+            self.now = due;
+            self.feed(Input::Tick);
+        }
+        self.now = end;
+    }
+
+    /// Time passes unnoticed: the process is paused.
+    pub fn sleep(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    /// Time passes, and each read shows this, until something is written.
+    pub fn wait_showing(
+        &mut self,
+        time: Duration,
+        role: Option<&Entry>,
+        fence: Option<FenceEntry>,
+    ) -> Option<Write> {
+        let end = self.now + time;
+        loop {
+            let asks = |effect: &Effect| matches!(effect, Effect::Write(_) | Effect::Read { .. });
+            if let Some(index) = self.effects.iter().position(asks) {
+                match self.effects.remove(index) {
+                    Effect::Write(write) => return Some(write),
+                    Effect::Read { op, .. } => self.show(op, role.cloned(), fence),
+                    _ => {}
+                }
+                continue;
+            }
+            let due = self.election.next_wakeup().filter(|due| *due <= end);
+            self.wait(due.unwrap_or(end).since(self.now));
+            due?;
+        }
+    }
+
+    pub fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The write that was asked for since effects were last taken.
+    pub fn write(&mut self) -> Write {
+        self.find_write().expect("a write")
+    }
+
+    pub fn find_write(&mut self) -> Option<Write> {
+        self.take().into_iter().find_map(|effect| match effect {
+            Effect::Write(write) => Some(write),
+            _ => None,
+        })
+    }
+
+    pub fn find_read(&mut self) -> Option<OpId> {
+        self.take().into_iter().find_map(|effect| match effect {
+            Effect::Read { op, .. } => Some(op),
+            _ => None,
+        })
+    }
+
+    /// Answers the read that was asked for.
+    pub fn read(&mut self, role: Option<Entry>, fence: Option<FenceEntry>) {
+        let op = self.find_read().expect("a read");
+        self.show(op, role, fence);
+    }
+
+    /// Answers this read.
+    pub fn show(&mut self, op: OpId, role: Option<Entry>, fence: Option<FenceEntry>) {
+        self.feed(Input::ReadEnded {
+            op,
+            outcome: Ok(Snapshot {
+                role,
+                fence,
+                epoch: Some(BUCKET.epoch),
+                last_sequence: None,
+            }),
+        });
+    }
+
+    pub fn ack(&mut self, write: &Write, revision: u64) {
+        self.end(write, WriteOutcome::Acked { revision });
+    }
+
+    pub fn refuse(&mut self, write: &Write, current: u64) {
+        self.end(
+            write,
+            WriteOutcome::Conflict {
+                current: Some(current),
+            },
+        );
+    }
+
+    pub fn time_out(&mut self, write: &Write) {
+        self.end(write, WriteOutcome::Failed(failure(FailureKind::Timeout)));
+    }
+
+    pub fn end(&mut self, write: &Write, outcome: WriteOutcome) {
+        self.feed(Input::WriteEnded {
+            op: write.op,
+            outcome,
+        });
+    }
+
+    pub fn started(&self) -> Option<TermId> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::StartTerm(start) => Some(start.term),
+            _ => None,
+        })
+    }
+
+    pub fn has(&self, what: impl Fn(&Effect) -> bool) -> bool {
+        self.effects.iter().any(what)
+    }
+
+    pub fn told(&self, what: impl Fn(&Event) -> bool) -> bool {
+        self.has(|effect| matches!(effect, Effect::Event(event) if what(event)))
+    }
+
+    pub fn reply(&self, to: RequestId) -> Option<&Reply> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Reply { request, reply } if *request == to => Some(reply),
+            _ => None,
+        })
+    }
+}
+
+/// A release that names no heir.
+pub const fn release_over(over: u64) -> WriteKind {
+    WriteKind::Release {
+        over,
+        secret: SECRET,
+        heir: None,
+    }
+}
+
+pub fn failure(kind: FailureKind) -> Failure {
+    Failure {
+        kind,
+        detail: "test".to_owned(),
+    }
+}
+
+pub const fn entry(revision: u64, content: Content) -> Entry {
+    Entry { revision, content }
+}
+
+/// A record by another instance, with this lease.
+pub fn stranger(ttl: Option<Duration>) -> Content {
+    record_of(Uuid::from_u128(99), 1, ttl)
+}
+
+pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content {
+    Content::Record(Box::new(crate::record::SeenRecord {
+        id: "somebody".to_owned(),
+        priority: 0,
+        meta: std::collections::BTreeMap::new(),
+        ttl,
+        incarnation: Some(incarnation),
+        beat: Some(beat),
+        release: None,
+        proof: None,
+    }))
+}
+
+/// What a write of ours looks like in the bucket.
+pub fn own(write: &Write, ttl: Duration) -> Content {
+    record_of(write.nonce.incarnation, write.nonce.beat, Some(ttl))
+}
+
+/// A fence record that does not tell its lease, as those of before did not.
+pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
+    FenceEntry {
+        revision,
+        record: Some(SeenFence {
+            nonce,
+            ttl: None,
+            release: None,
+        }),
+    }
+}
+
+/// The fence record of another instance's term, which shows the hash of this secret.
+pub fn hashed_fence(revision: u64, ttl: Option<Duration>, secret: ReleaseSecret) -> FenceEntry {
+    FenceEntry {
+        revision,
+        record: Some(SeenFence {
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 0,
+            },
+            ttl,
+            release: Some(secret.hash()),
+        }),
+    }
+}

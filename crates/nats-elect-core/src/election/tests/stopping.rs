@@ -1,0 +1,162 @@
+//! Leaving the election.
+
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, release_over, settings};
+use crate::election::{Effect, HandlerEnd, Input, Link, TermId};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::record::{Content, Release};
+use crate::status::RoleState;
+
+fn ending(solo: &Solo) -> Option<EndCause> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+        _ => None,
+    })
+}
+
+fn leading() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+fn state(solo: &Solo) -> RoleState {
+    solo.election.status().state
+}
+
+#[test]
+fn a_stopped_instance_stays_stopped() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Stop { release: true });
+    assert_eq!(ending(&solo), Some(EndCause::Stopped));
+    assert!(!solo.election.is_stopped());
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    // For a moment somebody might say that it is ready to take the role.
+    solo.wait(solo.settings.request_timeout / 5);
+    let release = solo.write();
+    solo.ack(&release, 103);
+    assert_eq!(state(&solo), RoleState::Stopped);
+    assert!(solo.election.is_stopped());
+    assert_eq!(solo.election.next_wakeup(), None);
+    solo.take();
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    solo.feed(Input::Observed(entry(
+        300,
+        Content::Release(Release::default()),
+    )));
+    solo.wait(ms(5000));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+}
+
+#[test]
+fn a_stop_without_release_leaves_the_record_to_run_out() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Stop { release: false });
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
+    let (mut solo, term) = leading();
+    solo.feed(Input::Abandon);
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    solo.wait(ms(100));
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn an_abandoned_follower_is_stopped_at_once() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.feed(Input::Abandon);
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn a_stop_while_a_claim_is_under_way_gives_it_back() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    assert_ne!(state(&solo), RoleState::Stopped);
+    solo.ack(&claim, 101);
+    assert!(solo.started().is_none());
+    let release = solo.write();
+    assert_eq!(release.kind, release_over(101));
+    solo.ack(&release, 102);
+    assert_eq!(state(&solo), RoleState::Stopped);
+}
+
+#[test]
+fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.wait(ms(80));
+    solo.time_out(&claim);
+    solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
+    assert_eq!(solo.write().kind, release_over(101));
+}
+
+#[test]
+fn a_stop_that_can_not_look_for_a_lost_claim_leaves_it_to_run_out() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.time_out(&claim);
+    let op = solo.find_read().expect("a look for the claim");
+    solo.feed(Input::ReadEnded {
+        op,
+        outcome: Err(failure(FailureKind::Timeout)),
+    });
+    assert!(solo.election.is_stopped());
+}
+
+#[test]
+fn a_stop_waits_two_request_timeouts_for_a_claim_to_be_given_back() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.wait(ms(20));
+    solo.ack(&fence, 102);
+    assert!(solo.find_write().is_some(), "a release");
+    solo.wait(solo.settings.request_timeout * 2 - ms(1));
+    assert!(!solo.election.is_stopped());
+    solo.wait(ms(1));
+    assert!(solo.election.is_stopped());
+}

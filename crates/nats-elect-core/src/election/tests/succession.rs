@@ -1,0 +1,642 @@
+//! To whom a leader hands its role.
+
+use uuid::Uuid;
+
+use super::solo::{
+    OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
+};
+use crate::election::{
+    Effect, HandlerEnd, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId, Write,
+    WriteKind,
+};
+use crate::event::{EndCause, Event};
+use crate::handoff::Handoff;
+use crate::letter::{Answer, Contender, Question, Refusal};
+use crate::record::{Content, Nonce, Release};
+use crate::release::ReleaseSecret;
+use crate::status::RoleState;
+
+const ASK: RequestId = RequestId(7);
+const HEIR: Uuid = Uuid::from_u128(2);
+
+fn contender(incarnation: Uuid, priority: i64) -> Contender {
+    Contender {
+        id: "node-2".into(),
+        incarnation,
+        priority,
+    }
+}
+
+fn ready(incarnation: Uuid, priority: i64) -> Answer {
+    let contender = contender(incarnation, priority);
+    Answer::Ready { contender }
+}
+
+fn question(solo: &Solo) -> Option<(QuestionId, Question)> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        _ => None,
+    })
+}
+
+/// As older versions ask: they don't tell what their release will be known by.
+const fn ready_to(to: Option<String>) -> Question {
+    Question::Ready { to, release: None }
+}
+
+fn answered(solo: &Solo) -> Option<Answer> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Answer { answer, .. } => Some(answer.clone()),
+        _ => None,
+    })
+}
+
+/// What the caller was told of a role that was freed.
+fn handoff(solo: &Solo) -> Option<Handoff> {
+    match solo.reply(ASK)? {
+        Reply::SteppedDown {
+            released: true,
+            handoff,
+        } => *handoff,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether it was told that the role was freed for an heir, and that this became of it.
+fn told(solo: &Solo, outcome: Option<Handoff>) -> bool {
+    solo.has(|effect| *effect == Effect::Event(Event::HandedOver { outcome }))
+}
+
+fn hand_over() -> Input {
+    Input::StepDown {
+        request: ASK,
+        to: Some("node-2".into()),
+        expected: None,
+        hold_off: ms(0),
+    }
+}
+
+fn asked(question: Question) -> Input {
+    Input::Asked {
+        letter: LetterId(1),
+        question,
+    }
+}
+
+fn wants_the_role(beat: u64, priority: i64) -> Input {
+    let record = Nonce {
+        incarnation: OWN,
+        beat,
+    };
+    asked(Question::hand_over(record, contender(HEIR, priority)))
+}
+
+/// In office, and the successor said that it is ready.
+fn handing_over() -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(hand_over());
+    let (question, _) = question(&solo).expect("a question");
+    let answer = Some(ready(HEIR, 0));
+    solo.feed(Input::Answered { question, answer });
+    (solo, term)
+}
+
+fn end_handler(solo: &mut Solo, term: TermId) {
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+}
+
+/// The release that was asked for, which names the heir.
+fn release_to_heir(solo: &mut Solo) -> Write {
+    let release = solo.write();
+    assert!(matches!(
+        release.kind,
+        WriteKind::Release {
+            heir: Some(HEIR),
+            ..
+        }
+    ));
+    release
+}
+
+/// The handler has ended, and the role is freed in the heir's name, by the marker at this revision.
+fn handed_over(marker: u64) -> Solo {
+    let (mut solo, term) = handing_over();
+    end_handler(&mut solo, term);
+    let release = release_to_heir(&mut solo);
+    solo.ack(&release, marker);
+    solo
+}
+
+#[test]
+fn a_leader_asks_its_successor_before_it_ends_its_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(hand_over());
+    let to = Some("node-2".to_owned());
+    let release = Some(SECRET.hash());
+    assert_eq!(
+        question(&solo),
+        Some((QuestionId(1), Question::Ready { to, release }))
+    );
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
+}
+
+#[test]
+fn without_its_successor_it_leads_on() {
+    let refusal = Answer::Refused {
+        why: Refusal::Unhealthy,
+    };
+    for (answer, reply) in [
+        (None, Reply::SuccessorAbsent),
+        (Some(Answer::Yielding), Reply::SuccessorAbsent),
+        (Some(refusal), Reply::SuccessorRefused(Refusal::Unhealthy)),
+    ] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.take();
+        solo.feed(hand_over());
+        let (question, _) = question(&solo).expect("a question");
+        solo.feed(Input::Answered { question, answer });
+        assert_eq!(solo.reply(ASK), Some(&reply));
+        let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
+        assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+        // Answers that come later find nothing to end.
+        let answer = Some(ready(HEIR, 0));
+        solo.feed(Input::Answered { question, answer });
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+    }
+}
+
+#[test]
+fn a_second_handoff_is_refused_while_the_first_is_asked_for() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.feed(hand_over());
+    let request = RequestId(8);
+    let (to, hold_off) = (Some("node-3".into()), ms(0));
+    solo.feed(Input::StepDown {
+        request,
+        to,
+        expected: None,
+        hold_off,
+    });
+    let busy = Reply::SuccessorRefused(Refusal::Busy);
+    assert_eq!(solo.reply(request), Some(&busy));
+}
+
+#[test]
+fn a_term_that_ends_meanwhile_ends_the_handoff_too() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(hand_over());
+    solo.feed(Input::LeaseOver { term });
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+#[test]
+fn nobody_is_asked_while_the_connection_is_down() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.take();
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(hand_over());
+    assert_eq!(question(&solo), None);
+    assert_eq!(solo.reply(ASK), Some(&Reply::SuccessorAbsent));
+}
+
+#[test]
+fn the_role_is_freed_in_its_heirs_name_only_after_the_handler_has_ended() {
+    let (mut solo, term) = handing_over();
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    assert_eq!(solo.find_write(), None);
+    end_handler(&mut solo, term);
+    let revoked = solo
+        .effects
+        .iter()
+        .position(|effect| *effect == Effect::Revoke { term });
+    let released = solo.effects.iter().position(|effect| {
+        matches!(effect, Effect::Write(write) if matches!(write.kind, WriteKind::Release { heir: Some(HEIR), .. }))
+    });
+    assert!(
+        revoked.is_some() && revoked < released,
+        "{:?}",
+        solo.effects
+    );
+}
+
+#[test]
+fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
+    let mut solo = handed_over(103);
+    assert_eq!(solo.reply(ASK), None, "nobody has claimed it yet");
+    let heirs = record_of(HEIR, 0, Some(ms(1000)));
+    solo.feed(Input::Observed(entry(104, heirs)));
+    assert_eq!(handoff(&solo), Some(Handoff::Accepted));
+    assert!(told(&solo, Some(Handoff::Accepted)));
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+}
+
+#[test]
+fn anothers_record_is_told_as_such() {
+    let mut solo = handed_over(103);
+    let anothers = record_of(Uuid::from_u128(3), 0, Some(ms(1000)));
+    solo.feed(Input::Observed(entry(104, anothers)));
+    assert_eq!(handoff(&solo), Some(Handoff::TakenByAnother));
+}
+
+#[test]
+fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
+    let mut solo = handed_over(103);
+    solo.wait(solo.settings.handoff_hold());
+    let marker = Content::Release(Release {
+        nonce: None,
+        heir: Some(HEIR),
+        ..Release::default()
+    });
+    solo.read(Some(entry(103, marker)), Some(OLD_FENCE));
+    assert_eq!(solo.reply(ASK), None);
+    solo.wait(solo.settings.request_timeout);
+    assert_eq!(handoff(&solo), Some(Handoff::TimedOut));
+    assert!(told(&solo, Some(Handoff::TimedOut)));
+}
+
+#[test]
+fn the_look_finds_an_heir_that_the_watch_did_not_show() {
+    let mut solo = handed_over(103);
+    solo.wait(solo.settings.handoff_hold());
+    let heirs = record_of(HEIR, 0, Some(ms(1000)));
+    solo.read(Some(entry(104, heirs)), Some(OLD_FENCE));
+    assert_eq!(handoff(&solo), Some(Handoff::Accepted));
+}
+
+#[test]
+fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
+    let mut solo = Solo::leading(settings(|config| config.claim_delay = Some(ms(0))));
+    let term = solo.started().expect("a term");
+    let hold_off = ms(5000);
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off,
+    });
+    end_handler(&mut solo, term);
+    let release = solo.find_write().expect("a release");
+    solo.take();
+    solo.ack(&release, 103);
+    solo.wait(hold_off - ms(1));
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    solo.wait(ms(1));
+    assert!(solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+}
+
+#[test]
+fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
+    for (heir, waits) in [(OWN, ms(0)), (HEIR, ms(200))] {
+        let settings = settings(|config| config.claim_delay = Some(ms(90)));
+        let mut solo = Solo::new(settings, super::solo::BUCKET);
+        // The random delay before a claim is the longest for those who race.
+        solo.chance = 0.0;
+        let leading = record_of(Uuid::from_u128(9), 3, Some(ms(1000)));
+        solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
+        solo.chance = 0.99;
+        let before = solo.now;
+        let release = Release {
+            heir: Some(heir),
+            ..Release::default()
+        };
+        solo.feed(Input::Observed(entry(101, Content::Release(release))));
+        if heir != OWN {
+            solo.wait(waits - ms(1));
+            assert_eq!(solo.find_write(), None);
+            solo.wait(ms(100));
+        }
+        let claim = solo.write();
+        assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+        assert!(solo.sent >= before + waits);
+    }
+}
+
+#[test]
+fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(Input::Stop { release: true });
+    let (question, asked) = question(&solo).expect("a question");
+    let release = Some(SECRET.hash());
+    assert_eq!(asked, Question::Ready { to: None, release });
+    let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
+    for answer in others.map(Some) {
+        solo.feed(Input::Answered { question, answer });
+    }
+    end_handler(&mut solo, term);
+    let release = release_to_heir(&mut solo);
+    solo.ack(&release, 103);
+    assert!(solo.election.is_stopped(), "it does not wait for the heir");
+    assert!(told(&solo, None));
+}
+
+#[test]
+fn a_stop_waits_for_an_answer_only_for_a_moment() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(Input::Stop { release: true });
+    solo.take();
+    end_handler(&mut solo, term);
+    assert_eq!(solo.find_write(), None);
+    solo.wait(ms(16));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { heir: None, .. }
+    ));
+}
+
+#[test]
+fn who_stands_and_is_fit_says_that_it_is_ready() {
+    let mut solo = Solo::new(settings(|config| config.priority = 4), super::solo::BUCKET);
+    let leading = record_of(HEIR, 3, Some(ms(1000)));
+    solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
+    for to in [None, Some("solo".to_owned())] {
+        solo.take();
+        solo.feed(asked(ready_to(to)));
+        let contender = Contender {
+            id: "solo".into(),
+            incarnation: OWN,
+            priority: 4,
+        };
+        assert_eq!(answered(&solo), Some(Answer::Ready { contender }));
+    }
+    solo.take();
+    solo.feed(asked(ready_to(Some("another".into()))));
+    assert_eq!(answered(&solo), None);
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(asked(ready_to(Some("solo".into()))));
+    let why = Refusal::Disconnected;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}
+
+/// The record of a leader whose release this secret will prove.
+fn showing(secret: ReleaseSecret) -> Content {
+    let Content::Record(mut record) = stranger(Some(ms(1000))) else {
+        panic!("a record");
+    };
+    record.release = Some(secret.hash());
+    Content::Record(record)
+}
+
+fn release(secret: ReleaseSecret, heir: Uuid) -> Content {
+    Content::Release(Release {
+        nonce: stranger(None).nonce(),
+        heir: Some(heir),
+        secret: Some(secret),
+    })
+}
+
+/// A record that is overwritten at once is never shown to whoever watches too slowly, and its release would not be believed.
+#[test]
+fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
+    const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
+    let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
+    let is_ready = || {
+        asked(Question::Ready {
+            to: Some("solo".into()),
+            release: Some(NEXT.hash()),
+        })
+    };
+    let behind = Some(Answer::Refused {
+        why: Refusal::Behind,
+    });
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    solo.read(Some(entry(100, showing(SECRET))), fence(99, SECRET));
+    let mut unseen = solo.clone();
+    solo.wait(ms(300));
+    solo.feed(Input::Observed(entry(101, release(SECRET, HEIR))));
+    solo.take();
+    solo.feed(is_ready());
+    assert_eq!(answered(&solo), behind);
+    solo.read(Some(entry(103, showing(NEXT))), fence(104, NEXT));
+    solo.feed(is_ready());
+    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    solo.feed(Input::Observed(entry(105, release(NEXT, OWN))));
+    solo.wait(ms(1));
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Claim { over: 105, .. }
+    ));
+
+    // How the term before ended was not seen: its lease may last.
+    unseen.feed(Input::Observed(entry(103, showing(NEXT))));
+    unseen.feed(Input::ObservedFence(fence(104, NEXT).expect("one")));
+    unseen.take();
+    unseen.feed(is_ready());
+    assert_eq!(answered(&unseen), behind);
+    unseen.wait_showing(ms(1000), Some(&entry(103, showing(NEXT))), fence(104, NEXT));
+    unseen.take();
+    unseen.feed(is_ready());
+    assert!(matches!(answered(&unseen), Some(Answer::Ready { .. })));
+}
+
+/// However many ask for a term that there never was.
+#[test]
+fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    let leading = entry(100, record_of(HEIR, 3, Some(ms(1000))));
+    solo.read(Some(leading.clone()), Some(OLD_FENCE));
+    let mut reads = 0;
+    let heartbeat = settings(|_| {}).heartbeat;
+    let end = solo.now + heartbeat;
+    while solo.now < end {
+        solo.feed(asked(Question::Ready {
+            to: None,
+            release: Some(SECRET.hash()),
+        }));
+        solo.wait(ms(1));
+        if let Some(op) = solo.find_read() {
+            reads += 1;
+            solo.show(op, Some(leading.clone()), Some(OLD_FENCE));
+        }
+    }
+    assert!((1..=4).contains(&reads), "{reads}");
+    // The last of them is followed by one read at most.
+    let more = |solo: &mut Solo| {
+        solo.wait(heartbeat / 4);
+        let op = solo.find_read()?;
+        solo.show(op, Some(leading.clone()), Some(OLD_FENCE));
+        Some(())
+    };
+    more(&mut solo);
+    assert_eq!(more(&mut solo), None);
+}
+
+/// The watch has shown the leader.
+#[test]
+fn an_instance_whose_first_read_is_under_way_is_ready() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    solo.feed(Input::Observed(entry(100, showing(SECRET))));
+    assert_eq!(solo.election.status().state, RoleState::Follower);
+    solo.feed(asked(Question::Ready {
+        to: None,
+        release: Some(SECRET.hash()),
+    }));
+    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+}
+
+/// In a bucket with a max age it expires under a leader.
+#[test]
+fn without_a_fence_record_the_leaders_record_is_enough_to_be_ready() {
+    let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
+    solo.read(Some(entry(100, showing(SECRET))), None);
+    for to in [None, Some("solo".to_owned())] {
+        solo.take();
+        let release = Some(SECRET.hash());
+        solo.feed(asked(Question::Ready { to, release }));
+        assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    }
+    solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
+    let claim = solo.wait_showing(ms(2), Some(&entry(101, release(SECRET, OWN))), None);
+    assert!(matches!(
+        claim.expect("a claim").kind,
+        WriteKind::Claim { over: 101, .. }
+    ));
+}
+
+#[test]
+fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(wants_the_role(0, 1));
+    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::TermEnding {
+            cause: EndCause::Preempted,
+            ..
+        }
+    )));
+    end_handler(&mut solo, term);
+    let release = release_to_heir(&mut solo);
+    solo.ack(&release, 103);
+    assert_eq!(solo.election.status().state, RoleState::Demoted, "at once");
+}
+
+#[test]
+fn a_leader_yields_to_nobody_of_equal_or_lower_priority() {
+    for priority in [0, -1] {
+        let mut solo = Solo::leading(settings(|_| {}));
+        solo.take();
+        solo.feed(wants_the_role(0, priority));
+        let why = Refusal::PriorityNotHigher;
+        assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+        assert_eq!(solo.election.status().state, RoleState::Leader);
+    }
+}
+
+#[test]
+fn a_request_for_another_term_hits_nobody() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    let request = wants_the_role(0, 9);
+    let (to, hold_off) = (None, ms(0));
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to,
+        expected: None,
+        hold_off,
+    });
+    end_handler(&mut solo, term);
+    let release = solo.find_write().expect("a release");
+    solo.ack(&release, 103);
+    solo.take();
+    solo.wait(ms(401));
+    solo.read(
+        Some(entry(
+            103,
+            Content::Release(Release {
+                secret: Some(SECRET),
+                ..Release::default()
+            }),
+        )),
+        Some(OLD_FENCE),
+    );
+    solo.wait(ms(3));
+    // Elected again.
+    let claim = solo.find_write().expect("a claim");
+    solo.ack(&claim, 104);
+    let fence = solo.find_write().expect("a fence");
+    solo.ack(&fence, 105);
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    solo.take();
+    solo.feed(request);
+    let why = Refusal::NotLeader;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    // For an older process of this name: nobody answers.
+    solo.take();
+    let record = Nonce {
+        incarnation: Uuid::from_u128(77),
+        beat: 0,
+    };
+    solo.feed(asked(Question::hand_over(record, contender(HEIR, 9))));
+    assert_eq!(answered(&solo), None);
+}
+
+#[test]
+fn of_two_who_ask_the_higher_priority_gets_the_role() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let term = solo.started().expect("a term");
+    solo.feed(wants_the_role(0, 1));
+    solo.take();
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    let third = Uuid::from_u128(3);
+    solo.feed(asked(Question::hand_over(record, contender(third, 2))));
+    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    solo.take();
+    solo.feed(wants_the_role(0, 1));
+    let why = Refusal::PriorityNotHigher;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    end_handler(&mut solo, term);
+    let WriteKind::Release { heir, .. } = solo.write().kind else {
+        panic!("no release");
+    };
+    assert_eq!(heir, Some(third));
+}
+
+#[test]
+fn a_successor_that_an_operator_named_is_not_displaced() {
+    let (mut solo, _) = handing_over();
+    solo.take();
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    let other = contender(Uuid::from_u128(3), 9);
+    solo.feed(asked(Question::hand_over(record, other)));
+    let why = Refusal::Busy;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}
+
+#[test]
+fn a_request_that_comes_twice_is_agreed_to_twice() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    for _ in 0..2 {
+        solo.take();
+        solo.feed(wants_the_role(0, 5));
+        assert_eq!(answered(&solo), Some(Answer::Yielding));
+    }
+    solo.take();
+    let other = contender(Uuid::from_u128(3), 5);
+    let record = Nonce {
+        incarnation: OWN,
+        beat: 0,
+    };
+    solo.feed(asked(Question::hand_over(record, other)));
+    let why = Refusal::PriorityNotHigher;
+    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+}

@@ -1,0 +1,426 @@
+//! Leading in the place of one of lower priority.
+
+use uuid::Uuid;
+
+use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
+use crate::config::{RoleSettings, Takeover};
+use crate::election::{
+    Bucket, Effect, HandlerEnd, Input, Link, QuestionId, RequestId, Snapshot, WriteKind,
+};
+use crate::letter::{Answer, Question, Refusal};
+use crate::record::{Content, Nonce, SeenRecord};
+use crate::status::RoleState;
+
+const RIVAL: Uuid = Uuid::from_u128(99);
+
+/// The rival's record; without an incarnation it is of another library.
+fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
+    Content::Record(Box::new(SeenRecord {
+        id: "rival".to_owned(),
+        priority,
+        meta: std::collections::BTreeMap::new(),
+        ttl: Some(ms(1000)),
+        incarnation,
+        beat: Some(beat),
+        release: None,
+        proof: None,
+    }))
+}
+
+fn record_of_other_library(id: &str, priority: i64) -> Content {
+    match record(None, 0, priority) {
+        Content::Record(mut record) => {
+            id.clone_into(&mut record.id);
+            record.ttl = None;
+            Content::Record(record)
+        }
+        other => other,
+    }
+}
+
+fn ambitious(takeover: Takeover) -> RoleSettings {
+    settings(|config| {
+        config.priority = 5;
+        config.takeover = takeover;
+        config.takeover_hysteresis = Some(ms(600));
+        config.claim_delay = Some(ms(0));
+    })
+}
+
+const FORCED: Takeover = Takeover::Forced { after: ms(800) };
+
+/// Follows the rival, whose heartbeats come each 200 ms; its record stands at 100 and what follows.
+fn following(settings: RoleSettings) -> Solo {
+    let mut solo = Solo::new(settings, BUCKET);
+    solo.read(Some(entry(100, record(Some(RIVAL), 0, 0))), Some(OLD_FENCE));
+    solo.take();
+    solo
+}
+
+/// The rival sends so many heartbeats; the last one's beat and revision above 100.
+fn beats(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
+    for beat in range {
+        solo.wait(ms(200));
+        solo.feed(Input::Observed(entry(
+            100 + beat,
+            record(Some(RIVAL), beat, 0),
+        )));
+    }
+}
+
+/// The same, and whatever is asked meanwhile is not answered in time.
+fn silently(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
+    let mut heard = 0;
+    for beat in range {
+        beats(solo, beat..=beat);
+        for (question, _) in questions(solo).into_iter().skip(heard) {
+            let answer = None;
+            solo.feed(Input::Answered { question, answer });
+            heard += 1;
+        }
+    }
+}
+
+fn questions(solo: &Solo) -> Vec<(QuestionId, Question)> {
+    let asked = solo.effects.iter().filter_map(|effect| match effect {
+        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        _ => None,
+    });
+    asked.collect()
+}
+
+fn is_idle(solo: &Solo) -> bool {
+    questions(solo).is_empty() && !solo.has(|effect| matches!(effect, Effect::Write(_)))
+}
+
+#[test]
+fn a_leader_of_lower_priority_is_asked_after_the_hysteresis() {
+    let mut solo = following(ambitious(Takeover::Cooperative));
+    beats(&mut solo, 1..=2);
+    solo.wait(ms(199));
+    assert!(is_idle(&solo));
+    solo.wait(ms(1));
+    let [(_, question)] = &questions(&solo)[..] else {
+        panic!("not asked once");
+    };
+    // About the record that was seen last.
+    let leader = Nonce {
+        incarnation: RIVAL,
+        beat: 2,
+    };
+    let Question::Yield { by, .. } = question else {
+        panic!("{question:?}");
+    };
+    assert_eq!(*question, Question::hand_over(leader, by.clone()));
+    assert_eq!((by.incarnation, by.priority), (OWN, 5));
+}
+
+#[test]
+fn nobody_is_asked_without_the_wish_or_a_higher_priority() {
+    for (takeover, rivals) in [
+        (Takeover::Never, 0),
+        (Takeover::Cooperative, 5),
+        (Takeover::Cooperative, 6),
+        (FORCED, 5),
+    ] {
+        let mut solo = Solo::new(ambitious(takeover), BUCKET);
+        for beat in 0..20 {
+            let seen = entry(100 + beat, record(Some(RIVAL), beat, rivals));
+            if beat == 0 {
+                solo.read(Some(seen), Some(OLD_FENCE));
+            } else {
+                solo.feed(Input::Observed(seen));
+            }
+            solo.wait(ms(200));
+        }
+        assert!(is_idle(&solo), "{takeover:?} against {rivals}");
+    }
+}
+
+#[test]
+fn another_leader_or_a_lost_connection_begins_the_hysteresis_anew() {
+    let another = |solo: &mut Solo| {
+        let other = record(Some(Uuid::from_u128(98)), 0, 0);
+        solo.feed(Input::Observed(entry(103, other)));
+    };
+    let flap = |solo: &mut Solo| {
+        solo.feed(Input::Link(Link::Down));
+        solo.feed(Input::Link(Link::Up(BUCKET)));
+    };
+    let interruptions: [fn(&mut Solo); 2] = [another, flap];
+    for interrupt in interruptions {
+        let mut solo = following(ambitious(Takeover::Cooperative));
+        beats(&mut solo, 1..=2);
+        solo.wait(ms(150));
+        interrupt(&mut solo);
+        solo.wait(ms(599));
+        assert_eq!(questions(&solo), []);
+        solo.wait(ms(1));
+        assert_eq!(questions(&solo).len(), 1);
+    }
+}
+
+#[test]
+fn a_leader_that_refuses_is_asked_again_after_the_hysteresis_and_one_that_is_silent_sooner() {
+    let refusal = Answer::Refused { why: Refusal::Busy };
+    for (answer, again) in [(Some(refusal), ms(600)), (None, ms(400))] {
+        let mut solo = following(ambitious(Takeover::Cooperative));
+        beats(&mut solo, 1..=3);
+        let (question, _) = questions(&solo)[0].clone();
+        solo.take();
+        solo.feed(Input::Answered { question, answer });
+        let before = solo.now;
+        let mut beat = 4;
+        while questions(&solo).is_empty() {
+            beats(&mut solo, beat..=beat);
+            beat += 1;
+        }
+        assert_eq!(solo.now.since(before), again);
+    }
+}
+
+#[test]
+fn without_force_a_silent_leader_keeps_the_role() {
+    let mut solo = following(ambitious(Takeover::Cooperative));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+        for (question, _) in questions(&solo) {
+            let answer = None;
+            solo.feed(Input::Answered { question, answer });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.take();
+    }
+}
+
+#[test]
+fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
+    let mut solo = following(ambitious(FORCED));
+    beats(&mut solo, 1..=3);
+    let (question, _) = questions(&solo)[0].clone();
+    let answer = None;
+    solo.feed(Input::Answered { question, answer });
+    beats(&mut solo, 4..=6);
+    // It was asked once more, and is silent again.
+    let (question, _) = questions(&solo)[1].clone();
+    let answer = None;
+    solo.feed(Input::Answered { question, answer });
+    solo.wait(ms(199));
+    assert_eq!(solo.find_write(), None);
+    solo.wait(ms(1));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 106, .. }));
+    solo.ack(&claim, 107);
+    let fence = solo.write();
+    solo.ack(&fence, 108);
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+}
+
+#[test]
+fn a_forced_claim_that_lost_is_tried_over_the_next_heartbeat() {
+    let mut solo = following(ambitious(FORCED));
+    silently(&mut solo, 1..=7);
+    let claim = solo.write();
+    solo.refuse(&claim, 108);
+    solo.feed(Input::Observed(entry(108, record(Some(RIVAL), 8, 0))));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { over: 108, .. }));
+}
+
+#[test]
+fn a_leader_that_has_just_agreed_gets_the_time_to_hand_over_once() {
+    let mut solo = following(ambitious(FORCED));
+    silently(&mut solo, 1..=4);
+    solo.take();
+    // It hears the next question, shortly before force would come.
+    beats(&mut solo, 5..=5);
+    solo.wait(ms(150));
+    let (asked, _) = *questions(&solo).last().expect("a question");
+    for answer in [Some(Answer::Yielding), None] {
+        solo.feed(Input::Answered {
+            question: asked,
+            answer,
+        });
+    }
+    let handed_by = solo.settings.stop_budget + solo.settings.heartbeat * 2;
+    solo.wait(handed_by - ms(1));
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+}
+
+#[test]
+fn nothing_is_forced_while_it_is_not_known_whether_this_instance_is_well() {
+    let mut solo = following(ambitious(FORCED));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+    }
+    // The health check hangs: the question stays open.
+    assert_eq!(questions(&solo).len(), 1);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+}
+
+#[test]
+fn who_is_not_well_forces_nothing() {
+    let mut solo = following(ambitious(FORCED));
+    for beat in 1..=50 {
+        beats(&mut solo, beat..=beat);
+        for (question, _) in questions(&solo) {
+            let why = Refusal::Unhealthy;
+            let answer = Some(Answer::Refused { why });
+            solo.feed(Input::Answered { question, answer });
+        }
+        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        solo.take();
+    }
+}
+
+#[test]
+fn a_leader_of_another_library_can_only_be_forced() {
+    for takeover in [Takeover::Cooperative, FORCED] {
+        let mut solo = Solo::new(ambitious(takeover), BUCKET);
+        let seen = |beat| entry(100 + beat, record(None, beat, 0));
+        solo.read(Some(seen(0)), Some(OLD_FENCE));
+        solo.take();
+        let (mut heard, mut forced) = (0, false);
+        for beat in 1..=8 {
+            // Its record does not show that no other has led since: the keys do.
+            let claim = solo.wait_showing(ms(200), Some(&seen(beat - 1)), Some(OLD_FENCE));
+            forced |= claim.is_some();
+            solo.feed(Input::Observed(seen(beat)));
+            for (question, _) in questions(&solo).into_iter().skip(heard) {
+                let answer = None;
+                solo.feed(Input::Answered { question, answer });
+                heard += 1;
+            }
+        }
+        // The question is nobody's to hear: it finds out whether this instance is well.
+        assert_eq!(heard > 0, takeover == FORCED);
+        assert_eq!(forced, takeover == FORCED);
+    }
+}
+
+#[test]
+fn who_led_and_is_out_asks_for_nothing() {
+    let mut solo = Solo::leading(ambitious(Takeover::Cooperative));
+    let term = solo.started().expect("a term");
+    let (request, to, hold_off) = (RequestId(1), None, ms(3000));
+    solo.feed(Input::StepDown {
+        request,
+        to,
+        expected: None,
+        hold_off,
+    });
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+    let release = solo.find_write().expect("a release");
+    solo.ack(&release, 103);
+    solo.take();
+    for beat in 4..19 {
+        let seen = entry(100 + beat, record(Some(RIVAL), beat, 0));
+        solo.feed(Input::Observed(seen));
+        solo.wait(ms(200));
+    }
+    assert_eq!(questions(&solo), []);
+}
+
+#[test]
+fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_lead() {
+    let mut solo = Solo::new(ambitious(FORCED), BUCKET);
+    let patient = record_of(RIVAL, 1, Some(ms(3000)));
+    solo.read(Some(entry(200, patient)), Some(OLD_FENCE));
+    let replaced = solo.now;
+    let epoch = BUCKET.epoch + 1;
+    solo.feed(Input::Link(Link::Up(Bucket { epoch, ..BUCKET })));
+    let op = solo.find_read().expect("a read");
+    let snapshot = Snapshot {
+        role: Some(entry(100, record(Some(RIVAL), 0, 0))),
+        fence: Some(OLD_FENCE),
+        epoch: Some(epoch),
+        last_sequence: None,
+    };
+    let outcome = Ok(snapshot);
+    solo.feed(Input::ReadEnded { op, outcome });
+    silently(&mut solo, 1..=14);
+    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    silently(&mut solo, 15..=15);
+    assert_eq!(solo.now.since(replaced), ms(3000));
+    let claim = solo.write();
+    assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
+}
+
+/// Neither record shows by what its release will be known.
+#[test]
+fn nothing_is_forced_while_the_leader_of_another_library_may_lead_whose_record_was_written_over() {
+    let max_age = Some(ms(10_000));
+    let mut solo = Solo::new(ambitious(FORCED), Bucket { max_age, ..BUCKET });
+    let leader = record_of_other_library("leader", 9);
+    solo.read(Some(entry(100, leader)), None);
+    solo.wait(ms(100));
+    let stranger = entry(101, record_of_other_library("stranger", 0));
+    solo.feed(Input::Observed(stranger.clone()));
+    let since = solo.now;
+    let claimed = loop {
+        let mut written = false;
+        for effect in solo.take() {
+            match effect {
+                Effect::Ask { id: question, .. } => solo.feed(Input::Answered {
+                    question,
+                    answer: None,
+                }),
+                Effect::Read { op, .. } => solo.show(op, Some(stranger.clone()), None),
+                Effect::Write(_) => written = true,
+                _ => {}
+            }
+        }
+        let waited = solo.now.since(since);
+        if written {
+            break waited;
+        }
+        assert!(waited < ms(21_000), "it claims in the end");
+        solo.wait(ms(1));
+    };
+    assert!(claimed >= ms(9900), "{claimed:?}");
+}
+
+#[test]
+fn a_paused_instance_drops_its_bid_and_forces_nothing() {
+    for takeover in [Takeover::Cooperative, FORCED] {
+        let mut solo = following(ambitious(takeover));
+        silently(&mut solo, 1..=3);
+        assert!(!questions(&solo).is_empty());
+        solo.feed(Input::Pause {
+            request: RequestId(1),
+        });
+        solo.take();
+        beats(&mut solo, 4..=20);
+        assert!(is_idle(&solo));
+        // Patience begins anew.
+        solo.feed(Input::Resume {
+            request: RequestId(1),
+        });
+        beats(&mut solo, 21..=22);
+        assert!(is_idle(&solo));
+        beats(&mut solo, 23..=23);
+        assert!(!is_idle(&solo));
+    }
+}
+
+#[test]
+fn a_forced_claim_that_is_won_after_a_pause_is_given_back() {
+    let mut solo = following(ambitious(FORCED));
+    silently(&mut solo, 1..=6);
+    for _ in 0..1000 {
+        if !solo.has(|effect| matches!(effect, Effect::Write(_))) {
+            solo.wait(ms(1));
+        }
+    }
+    let claim = solo.write();
+    solo.feed(Input::Pause {
+        request: RequestId(1),
+    });
+    solo.ack(&claim, 200);
+    assert!(solo.started().is_none());
+    assert!(matches!(
+        solo.write().kind,
+        WriteKind::Release { over: 200, .. }
+    ));
+}

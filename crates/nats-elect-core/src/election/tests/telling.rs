@@ -1,0 +1,130 @@
+//! What the outside is told: states, the leader, how a request ended.
+
+use std::collections::BTreeMap;
+
+use super::solo::{BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, ms, settings, stranger};
+use crate::election::{Candidate, Effect, Election, Fresh, Input, Link};
+use crate::event::{Event, FailureKind};
+use crate::moment::Moment;
+use crate::record::{Content, SeenRecord};
+use crate::status::{LeaderInfo, RoleState};
+use crate::token::LeaseToken;
+
+fn state(solo: &Solo) -> RoleState {
+    solo.election.status().state
+}
+
+#[test]
+fn an_instance_is_in_init_until_it_has_seen_the_bucket() {
+    let now = Moment::from_nanos(5_000_000_000_000);
+    let candidate = Candidate {
+        instance_id: "solo".to_owned(),
+        incarnation: OWN,
+        first_beat: 0,
+        paused: false,
+        settings: settings(|_| {}),
+    };
+    let mut election = Election::new(candidate, now);
+    let fresh = Fresh {
+        lease_token: LeaseToken::new(OWN),
+        release_secret: SECRET,
+        chance: 0.5,
+    };
+    election.step(now, fresh, Input::Tick);
+    assert_eq!(election.status().state, RoleState::Init);
+    election.step(now, fresh, Input::Link(Link::Up(BUCKET)));
+    assert_eq!(election.status().state, RoleState::Candidate);
+}
+
+#[test]
+fn a_leader_is_known_with_all_that_its_record_tells_until_its_lease_ends() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let meta = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
+    let record = SeenRecord {
+        id: "node-2".to_owned(),
+        priority: 7,
+        meta: meta.clone(),
+        ttl: Some(ms(1000)),
+        incarnation: Some(uuid::Uuid::from_u128(2)),
+        beat: Some(1),
+        release: None,
+        proof: None,
+    };
+    solo.read(
+        Some(entry(100, Content::Record(Box::new(record)))),
+        Some(OLD_FENCE),
+    );
+    let leader = LeaderInfo {
+        instance_id: "node-2".to_owned(),
+        incarnation: Some(uuid::Uuid::from_u128(2)),
+        priority: 7,
+        meta,
+        is_self: false,
+        signer: None,
+    };
+    assert_eq!(solo.election.status().leader, Some(leader.clone()));
+    assert_eq!(state(&solo), RoleState::Follower);
+    assert!(solo.told(|event| *event == Event::LeaderChanged(Some(leader.clone()))));
+    solo.take();
+    solo.wait(ms(999));
+    assert!(!solo.told(|event| matches!(event, Event::LeaderChanged(_))));
+    solo.wait(ms(1));
+    assert!(solo.told(|event| *event == Event::LeaderChanged(None)));
+    assert_eq!(state(&solo), RoleState::Candidate);
+}
+
+#[test]
+fn an_opaque_leader_is_followed_without_a_name() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::Opaque)), Some(OLD_FENCE));
+    let leader = solo.election.status().leader.expect("a leader");
+    assert_eq!((leader.instance_id.as_str(), leader.is_self), ("", false));
+    assert_eq!(state(&solo), RoleState::Follower);
+}
+
+#[test]
+fn a_marker_that_is_waited_for_is_nobodys() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(Some(entry(100, Content::ForeignMarker)), Some(OLD_FENCE));
+    assert_eq!(solo.election.status().leader, None);
+    assert_eq!(state(&solo), RoleState::Candidate);
+}
+
+#[test]
+fn a_leader_knows_itself_and_its_tokens_sequence() {
+    let solo = Solo::leading(settings(|config| config.priority = 3));
+    let status = solo.election.status();
+    let leader = status.leader.expect("a leader");
+    assert!(leader.is_self && leader.priority == 3 && leader.instance_id == "solo");
+    assert_eq!(status.fencing_token.map(|token| token.sequence), Some(102));
+    assert_eq!(status.last_heartbeat, Some(solo.sent));
+    assert_eq!(status.revision, Some(101));
+}
+
+/// No term, no demotion: who could not begin one sees who does.
+#[test]
+fn in_the_cool_down_after_a_claim_that_was_given_back_another_is_followed() {
+    let mut solo = Solo::claimed_too_late(settings(|_| {}));
+    let release = solo.write();
+    solo.ack(&release, 102);
+    assert_eq!(state(&solo), RoleState::Candidate);
+    solo.feed(Input::Observed(entry(103, stranger(Some(ms(1000))))));
+    assert_eq!(state(&solo), RoleState::Follower);
+}
+
+#[test]
+fn only_a_missing_bucket_is_looked_for_anew() {
+    for (kind, reopens) in [
+        (FailureKind::BucketMissing, true),
+        (FailureKind::Timeout, false),
+        (FailureKind::PermissionDenied, false),
+    ] {
+        let mut solo = Solo::new(settings(|_| {}), BUCKET);
+        let op = solo.find_read().expect("a read");
+        solo.feed(Input::ReadEnded {
+            op,
+            outcome: Err(failure(kind)),
+        });
+        assert_eq!(solo.has(|effect| *effect == Effect::Reopen), reopens);
+    }
+}

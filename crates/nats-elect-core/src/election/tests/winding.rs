@@ -1,0 +1,460 @@
+//! Winding down: what is kept up meanwhile, and what becomes of the release.
+
+use std::time::Duration;
+
+use super::solo::{
+    BUCKET, OLD_FENCE, SECRET, Solo, entry, failure, fence_of, ms, release_over, settings, stranger,
+};
+use crate::config::RoleConfig;
+use crate::election::{
+    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteOutcome,
+};
+use crate::event::{EndCause, Event, FailureKind};
+use crate::moment::Moment;
+use crate::record::{Content, FenceEntry, Release};
+use crate::status::RoleState;
+
+const ASK: RequestId = RequestId(7);
+
+fn leading(change: impl FnOnce(&mut RoleConfig)) -> (Solo, TermId) {
+    let mut solo = Solo::leading(settings(|config| {
+        config.fencing.validation_interval = Some(ms(60_000));
+        change(config);
+    }));
+    let term = solo.started().expect("a term");
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+fn released(solo: &Solo) -> Option<bool> {
+    solo.effects.iter().find_map(|effect| match effect {
+        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
+        _ => None,
+    })
+}
+
+fn revokes(solo: &Solo) -> bool {
+    solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
+}
+
+fn aborts(solo: &Solo) -> bool {
+    solo.has(|effect| matches!(effect, Effect::Abort { .. }))
+}
+
+fn lease(solo: &Solo) -> Moment {
+    solo.election.status().lease_until.expect("a lease")
+}
+
+fn wait_until(solo: &mut Solo, moment: Moment) {
+    solo.wait(moment.since(solo.now));
+}
+
+fn end(solo: &mut Solo, term: TermId) {
+    solo.feed(Input::HandlerEnded {
+        term,
+        end: HandlerEnd::Returned,
+    });
+}
+
+#[test]
+fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
+    let (mut solo, term) = leading(|config| config.stop_budget = Some(ms(500)));
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    let stop_by = solo.now + ms(500);
+    solo.take();
+    solo.wait(ms(200));
+    let renewal = solo.write();
+    let sent = solo.sent;
+    solo.ack(&renewal, 103);
+    assert!(solo.has(|effect| matches!(
+        effect,
+        Effect::Extend { term: of, proved, acting: None, .. } if *of == term && *proved == sent
+    )));
+    solo.take();
+    solo.wait(ms(200));
+    let renewal = solo.write();
+    solo.ack(&renewal, 104);
+    wait_until(&mut solo, stop_by);
+    assert!(aborts(&solo) && !revokes(&solo));
+    solo.take();
+    solo.wait(ms(300));
+    assert!(solo.find_write().is_none(), "no heartbeat after the abort");
+}
+
+#[test]
+fn a_process_that_wakes_up_when_the_handler_is_to_be_aborted_sends_no_heartbeat_first() {
+    let (mut solo, _) = leading(|config| config.stop_budget = Some(ms(500)));
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    solo.sleep(ms(500));
+    solo.feed(Input::Tick);
+    assert!(aborts(&solo));
+    assert!(solo.find_write().is_none());
+}
+
+#[test]
+fn a_handler_that_is_over_keeps_its_lease_until_what_it_spawned_has_ended() {
+    let (mut solo, term) = leading(|_| {});
+    let ending = |term| Input::HandlerEnding {
+        term,
+        end: HandlerEnd::Returned,
+    };
+    solo.feed(ending(TermId(term.0 + 1)));
+    assert_eq!(solo.election.status().state, RoleState::Leader);
+    solo.feed(ending(term));
+    assert_eq!(solo.election.status().state, RoleState::Draining);
+    assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
+    assert!(!revokes(&solo));
+    end(&mut solo, term);
+    assert!(revokes(&solo));
+    assert_eq!(solo.write().kind, release_over(101));
+}
+
+/// The bucket is gone: the lease is revoked, and there is no other time than that which an abort takes.
+#[test]
+fn the_handler_of_a_revoked_lease_has_the_allowance_and_overruns_after_another() {
+    let (mut solo, _) = leading(|_| {});
+    let gone = failure(FailureKind::BucketMissing);
+    let allowance = solo.settings.abort_allowance();
+    solo.feed(Input::Link(Link::Unusable(gone)));
+    assert!(revokes(&solo) && !aborts(&solo));
+    assert_eq!(solo.election.status().lease_until, None);
+    solo.wait(allowance - ms(1));
+    assert!(!aborts(&solo));
+    solo.wait(ms(1));
+    assert!(aborts(&solo));
+    let overran = |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
+    solo.wait(allowance - ms(1));
+    assert!(!overran(&solo));
+    solo.wait(ms(1));
+    assert!(overran(&solo));
+}
+
+#[test]
+fn a_lease_that_ends_under_its_handler_is_revoked() {
+    let (mut solo, _) = leading(|_| {});
+    let until = lease(&solo);
+    solo.feed(Input::Link(Link::Down));
+    wait_until(&mut solo, until - ms(1));
+    assert!(!revokes(&solo));
+    solo.wait(ms(1));
+    assert!(revokes(&solo));
+    assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
+}
+
+#[test]
+fn a_release_that_can_not_be_sent_is_given_up_when_the_lease_has_ended() {
+    let (mut solo, term) = leading(|_| {});
+    let until = lease(&solo);
+    solo.feed(Input::Link(Link::Down));
+    end(&mut solo, term);
+    wait_until(&mut solo, until - ms(1));
+    assert_eq!(released(&solo), None);
+    solo.wait(ms(1));
+    assert_eq!(released(&solo), Some(false));
+}
+
+#[test]
+fn a_release_has_two_request_timeouts_although_the_lease_ends_before() {
+    let (mut solo, term) = leading(|_| {});
+    let until = lease(&solo);
+    solo.feed(Input::Link(Link::Down));
+    wait_until(&mut solo, until - ms(50));
+    end(&mut solo, term);
+    solo.wait(solo.settings.request_timeout * 2 - ms(1));
+    assert_eq!(released(&solo), None);
+    solo.wait(ms(1));
+    assert_eq!(released(&solo), Some(false));
+}
+
+#[test]
+fn a_lost_release_that_stands_has_freed_the_role() {
+    let (mut solo, term) = leading(|_| {});
+    end(&mut solo, term);
+    let release = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&release);
+    solo.wait(ms(60));
+    let stands = entry(
+        103,
+        Content::Release(Release {
+            nonce: Some(release.nonce),
+            secret: Some(SECRET),
+            ..Release::default()
+        }),
+    );
+    solo.read(Some(stands), Some(OLD_FENCE));
+    assert_eq!(released(&solo), Some(true));
+    assert!(solo.find_write().is_none());
+}
+
+/// A stale read may show the release of an earlier term of ours.
+#[test]
+fn a_lost_release_is_looked_for_again_where_something_older_is_shown() {
+    let (mut solo, term) = leading(|_| {});
+    end(&mut solo, term);
+    let release = solo.write();
+    solo.wait(ms(80));
+    solo.time_out(&release);
+    solo.wait(ms(60));
+    solo.read(
+        Some(entry(100, Content::Release(Release::default()))),
+        Some(OLD_FENCE),
+    );
+    assert_eq!(released(&solo), None);
+    let pause = solo.settings.heartbeat;
+    solo.take();
+    solo.wait(pause - ms(1));
+    assert!(solo.find_read().is_none());
+    solo.wait(ms(1));
+    let stands = entry(
+        103,
+        Content::Release(Release {
+            nonce: Some(release.nonce),
+            secret: Some(SECRET),
+            ..Release::default()
+        }),
+    );
+    solo.read(Some(stands), Some(OLD_FENCE));
+    assert_eq!(released(&solo), Some(true));
+}
+
+/// Somebody deleted the key of a leader; its handler has ended, and the marker is being turned into a release.
+fn passing_on(solo: &mut Solo, term: TermId) -> Write {
+    solo.wait(ms(192));
+    let renewal = solo.write();
+    solo.refuse(&renewal, 105);
+    solo.read(Some(entry(105, Content::ForeignMarker)), Some(OLD_FENCE));
+    assert!(solo.told(|event| matches!(
+        event,
+        Event::TermEnding {
+            cause: EndCause::Deleted,
+            ..
+        }
+    )));
+    assert!(!revokes(solo), "there is a lease to finish under");
+    end(solo, term);
+    let release = solo.write();
+    assert_eq!(release.kind, release_over(105));
+    release
+}
+
+#[test]
+fn a_delete_by_another_hand_is_passed_on_as_a_release() {
+    let (mut solo, term) = leading(|_| {});
+    let release = passing_on(&mut solo, term);
+    solo.ack(&release, 106);
+    assert_eq!(released(&solo), Some(true));
+}
+
+#[test]
+fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
+    for (stands_at, goes_on) in [(105, true), (107, false)] {
+        let (mut solo, term) = leading(|_| {});
+        let release = passing_on(&mut solo, term);
+        solo.wait(ms(80));
+        solo.time_out(&release);
+        solo.wait(ms(60));
+        let marker = entry(stands_at, Content::ForeignMarker);
+        solo.read(Some(marker), Some(OLD_FENCE));
+        let over = solo.find_write().map(|write| write.kind);
+        assert_eq!(over, goes_on.then_some(release_over(105)));
+    }
+}
+
+#[test]
+fn a_stop_that_is_not_to_free_the_role_holds_for_a_term_that_already_ends() {
+    for release in [true, false] {
+        let (mut solo, term) = leading(|_| {});
+        solo.feed(Input::StepDown {
+            request: ASK,
+            to: None,
+            expected: None,
+            hold_off: ms(0),
+        });
+        solo.feed(Input::Stop { release });
+        end(&mut solo, term);
+        assert_eq!(solo.find_write().is_some(), release);
+    }
+}
+
+/// A claim over nothing, in a bucket with this fence, that is given back before its fence is written.
+fn bare_claim_given_back(before: Option<FenceEntry>) -> Solo {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    solo.read(None, before);
+    if before.is_some() {
+        solo.wait(ms(1003));
+        solo.read(None, before);
+    }
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    let fence = solo.write();
+    solo.feed(Input::Stop { release: true });
+    solo.end(&fence, WriteOutcome::Failed(failure(FailureKind::Timeout)));
+    solo
+}
+
+/// If another's fence came since, nobody believes that release.
+#[test]
+fn a_claim_of_a_missing_key_is_given_back_at_once() {
+    let nonce = stranger(None).nonce().expect("a nonce");
+    for before in [None, Some(fence_of(99, nonce))] {
+        let mut solo = bare_claim_given_back(before);
+        assert_eq!(solo.write().kind, release_over(101));
+    }
+}
+
+#[test]
+fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
+    let mut solo = Solo::claimed_too_late(settings(|_| {}));
+    solo.feed(Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: None,
+        hold_off: ms(0),
+    });
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+}
+
+/// Answers all that is asked until a term starts.
+fn serve_until_leading(solo: &mut Solo, last: &mut u64) -> TermId {
+    for _ in 0..100_000 {
+        if let Some(term) = solo.started() {
+            return term;
+        }
+        for effect in solo.take() {
+            serve(solo, effect, last);
+        }
+        if solo.effects.is_empty() {
+            solo.wait(ms(1));
+        }
+    }
+    panic!("no term");
+}
+
+fn serve(solo: &mut Solo, effect: Effect, last: &mut u64) {
+    match effect {
+        Effect::Write(write) => {
+            *last += 1;
+            solo.ack(&write, *last);
+        }
+        Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
+            op,
+            outcome: Ok(Snapshot {
+                role: Some(entry(
+                    *last,
+                    Content::Release(Release {
+                        secret: Some(SECRET),
+                        ..Release::default()
+                    }),
+                )),
+                fence: Some(OLD_FENCE),
+                epoch: Some(BUCKET.epoch),
+                last_sequence: None,
+            }),
+        }),
+        _ => {}
+    }
+}
+
+/// How long the role stays out after this end.
+fn cool_down(solo: &mut Solo, term: TermId, end: HandlerEnd, last: &mut u64) -> Duration {
+    for effect in solo.take() {
+        serve(solo, effect, last);
+    }
+    solo.feed(Input::HandlerEnded { term, end });
+    let release = solo.write();
+    *last += 1;
+    solo.ack(&release, *last);
+    let start = solo.now;
+    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    solo.take();
+    while solo.election.status().state == RoleState::Demoted {
+        solo.wait(ms(1));
+    }
+    solo.now.since(start)
+}
+
+#[test]
+fn the_cool_down_doubles_while_handlers_fail_one_after_the_other() {
+    let mut solo = Solo::leading(settings(|config| {
+        config.cooldown = Some(ms(400));
+        config.max_cooldown = Some(ms(2000));
+        config.fencing.validation_interval = Some(ms(60_000));
+    }));
+    let mut last = 102;
+    let mut after = |end, lasts: Duration| {
+        let term = serve_until_leading(&mut solo, &mut last);
+        let over = solo.now + lasts;
+        while solo.now < over {
+            for effect in solo.take() {
+                serve(&mut solo, effect, &mut last);
+            }
+            solo.wait(ms(1));
+        }
+        cool_down(&mut solo, term, end, &mut last)
+    };
+    let short = ms(0);
+    assert_eq!(after(HandlerEnd::Failed, short), ms(400));
+    assert_eq!(after(HandlerEnd::Failed, short), ms(800));
+    assert_eq!(after(HandlerEnd::Panicked, short), ms(1600));
+    assert_eq!(after(HandlerEnd::Failed, short), ms(2000), "its limit");
+    assert_eq!(after(HandlerEnd::Returned, short), ms(400), "no failure");
+    assert_eq!(after(HandlerEnd::Failed, short), ms(400));
+    assert_eq!(after(HandlerEnd::Failed, short), ms(800));
+    assert_eq!(
+        after(HandlerEnd::Failed, ms(2000)),
+        ms(400),
+        "one that ran for as long as the longest cool-down"
+    );
+}
+
+#[test]
+fn the_cool_down_doubles_while_claims_are_given_back_too() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let mut last = 100;
+    solo.read(
+        Some(entry(
+            last,
+            Content::Release(Release {
+                secret: Some(SECRET),
+                ..Release::default()
+            }),
+        )),
+        Some(OLD_FENCE),
+    );
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        let start = solo.now;
+        let mut claim = None;
+        while claim.is_none() {
+            solo.wait(ms(1));
+            for effect in solo.take() {
+                match effect {
+                    Effect::Write(write) => claim = Some(write),
+                    other => serve(&mut solo, other, &mut last),
+                }
+            }
+        }
+        let claim = claim.expect("a claim");
+        pauses.push(solo.now.since(start));
+        solo.sleep(ms(900));
+        solo.ack(&claim, last + 1);
+        let release = solo.write();
+        last += 2;
+        solo.ack(&release, last);
+    }
+    assert!(pauses[1] >= ms(400) && pauses[1] < ms(410), "{pauses:?}");
+    assert!(pauses[2] >= ms(800) && pauses[2] < ms(810), "{pauses:?}");
+}

@@ -1,0 +1,358 @@
+//! Names that were checked once: of roles, of buckets, of instances, of a role's data.
+//!
+//! Each is a string that obeys the rule of the place where it ends up: a role name is a key of the bucket, a bucket name is part of a
+//! stream name, an instance id stands in JSON and in metric labels. They are shared, so cloning one costs no allocation.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::text::{beginning, is_invisible};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The longest name of any kind, in bytes: a subject made of a bucket and a role stays far below the server's limit
+/// for a protocol line (4 KiB).
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// A string that is not a name of the wanted kind; says what was wrong, and what the rule is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no {kind}: {problem}; {rule}")]
+#[non_exhaustive]
+pub struct NameError {
+    /// What was to be named: `role name`, `bucket name`, `instance id` or `data key`.
+    pub kind: &'static str,
+    /// The refused string, or its beginning if it is long.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: NameProblem,
+    /// The whole rule, in words.
+    pub rule: &'static str,
+}
+
+/// What is wrong with a refused name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameProblem {
+    /// The empty string.
+    #[error("it is empty")]
+    Empty,
+    /// More than 255 bytes; here, how many.
+    #[error("it is {0} bytes long")]
+    TooLong(usize),
+    /// A character that the rule does not allow.
+    #[error("it has {found:?} at byte {at}")]
+    Character {
+        /// The first such character.
+        found: char,
+        /// Its position in bytes.
+        at: usize,
+    },
+    /// A leading `_`, which marks keys that are not roles.
+    #[error("it begins with '_', which is reserved")]
+    Reserved,
+    /// A dot with nothing before or after it.
+    #[error("it begins or ends with '.', or has two in a row")]
+    Dots,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $problem:path, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The rule in words, as errors quote it.
+            pub const RULE: &'static str = $rule;
+
+            /// Checks the string against [`Self::RULE`].
+            pub fn new(name: &str) -> Result<Self, NameError> {
+                match $problem(name) {
+                    None => Ok(Self(name.into())),
+                    Some(problem) => Err(NameError {
+                        kind: $kind,
+                        name: beginning(name),
+                        problem,
+                        rule: Self::RULE,
+                    }),
+                }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                *self.0 == *other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                *self.0 == **other
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = NameError;
+
+            fn try_from(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(name: String) -> Result<Self, NameError> {
+                Self::new(&name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.as_str().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a role, which is its key in the bucket.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_` and `=`. No dots: the watch on role keys is a single-token wildcard.
+    /// No leading `_`: such keys are the crate's own (fence records, fenced data).
+    RoleName, "role name", role_problem,
+    "a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', and does not begin with '_'"
+}
+
+name! {
+    /// The name of a NATS Key-Value bucket.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-` and `_`: the server's rule for the stream behind it.
+    BucketName, "bucket name", bucket_problem,
+    "a bucket name is 1 to 255 ASCII letters, digits, '-' and '_'"
+}
+
+name! {
+    /// What people call an instance: unique among the running processes by intention, not by need.
+    ///
+    /// 1 to 255 bytes of printable UTF-8 without white space, since it is shown in logs, metric labels and tables. Two processes
+    /// with one id are still two instances: identity is the id *and* the incarnation.
+    InstanceId, "instance id", instance_problem,
+    "an instance id is 1 to 255 bytes of printable UTF-8 without white space, control or invisible characters"
+}
+
+name! {
+    /// The name under which a leader keeps data of its role.
+    ///
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_`, `=` and `.`: what Key-Value clients take for a key. No empty part between
+    /// dots.
+    DataKey, "data key", data_problem,
+    "a data key is 1 to 255 ASCII letters, digits, '-', '/', '_', '=' and '.', and no dot stands at an end or beside another"
+}
+
+fn data_problem(name: &str) -> Option<NameProblem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=' | '.');
+    problem(name, allowed).or_else(|| {
+        name.split('.')
+            .any(str::is_empty)
+            .then_some(NameProblem::Dots)
+    })
+}
+
+fn role_problem(name: &str) -> Option<NameProblem> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=');
+    problem(name, allowed).or_else(|| name.starts_with('_').then_some(NameProblem::Reserved))
+}
+
+fn bucket_problem(name: &str) -> Option<NameProblem> {
+    problem(name, |c| {
+        c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+    })
+}
+
+fn instance_problem(name: &str) -> Option<NameProblem> {
+    problem(name, |c| {
+        !c.is_control() && !c.is_whitespace() && !is_invisible(c)
+    })
+}
+
+fn problem(name: &str, allowed: impl Fn(char) -> bool) -> Option<NameProblem> {
+    if name.is_empty() {
+        return Some(NameProblem::Empty);
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Some(NameProblem::TooLong(name.len()));
+    }
+    let (at, found) = name.char_indices().find(|&(_, c)| !allowed(c))?;
+    Some(NameProblem::Character { found, at })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ordinary_names_are_taken_as_they_are() {
+        for name in ["a", "scheduler", "eu-west/1", "a=b", "a_", "-", "/", "A9"] {
+            assert_eq!(RoleName::new(name).unwrap().as_str(), name);
+        }
+        assert_eq!(BucketName::new("_leaders-1").unwrap(), "_leaders-1");
+        for id in ["node-1", "10.0.0.1:80", "zürich", "机器", "a\"b"] {
+            assert_eq!(InstanceId::new(id).unwrap().to_string(), id);
+        }
+    }
+
+    #[test]
+    fn a_data_key_is_no_pattern_and_has_no_empty_part() {
+        for name in ["a", "jobs.42", "_a", "a/b=c-d", "A.b.C"] {
+            assert_eq!(DataKey::new(name).unwrap(), name);
+        }
+        for name in [".", ".a", "a.", "a..b"] {
+            assert_eq!(
+                DataKey::new(name).unwrap_err().problem,
+                NameProblem::Dots,
+                "{name}"
+            );
+        }
+        for name in ["*", "a.>", "a b", "a\r\nb", "é", "a:b", "$a"] {
+            let problem = DataKey::new(name).unwrap_err().problem;
+            assert!(
+                matches!(problem, NameProblem::Character { .. }),
+                "{name}: {problem}"
+            );
+        }
+        assert!(DataKey::new(&"k".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_name_has_1_to_255_bytes() {
+        assert_eq!(RoleName::new("").unwrap_err().problem, NameProblem::Empty);
+        assert_eq!(BucketName::new("").unwrap_err().problem, NameProblem::Empty);
+        assert_eq!(InstanceId::new("").unwrap_err().problem, NameProblem::Empty);
+        assert!(RoleName::new(&"r".repeat(255)).is_ok());
+        let error = RoleName::new(&"r".repeat(256)).unwrap_err();
+        assert_eq!(error.problem, NameProblem::TooLong(256));
+        assert!(error.to_string().len() < 300, "{error}");
+        let error = InstanceId::new(&"é".repeat(128)).unwrap_err();
+        assert_eq!(error.problem, NameProblem::TooLong(256));
+    }
+
+    #[test]
+    fn the_error_tells_what_is_wrong_and_the_rule() {
+        assert_eq!(
+            RoleName::new("a.b").unwrap_err().to_string(),
+            "\"a.b\" is no role name: it has '.' at byte 1; a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', \
+             and does not begin with '_'"
+        );
+        for name in ["a b", "a*", "a>", "ä", "a\n"] {
+            assert!(RoleName::new(name).is_err(), "{name}");
+        }
+        assert!(BucketName::new("a/b").is_err());
+    }
+
+    #[test]
+    fn a_leading_underscore_is_reserved_for_keys_that_are_no_roles() {
+        for name in ["_", "_fence", "_data"] {
+            assert_eq!(
+                RoleName::new(name).unwrap_err().problem,
+                NameProblem::Reserved
+            );
+        }
+    }
+
+    #[test]
+    fn an_instance_id_shows_all_that_it_is() {
+        for id in [
+            "a b",
+            "a\t",
+            "a\u{a0}b",
+            "a\0",
+            "\u{7f}",
+            "a\u{200b}",
+            "\u{202e}a",
+        ] {
+            assert!(InstanceId::new(id).is_err(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn serde_checks_the_rule_too() {
+        let map: BTreeMap<RoleName, InstanceId> = serde_json::from_str(r#"{"a":"x"}"#).unwrap();
+        assert_eq!(map["a"], "x");
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"a":"x"}"#);
+        let error = serde_json::from_str::<RoleName>(r#""a.b""#).unwrap_err();
+        assert!(error.to_string().contains("is no role name"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_role_name_is_accepted_exactly_by_its_rule(name in "[-/_=a-z.*> ]{0,6}|\\PC{0,90}") {
+            let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-/_=".contains(&b);
+            let valid = (1..=255).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('_');
+            prop_assert_eq!(RoleName::new(&name).is_ok(), valid);
+        }
+
+        #[test]
+        fn no_string_makes_a_check_panic(name in any::<String>()) {
+            for error in [
+                RoleName::new(&name).err(), BucketName::new(&name).err(), InstanceId::new(&name).err(),
+            ].into_iter().flatten() {
+                prop_assert!(error.to_string().contains(error.rule));
+            }
+        }
+    }
+}

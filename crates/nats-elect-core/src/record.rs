@@ -1,0 +1,460 @@
+//! What stands in the bucket: the record of a leader, fence records, delete markers.
+//!
+//! Everything read here may have been written by anyone: it is hostile until parsed, and nothing in it can make a
+//! parser fail. What cannot be understood is an [`Content::Opaque`] leader, respected like any other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::release::{ReleaseHash, ReleaseSecret};
+use crate::text::printable;
+use crate::token::LeaseToken;
+
+/// Version of the record that this crate writes.
+pub const RECORD_VERSION: u64 = 1;
+
+/// Header of a delete marker by which a leader frees its role at once.
+pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
+
+/// Header of a release with the secret whose hash the leader's records show.
+pub const RELEASE_SECRET_HEADER: &str = "Nats-Elect-Release-Secret";
+
+/// Header of a release by which a leader names the instance, by its incarnation, that should lead next.
+pub const HEIR_HEADER: &str = "Nats-Elect-Heir";
+
+/// Bounds of a lease that a foreign record may claim.
+pub const FOREIGN_LEASE: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(3600));
+
+/// Values larger than this are not parsed.
+const MAX_RECORD_BYTES: usize = 64 * 1024;
+/// Longer proofs are left out.
+pub const MAX_PROOF_BYTES: usize = 8 * 1024;
+/// Names one attempt to write, for ever: an incarnation never uses a beat twice for the same role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Nonce {
+    pub incarnation: Uuid,
+    pub beat: u64,
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.incarnation, self.beat)
+    }
+}
+
+impl Nonce {
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (incarnation, beat) = text.split_once(':')?;
+        Some(Self {
+            incarnation: incarnation.parse().ok()?,
+            beat: beat.parse().ok()?,
+        })
+    }
+}
+
+/// The record that a leader writes to its role's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    pub id: String,
+    pub token: LeaseToken,
+    pub priority: i64,
+    pub meta: BTreeMap<String, String>,
+    pub ttl: Duration,
+    pub nonce: Nonce,
+    /// What its release will be known by.
+    pub release: ReleaseHash,
+    /// What the leader signed, as text, if it has a key.
+    pub proof: Option<String>,
+}
+
+impl Record {
+    /// The JSON value for the bucket.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut object = json!({
+            "id": self.id,
+            "token": self.token.expose(),
+            "priority": self.priority,
+            "meta": self.meta,
+            "v": RECORD_VERSION,
+            "ttl_ms": millis(self.ttl),
+            "incarnation": self.nonce.incarnation,
+            "beat": self.nonce.beat,
+            "release": self.release.to_string(),
+        });
+        if let Some(proof) = &self.proof {
+            object["proof"] = proof.as_str().into();
+        }
+        object.to_string().into_bytes()
+    }
+}
+
+/// The value of a role's fence key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FenceRecord {
+    pub id: String,
+    pub ttl: Duration,
+    pub nonce: Nonce,
+    /// What the release of its term will be known by.
+    pub release: ReleaseHash,
+}
+
+/// A fence record as read from the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeenFence {
+    pub nonce: Nonce,
+    /// The lease of the term's records, within [`FOREIGN_LEASE`].
+    pub ttl: Option<Duration>,
+    /// What the release of its term will be known by; older versions don't tell.
+    pub release: Option<ReleaseHash>,
+}
+
+impl FenceRecord {
+    /// The JSON value for the bucket.
+    pub fn to_json(&self) -> Vec<u8> {
+        json!({
+            "id": self.id,
+            "ttl_ms": millis(self.ttl),
+            "incarnation": self.nonce.incarnation,
+            "beat": self.nonce.beat,
+            "release": self.release.to_string(),
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// Reads a fence record; nothing if somebody else's hand wrote it.
+    pub fn parse(value: &[u8]) -> Option<SeenFence> {
+        let object = parse_object(value)?;
+        Some(SeenFence {
+            nonce: nonce_of(&object)?,
+            ttl: lease_of(&object),
+            release: release_of(&object),
+        })
+    }
+}
+
+/// A leader's record as read from the bucket. Its lease token is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeenRecord {
+    pub id: String,
+    pub priority: i64,
+    pub meta: BTreeMap<String, String>,
+    /// The lease it claims, within [`FOREIGN_LEASE`].
+    pub ttl: Option<Duration>,
+    pub incarnation: Option<Uuid>,
+    pub beat: Option<u64>,
+    /// What its release will be known by; other libraries and older versions don't tell.
+    pub release: Option<ReleaseHash>,
+    /// What it shows as its leader's signed word; nobody has verified it.
+    pub proof: Option<String>,
+}
+
+impl SeenRecord {
+    pub fn nonce(&self) -> Option<Nonce> {
+        Some(Nonce {
+            incarnation: self.incarnation?,
+            beat: self.beat?,
+        })
+    }
+}
+
+/// What a delete marker with our release header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Release {
+    pub nonce: Option<Nonce>,
+    /// Who should lead next: the others let it claim the role first.
+    pub heir: Option<Uuid>,
+    /// By its hash the leader is known; older versions tell none.
+    pub secret: Option<ReleaseSecret>,
+}
+
+/// What the last message under a role's key is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Content {
+    /// A leader's record.
+    Record(Box<SeenRecord>),
+    /// A value that is no record: somebody leads whom we can't read.
+    Opaque,
+    /// A delete marker with our release header: the role is free, if its leader wrote it.
+    Release(Release),
+    /// A delete marker of another hand, or of the server's expiry.
+    ForeignMarker,
+}
+
+impl Content {
+    /// Reads a value that is no delete marker.
+    pub fn parse(value: &[u8]) -> Self {
+        let Some(mut object) = parse_object(value) else {
+            return Self::Opaque;
+        };
+        let nonce = nonce_of(&object);
+        let record = SeenRecord {
+            id: object
+                .get("id")
+                .and_then(Value::as_str)
+                .map(printable)
+                .unwrap_or_default(),
+            priority: object.get("priority").and_then(Value::as_i64).unwrap_or(0),
+            meta: object.remove("meta").map(meta_of).unwrap_or_default(),
+            ttl: lease_of(&object),
+            incarnation: nonce
+                .map(|n| n.incarnation)
+                .or_else(|| incarnation_of(&object)),
+            beat: nonce.map(|n| n.beat),
+            release: release_of(&object),
+            proof: proof_of(&object),
+        };
+        Self::Record(Box::new(record))
+    }
+
+    /// The nonce of the attempt that wrote this, if it shows one.
+    pub fn nonce(&self) -> Option<Nonce> {
+        match self {
+            Self::Record(record) => record.nonce(),
+            Self::Release(release) => release.nonce,
+            Self::Opaque | Self::ForeignMarker => None,
+        }
+    }
+}
+
+/// The last message under a role's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    pub revision: u64,
+    pub content: Content,
+}
+
+impl Entry {
+    /// Whether both are the same message: at one sequence, from one attempt. Sequences alone are used again where a
+    /// stream loses its end, or is made anew.
+    pub fn is(&self, other: &Self) -> bool {
+        self.revision == other.revision
+            && match (&self.content, &other.content) {
+                (Content::Release(_), Content::Release(_)) => true,
+                (one, another) if one.nonce().is_none() => one == another,
+                (one, another) => one.nonce() == another.nonce(),
+            }
+    }
+}
+
+/// The last message under a role's fence key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FenceEntry {
+    pub revision: u64,
+    /// What it says; nothing if that is no fence record of ours.
+    pub record: Option<SeenFence>,
+}
+
+impl FenceEntry {
+    pub fn nonce(&self) -> Option<Nonce> {
+        self.record.map(|record| record.nonce)
+    }
+}
+
+/// A role's two keys at about one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Snapshot {
+    /// The last message under the role's key; nothing if there never was one, or if none is left.
+    pub role: Option<Entry>,
+    /// The last message under its fence key.
+    pub fence: Option<FenceEntry>,
+    /// The bucket's creation time, asked for after the keys were answered; nothing if it was not.
+    pub epoch: Option<u64>,
+    /// The last sequence that the bucket had then.
+    pub last_sequence: Option<u64>,
+}
+
+fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
+    if value.len() > MAX_RECORD_BYTES {
+        return None;
+    }
+    match serde_json::from_slice(value).ok()? {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+fn incarnation_of(object: &Map<String, Value>) -> Option<Uuid> {
+    object.get("incarnation")?.as_str()?.parse().ok()
+}
+
+fn nonce_of(object: &Map<String, Value>) -> Option<Nonce> {
+    Some(Nonce {
+        incarnation: incarnation_of(object)?,
+        beat: object.get("beat")?.as_u64()?,
+    })
+}
+
+fn release_of(object: &Map<String, Value>) -> Option<ReleaseHash> {
+    ReleaseHash::parse(object.get("release")?.as_str()?)
+}
+
+fn proof_of(object: &Map<String, Value>) -> Option<String> {
+    let proof = object.get("proof")?.as_str()?;
+    (proof.len() <= MAX_PROOF_BYTES).then(|| proof.to_owned())
+}
+
+fn lease_of(object: &Map<String, Value>) -> Option<Duration> {
+    let ms = object.get("ttl_ms")?.as_u64()?;
+    Some(Duration::from_millis(ms).clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1))
+}
+
+fn meta_of(value: Value) -> BTreeMap<String, String> {
+    let Value::Object(object) = value else {
+        return BTreeMap::new();
+    };
+    object
+        .into_iter()
+        .filter_map(|(key, value)| Some((printable(&key), printable(value.as_str()?))))
+        .collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            id: "node-1".into(),
+            token: LeaseToken::new(Uuid::from_u128(7)),
+            priority: 10,
+            meta: BTreeMap::from([("region".into(), "eu-west-1".into())]),
+            ttl: Duration::from_secs(15),
+            nonce: Nonce {
+                incarnation: Uuid::from_u128(1),
+                beat: 17,
+            },
+            release: ReleaseSecret::new(5).hash(),
+            proof: None,
+        }
+    }
+
+    fn parsed(value: &[u8]) -> SeenRecord {
+        match Content::parse(value) {
+            Content::Record(record) => *record,
+            other => panic!("no record: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let seen = parsed(&record().to_json());
+        assert_eq!(seen.id, "node-1");
+        assert_eq!(seen.priority, 10);
+        assert_eq!(seen.meta["region"], "eu-west-1");
+        assert_eq!(seen.ttl, Some(Duration::from_secs(15)));
+        assert_eq!(seen.nonce(), Some(record().nonce));
+        assert_eq!(seen.release, Some(record().release));
+    }
+
+    #[test]
+    fn a_proof_is_carried_as_it_is_unless_it_is_too_long() {
+        assert_eq!(parsed(&record().to_json()).proof, None);
+        for (bytes, carried) in [(MAX_PROOF_BYTES, true), (MAX_PROOF_BYTES + 1, false)] {
+            let proof = Some("p".repeat(bytes));
+            let signed = Record {
+                proof: proof.clone(),
+                ..record()
+            };
+            assert_eq!(parsed(&signed.to_json()).proof, proof.filter(|_| carried));
+        }
+        assert_eq!(parsed(br#"{"id":"n","proof":{"of":"what"}}"#).proof, None);
+    }
+
+    #[test]
+    fn a_go_record_has_no_ttl_and_no_nonce() {
+        let seen = parsed(br#"{"id":"go-1","token":"abc","priority":3}"#);
+        assert_eq!((seen.id.as_str(), seen.priority), ("go-1", 3));
+        assert_eq!((seen.ttl, seen.nonce()), (None, None));
+    }
+
+    #[test]
+    fn a_newer_schema_is_read_as_far_as_it_is_known() {
+        let seen =
+            parsed(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things","to","come"]}}"#);
+        assert_eq!(seen.ttl, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_hostile_lease_is_bounded() {
+        for (ms, bounded) in [
+            ("0", FOREIGN_LEASE.0),
+            ("18446744073709551615", FOREIGN_LEASE.1),
+        ] {
+            let seen = parsed(format!(r#"{{"id":"n","ttl_ms":{ms}}}"#).as_bytes());
+            assert_eq!(seen.ttl, Some(bounded));
+        }
+    }
+
+    #[test]
+    fn fields_of_the_wrong_type_are_missing_fields() {
+        let seen = parsed(
+            br#"{"id":7,"ttl_ms":"soon","priority":"high","meta":[1],"incarnation":"x","beat":-1}"#,
+        );
+        assert_eq!(seen.id, "");
+        assert_eq!((seen.ttl, seen.nonce(), seen.priority), (None, None, 0));
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_an_opaque_leader() {
+        let huge = format!(r#"{{"id":"{}"}}"#, "x".repeat(MAX_RECORD_BYTES));
+        let deep = "[".repeat(100_000);
+        for value in [
+            &b""[..],
+            b"\xff\xfe",
+            b"null",
+            b"[1]",
+            b"leader",
+            huge.as_bytes(),
+            deep.as_bytes(),
+        ] {
+            assert_eq!(Content::parse(value), Content::Opaque);
+        }
+    }
+
+    #[test]
+    fn names_from_the_bucket_cannot_forge_log_lines() {
+        let seen = parsed(br#"{"id":"a\nERROR b","meta":{"k\u0007":"v\r"}}"#);
+        assert_eq!(seen.id, "aERROR b");
+        assert_eq!(seen.meta["k"], "v");
+        let seen = parsed(
+            "{\"id\":\"no\u{202e}de\u{200b}-1\",\"meta\":{\"k\u{2028}\":\"a b\"}}".as_bytes(),
+        );
+        assert_eq!((seen.id.as_str(), &*seen.meta["k"]), ("node-1", "a b"));
+    }
+
+    #[test]
+    fn a_nonce_reads_back() {
+        let nonce = record().nonce;
+        assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce));
+        for bad in [
+            "",
+            ":",
+            "x:1",
+            "00000000-0000-0000-0000-000000000001:",
+            "1:00000000-0000-0000-0000-000000000001",
+        ] {
+            assert_eq!(Nonce::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_fail(value in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = Content::parse(&value);
+            let _ = FenceRecord::parse(&value);
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! The state machine of one election, told anything at any time: by a network, a server, other writers and an application
+//! that need not make sense.
+//!
+//! A model of the bucket answers honestly where the input says so, so that every state is reached; the rest is made up.
+
+mod checks;
+mod honest;
+mod made_up;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use nats_elect_core::config::RoleSettings;
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::record::{Nonce, Snapshot};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::status::RoleState;
+use nats_elect_core::token::{FencingToken, LeaseToken};
+use nats_elect_core::{
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, LetterId, Link, Moment,
+    OpId, QuestionId, RequestId, TermId, Write, WriteOutcome,
+};
+use uuid::Uuid;
+
+use self::honest::Honest;
+use self::made_up::{end, pause, settings};
+use crate::letter;
+
+const OWN: Uuid = Uuid::from_u128(1);
+const STRANGER: Uuid = Uuid::from_u128(99);
+/// As many inputs are told to one election at most.
+const MOST_INPUTS: usize = 600;
+/// So many wake-ups with nothing told in between,
+const MANY_WAKEUPS: usize = 64;
+/// take at least so long.
+const THEY_LAST: Duration = Duration::from_millis(10);
+/// Where a clock ends nothing can come later: a lease of centuries is not waited for.
+const NEVER: Moment = Moment::from_nanos(1 << 63);
+/// Requests without an answer in time that an election remembers.
+const MOST_LATE: usize = 8;
+
+/// The bytes as what is told to one election.
+pub fn holds(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let Ok(mut life) = Life::begin(&mut u) else {
+        return;
+    };
+    for _ in 0..MOST_INPUTS {
+        if u.is_empty() || life.go_on(&mut u).is_err() {
+            break;
+        }
+    }
+    life.end();
+}
+
+/// One election, and all that was told to it and heard from it.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+struct Life {
+    election: Election,
+    settings: RoleSettings,
+    clock: Moment,
+    /// What the election was told last.
+    now: Moment,
+    steps: u64,
+    link: Option<Bucket>,
+    /// The bucket told last.
+    bucket: Option<Bucket>,
+    /// The request that was not answered yet.
+    pending: Option<Request>,
+    /// What became of it, if it was taken and nobody told.
+    untold: Option<WriteOutcome>,
+    /// Requests that were not answered in time.
+    late: VecDeque<Late>,
+    /// A late answer or the watch may have told what the pending read was to tell: it may be forgotten.
+    overtaken: bool,
+    /// A late answer is of another bucket.
+    elsewhere: bool,
+    /// It was meant for another bucket: its answer tells nothing.
+    void: bool,
+    last_op: u64,
+    /// Questions asked so far.
+    questions: u64,
+    /// The letter that may be answered in this step.
+    letter: Option<LetterId>,
+    /// Revisions that were shown, of the role's key and of the fence key, in this bucket.
+    shown: HashSet<u64>,
+    shown_fence: HashSet<u64>,
+    nonces: HashSet<Nonce>,
+    wrote: Vec<Nonce>,
+    sent: Option<Moment>,
+    terms: BTreeMap<TermId, Office>,
+    last_token: Option<FencingToken>,
+    asked: HashSet<RequestId>,
+    next_request: u64,
+    state: RoleState,
+    /// It was told to stand for nothing.
+    paused: bool,
+    /// Whether it told so.
+    told_paused: bool,
+    wakeups: usize,
+    waking_since: Moment,
+    honest: Honest,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there are few at a time")]
+enum Request {
+    Write(Write),
+    Read(OpId),
+}
+
+impl Request {
+    const fn op(&self) -> OpId {
+        match self {
+            Self::Write(write) => write.op,
+            Self::Read(op) => *op,
+        }
+    }
+}
+
+/// A request that may be answered yet.
+struct Late {
+    request: Request,
+    outcome: Option<WriteOutcome>,
+}
+
+#[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+struct Office {
+    lease: Moment,
+    running: bool,
+    resigned: bool,
+    revoked: bool,
+    cancelled: bool,
+    aborted: bool,
+}
+
+impl Life {
+    fn begin(u: &mut Unstructured<'_>) -> Result<Self> {
+        let settings = settings(u)?;
+        let now = Moment::from_nanos(u.int_in_range(0..=1 << 60)?);
+        let candidate = Candidate {
+            instance_id: "own".to_owned(),
+            incarnation: OWN,
+            first_beat: u.int_in_range(0..=3)?,
+            paused: false,
+            settings: settings.clone(),
+        };
+        let last = *u.choose(&[0, 100, 1_700_000_000_000_000])?;
+        Ok(Self {
+            election: Election::new(candidate, now),
+            settings,
+            clock: now,
+            now,
+            steps: 0,
+            link: None,
+            bucket: None,
+            pending: None,
+            untold: None,
+            late: VecDeque::new(),
+            overtaken: false,
+            elsewhere: false,
+            void: false,
+            last_op: 0,
+            questions: 0,
+            letter: None,
+            shown: HashSet::new(),
+            shown_fence: HashSet::new(),
+            nonces: HashSet::new(),
+            wrote: Vec::new(),
+            sent: None,
+            terms: BTreeMap::new(),
+            last_token: None,
+            asked: HashSet::new(),
+            next_request: 0,
+            state: RoleState::Init,
+            paused: false,
+            told_paused: false,
+            wakeups: 0,
+            waking_since: now,
+            honest: Honest {
+                last,
+                ..Honest::default()
+            },
+        })
+    }
+
+    fn go_on(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        if u.ratio(1, 3)? {
+            self.clock = self.clock + pause(u)?;
+        }
+        match u.int_in_range(0..=38)? {
+            0..=7 => self.wake(),
+            8..=15 => self.answer_honestly(),
+            16 | 17 => {
+                let answer = self.made_up_answer(u)?;
+                self.tell(answer);
+            }
+            18 | 19 => {
+                let link = self.any_link(u)?;
+                self.tell(Input::Link(link));
+            }
+            20 => {
+                let bucket = Bucket {
+                    epoch: 1,
+                    max_age: None,
+                    unique_sequences: true,
+                };
+                self.tell(Input::Link(Link::Up(bucket)));
+            }
+            21 => {
+                let entry = self.entry(u)?;
+                self.tell(Input::Observed(entry));
+            }
+            22 => {
+                // Another hand writes; the watch may tell.
+                let content = self.content(u)?;
+                self.honest.put(content);
+                if let (true, Some(entry)) = (u.arbitrary()?, self.honest.role.clone()) {
+                    self.tell(Input::Observed(entry));
+                }
+            }
+            23 => {
+                let (term, end) = (self.term(u)?, end(u)?);
+                self.tell(Input::HandlerEnding { term, end });
+            }
+            24 | 25 => {
+                let (term, end) = (self.term(u)?, end(u)?);
+                self.tell(Input::HandlerEnded { term, end });
+            }
+            26 => {
+                let term = self.term(u)?;
+                self.tell(Input::LeaseOver { term });
+            }
+            27 => {
+                let (term, healthy) = (self.term(u)?, u.arbitrary()?);
+                self.tell(Input::Health { term, healthy });
+            }
+            28 => {
+                let request = self.ask();
+                let to = u.ratio(1, 2)?.then(|| letter::name(u)).transpose()?;
+                let hold_off = Duration::from_millis(u.int_in_range(0..=5_000)?);
+                self.tell(Input::StepDown {
+                    request,
+                    to,
+                    expected: None,
+                    hold_off,
+                });
+            }
+            29 => {
+                let (request, term) = (self.ask(), self.term(u)?);
+                let term = bool::arbitrary(u)?.then_some(term);
+                self.tell(Input::Validate { request, term });
+            }
+            32 => {
+                let letter = LetterId(u.arbitrary()?);
+                let record = self.nonce(u)?;
+                let question = letter::question(u, record)?;
+                self.letter = Some(letter);
+                self.tell(Input::Asked { letter, question });
+                self.letter = None;
+            }
+            33 | 34 => {
+                let question = QuestionId(u.int_in_range(0..=self.questions + 1)?);
+                let answer = u.ratio(3, 4)?.then(|| letter::answer(u)).transpose()?;
+                self.tell(Input::Answered { question, answer });
+            }
+            35 => {
+                let fence = self.fence(u)?;
+                self.tell(Input::ObservedFence(fence));
+            }
+            36 => {
+                // The watch tells what stands, or another's hand.
+                if u.ratio(1, 4)? {
+                    self.honest.fence = Some(self.fence(u)?);
+                }
+                if let Some(fence) = self.honest.fence {
+                    self.tell(Input::ObservedFence(fence));
+                }
+            }
+            37 | 38 => {
+                if let Some(answer) = self.late_answer(u)? {
+                    self.tell(answer);
+                }
+            }
+            30 => self.step(Moment::from_nanos(0), Input::Tick),
+            _ => self.seldom(u)?,
+        }
+        Ok(())
+    }
+
+    /// What would end most lives too soon, and what is asked for now and then.
+    fn seldom(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        if u.ratio(1, 8)? {
+            let release = u.arbitrary()?;
+            self.tell(Input::Stop { release });
+        } else if u.ratio(1, 16)? {
+            self.tell(Input::Abandon);
+        } else if u.ratio(1, 4)? {
+            let term = self.term(u)?;
+            self.tell(Input::Superseded { term });
+        } else {
+            let request = self.ask();
+            let order = match u.int_in_range(0..=5)? {
+                0 => Input::Pause { request },
+                1 => Input::Cordon { request },
+                2 => Input::Resume { request },
+                3 | 4 => Input::EndLease {
+                    request,
+                    revision: self.revision(u)?,
+                },
+                _ => Input::StepDown {
+                    request,
+                    to: None,
+                    expected: self.last_token,
+                    hold_off: Duration::ZERO,
+                },
+            };
+            self.tell(order);
+        }
+        Ok(())
+    }
+
+    /// Whatever happened: it can be left, and nobody waits for an answer for ever.
+    fn end(&mut self) {
+        self.tell(Input::Stop { release: true });
+        for _ in 0..MOST_INPUTS {
+            if self.election.is_stopped() {
+                break;
+            }
+            let running: Vec<_> = self.running().collect();
+            for term in running {
+                let end = HandlerEnd::Aborted;
+                self.tell(Input::HandlerEnded { term, end });
+            }
+            if self.pending.is_some() {
+                self.answer_honestly();
+            } else {
+                self.wake();
+            }
+        }
+        assert!(
+            self.election.is_stopped(),
+            "it does not end: {:?}",
+            self.election
+        );
+        assert!(self.asked.is_empty(), "nobody answered {:?}", self.asked);
+        assert_eq!(self.election.next_wakeup(), None);
+    }
+
+    fn running(&self) -> impl Iterator<Item = TermId> {
+        self.terms
+            .iter()
+            .filter(|(_, office)| office.running)
+            .map(|(term, _)| *term)
+    }
+
+    /// The timer fires.
+    fn wake(&mut self) {
+        let Some(due) = self.election.next_wakeup().filter(|due| *due < NEVER) else {
+            return;
+        };
+        if self.wakeups == 0 {
+            self.waking_since = due.max(self.clock);
+        }
+        let wakeups = self.wakeups + 1;
+        self.clock = self.clock.max(due);
+        self.tell(Input::Tick);
+        self.wakeups = wakeups;
+        if wakeups == MANY_WAKEUPS {
+            let lasted = self.now.since(self.waking_since);
+            assert!(
+                lasted >= THEY_LAST,
+                "a busy loop: {lasted:?}, {:?}",
+                self.election
+            );
+            self.wakeups = 0;
+        }
+    }
+
+    fn answer_honestly(&mut self) {
+        let answer = match &self.pending {
+            None => return,
+            Some(Request::Write(write)) => Input::WriteEnded {
+                op: write.op,
+                outcome: self.honest.take(write),
+            },
+            Some(Request::Read(op)) => Input::ReadEnded {
+                op: *op,
+                outcome: Ok(self.honest.snapshot(self.bucket)),
+            },
+        };
+        self.clock = self.clock + Duration::from_micros(300);
+        self.tell(answer);
+    }
+
+    fn ask(&mut self) -> RequestId {
+        self.next_request += 1;
+        let request = RequestId(self.next_request);
+        self.asked.insert(request);
+        request
+    }
+
+    fn tell(&mut self, input: Input) {
+        let clock = self.clock;
+        self.step(clock, input);
+    }
+
+    fn step(&mut self, at: Moment, input: Input) {
+        self.now = self.now.max(at);
+        self.wakeups = 0;
+        self.learn(&input);
+        self.steps += 1;
+        let fresh = Fresh {
+            lease_token: LeaseToken::new(Uuid::from_u128(u128::from(self.steps))),
+            release_secret: ReleaseSecret::new(u128::from(self.steps)),
+            chance: f64::from(u8::try_from(self.steps % 100).unwrap_or(0)) / 100.0,
+        };
+        let stopped = self.election.is_stopped();
+        self.overtaken |= matches!(
+            input,
+            Input::WriteEnded { .. } | Input::ReadEnded { .. } | Input::Observed(_)
+        );
+        for effect in self.election.step(at, fresh, input) {
+            assert!(
+                !stopped
+                    || matches!(
+                        effect,
+                        Effect::Reply { .. }
+                            | Effect::Answer { .. }
+                            | Effect::Event(_)
+                            | Effect::Reopen
+                    ),
+                "after its end: {effect:?}"
+            );
+            self.check(effect);
+        }
+        self.elsewhere = false;
+        let due = self.election.next_wakeup();
+        assert!(
+            due.is_none_or(|due| due > self.now),
+            "woken in the past: {:?}",
+            self.election
+        );
+        let status = self.election.status();
+        assert_eq!(status.state, self.state);
+        assert_eq!(
+            (status.paused, self.told_paused),
+            (self.paused, self.paused)
+        );
+        assert_eq!(
+            status.state == RoleState::Leader,
+            self.terms
+                .values()
+                .any(|office| office.running && !office.resigned),
+            "who leads has a handler"
+        );
+    }
+
+    /// What an input shows.
+    fn learn(&mut self, input: &Input) {
+        match input {
+            Input::Link(Link::Up(bucket)) => {
+                // A bucket whose keys are dropped too soon is as good as none.
+                if bucket
+                    .max_age
+                    .is_some_and(|max_age| max_age < self.settings.ttl)
+                {
+                    self.link = None;
+                    return;
+                }
+                if let Some(old) = self.bucket.filter(|old| old.epoch != bucket.epoch) {
+                    self.void = true;
+                    self.late.clear();
+                    self.shown.clear();
+                    self.shown_fence.clear();
+                    if bucket.epoch < old.epoch {
+                        // Only the order within growing creation times is promised.
+                        self.last_token = None;
+                    }
+                }
+                self.link = Some(*bucket);
+                self.bucket = Some(*bucket);
+            }
+            Input::Link(_) => self.link = None,
+            Input::Pause { .. } | Input::Cordon { .. } => self.paused = true,
+            Input::Resume { .. } => self.paused = false,
+            Input::Observed(entry) => {
+                self.shown.insert(entry.revision);
+            }
+            Input::ObservedFence(fence) => {
+                self.shown_fence.insert(fence.revision);
+            }
+            Input::WriteEnded { op, outcome } if self.is_pending(*op) => {
+                let told = matches!(self.pending, Some(Request::Write(_))) && !self.void;
+                if let (true, WriteOutcome::Acked { revision }) = (told, outcome) {
+                    self.shown.insert(*revision);
+                    self.shown_fence.insert(*revision);
+                }
+                self.ended(matches!(outcome, WriteOutcome::Failed(failure) if times_out(failure)));
+            }
+            Input::WriteEnded { op, outcome } => {
+                self.take_late(*op);
+                if let WriteOutcome::Acked { revision } = outcome {
+                    self.shown.insert(*revision);
+                    self.shown_fence.insert(*revision);
+                }
+            }
+            Input::ReadEnded { op, outcome } if self.is_pending(*op) => {
+                let told = matches!(self.pending, Some(Request::Read(_))) && !self.void;
+                if let (true, Ok(snapshot)) = (told, outcome) {
+                    let link = self.link;
+                    self.read(snapshot);
+                    if self.overtaken {
+                        // If that read was not forgotten.
+                        self.elsewhere = link.is_some() && self.link.is_none();
+                        self.link = link;
+                    }
+                }
+                self.ended(matches!(outcome, Err(failure) if times_out(failure)));
+            }
+            Input::ReadEnded { op, outcome } => {
+                // Which late answers are still waited for is the machine's own affair: it was shown this in any case.
+                if let Ok(snapshot) = outcome {
+                    self.saw(snapshot);
+                }
+                if let Ok(snapshot) = outcome
+                    && self.take_late(*op).is_some_and(|late| !late.is_write())
+                {
+                    let link = self.link;
+                    self.read(snapshot);
+                    // If that read was not forgotten.
+                    self.elsewhere = link.is_some() && self.link.is_none();
+                    self.link = link;
+                }
+            }
+            Input::HandlerEnded { term, .. } => {
+                if let Some(office) = self.terms.get_mut(term) {
+                    office.running = false;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, snapshot: &Snapshot) {
+        let elsewhere =
+            snapshot.epoch.is_some() && snapshot.epoch != self.bucket.map(|bucket| bucket.epoch);
+        if elsewhere {
+            self.link = None;
+            return;
+        }
+        self.saw(snapshot);
+    }
+
+    fn saw(&mut self, snapshot: &Snapshot) {
+        let role = snapshot.role.as_ref().map_or(0, |entry| entry.revision);
+        let fence = snapshot.fence.map_or(0, |fence| fence.revision);
+        self.shown.insert(role);
+        self.shown_fence.insert(fence);
+    }
+
+    /// The pending request is over; without an answer in time, one may come late.
+    fn ended(&mut self, timed_out: bool) {
+        let Some(request) = self.pending.take() else {
+            return;
+        };
+        if !timed_out || self.void {
+            return;
+        }
+        if self.late.len() == MOST_LATE {
+            self.late.pop_front();
+        }
+        self.late.push_back(Late {
+            request,
+            outcome: self.untold.take(),
+        });
+    }
+
+    fn take_late(&mut self, op: OpId) -> Option<Late> {
+        let index = self.late.iter().position(|late| late.request.op() == op)?;
+        self.late.remove(index)
+    }
+}
+
+impl Late {
+    const fn is_write(&self) -> bool {
+        matches!(self.request, Request::Write(_))
+    }
+}
+
+fn times_out(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Timeout
+}

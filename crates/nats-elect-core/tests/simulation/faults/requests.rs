@@ -1,0 +1,94 @@
+//! What applications and operators ask for, at any moment.
+
+use std::time::Duration;
+
+use nats_elect_core::{Input, RequestId};
+
+use crate::chance::Chance;
+use crate::world::World;
+
+/// What may be asked for.
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    pub stops: bool,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self { stops: true }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub enum RequestFault {
+    StepDown,
+    /// Step down in favour of the next instance.
+    HandOver,
+    Validate,
+    Stop {
+        release: bool,
+    },
+    Abandon,
+    Pause,
+    Resume,
+    Cordon,
+}
+
+impl RequestOptions {
+    pub fn draw(&self, chance: &mut Chance) -> RequestFault {
+        match chance.below(10) {
+            0 if self.stops => RequestFault::Stop { release: true },
+            1 if self.stops => RequestFault::Stop { release: false },
+            2 if self.stops => RequestFault::Abandon,
+            3..=5 => RequestFault::Validate,
+            9 => RequestFault::HandOver,
+            _ => RequestFault::StepDown,
+        }
+    }
+
+    /// Whether the instance is to stand.
+    pub fn draw_order(chance: &mut Chance) -> RequestFault {
+        chance.pick(&[
+            RequestFault::Pause,
+            RequestFault::Cordon,
+            RequestFault::Resume,
+        ])
+    }
+}
+
+impl RequestFault {
+    pub fn strike(self, world: &mut World, node: usize) {
+        world.requests += 1;
+        let request = RequestId(world.requests);
+        let next = (node + 1) % world.nodes.len();
+        let next = world.nodes[next].candidate.instance_id.clone();
+        world.nodes[node].leaving |= matches!(self, Self::Stop { .. } | Self::Abandon);
+        let node_is_up = world.nodes[node].election.is_some();
+        let orders = matches!(self, Self::Pause | Self::Resume | Self::Cordon);
+        if orders && node_is_up {
+            // Kept in the process, apart from its election.
+            world.nodes[node].candidate.paused = !matches!(self, Self::Resume);
+        }
+        world.input(
+            node,
+            match self {
+                Self::StepDown | Self::HandOver => Input::StepDown {
+                    request,
+                    to: matches!(self, Self::HandOver).then_some(next),
+                    expected: None,
+                    hold_off: Duration::ZERO,
+                },
+                Self::Validate => Input::Validate {
+                    request,
+                    term: None,
+                },
+                Self::Stop { release } => Input::Stop { release },
+                Self::Abandon => Input::Abandon,
+                Self::Pause => Input::Pause { request },
+                Self::Resume => Input::Resume { request },
+                Self::Cordon => Input::Cordon { request },
+            },
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! The simulation can fail: each rule of the protocol that is broken on purpose is noticed.
+//!
+//! `SIM_RULES=SkipFence,ReuseNonce` chooses among them.
+//!
+//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test simulation --target-dir target/mutations mutations`
+
+use std::fmt::Write;
+
+use nats_elect_core::{MUTATIONS, Mutation, mend};
+
+use crate::plan::Plan;
+use crate::run::run;
+use crate::schedules::{attacks, unseen};
+use crate::seeds::{say, survey};
+use crate::shrink::shrink;
+
+/// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is noticed by a schedule.
+const SCHEDULES: [(Mutation, &str, fn()); 9] = [
+    (
+        Mutation::ForgetWhatIsHeld,
+        "a_long_lease_lasts_through_a_long_outage",
+        attacks::a_long_lease_lasts_through_a_long_outage,
+    ),
+    (
+        Mutation::BelieveAnyLease,
+        "a_stray_record_costs_one_lease_and_makes_no_later_purge_longer",
+        attacks::a_stray_record_costs_one_lease_and_makes_no_later_purge_longer,
+    ),
+    (
+        Mutation::DropLateAnswers,
+        "any_constant_round_trip_up_to_a_quarter_of_the_ttl_keeps_its_leader",
+        attacks::any_constant_round_trip_up_to_a_quarter_of_the_ttl_keeps_its_leader,
+    ),
+    (
+        Mutation::BelieveOldFence,
+        "a_shortened_ttl_is_believed",
+        attacks::a_shortened_ttl_is_believed,
+    ),
+    (
+        Mutation::AskOnceForALook,
+        "a_bucket_that_was_unfit_for_a_while_is_tried_again",
+        attacks::a_bucket_that_was_unfit_for_a_while_is_tried_again,
+    ),
+    (
+        Mutation::AwaitWhatIsRefused,
+        "a_network_that_stalls_demotes_nobody",
+        attacks::a_network_that_stalls_demotes_nobody,
+    ),
+    (
+        Mutation::IgnoreShownLoss,
+        "a_loss_that_the_watch_shows_is_not_found_out_only_after_the_wait",
+        unseen::a_loss_that_the_watch_shows_is_not_found_out_only_after_the_wait,
+    ),
+    (
+        Mutation::ForceOverTheUnseen,
+        "a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover",
+        unseen::a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover,
+    ),
+    (
+        Mutation::ForgetExpiredFences,
+        "where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one",
+        unseen::where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one,
+    ),
+];
+
+/// A breakage that so many seeds do not show goes unnoticed.
+const MOST: u64 = 300_000;
+
+#[test]
+fn each_broken_rule_is_noticed() {
+    let mut unnoticed = Vec::new();
+    let only = std::env::var("SIM_RULES").unwrap_or_default();
+    let chosen = |mutation| only.is_empty() || only.contains(&format!("{mutation:?}"));
+    for (mutation, what) in MUTATIONS.iter().filter(|(mutation, _)| chosen(*mutation)) {
+        mutation.choose();
+        if let Some((_, name, schedule)) = SCHEDULES.iter().find(|(of, ..)| of == mutation)
+            && std::panic::catch_unwind(schedule).is_err()
+        {
+            say(&format!("{mutation:?}:{what}\n    {name} fails"));
+            continue;
+        }
+        let survey = survey(0, MOST, &[], 1, !only.is_empty());
+        let mut line = format!("{mutation:?}:{what}\n    ");
+        match survey.failed.first() {
+            Some(seed) => {
+                let plan = Plan::of_seed(*seed, &[]);
+                let violation = run(&plan).violation.expect("it failed just now");
+                let (plan, violation) = shrink(&plan, violation);
+                let _ = write!(
+                    line,
+                    "{:?} broken after {} seeds (by {seed}), with {} faults among {} instances",
+                    violation.promise,
+                    survey.seeds,
+                    plan.blows.len(),
+                    plan.members.len()
+                );
+            }
+            None => {
+                let _ = write!(line, "NOT NOTICED in {} seeds", survey.seeds);
+                unnoticed.push(*mutation);
+            }
+        }
+        say(&line);
+    }
+    crate::found::come_back();
+    mend();
+    let noticed = MUTATIONS.len() - unnoticed.len();
+    say(&format!(
+        "{} broken rules, {noticed} noticed",
+        MUTATIONS.len()
+    ));
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}

@@ -1,0 +1,330 @@
+//! What a seed stands for: a fleet, and what befalls it when.
+
+use std::fmt;
+use std::time::Duration;
+
+use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
+
+use crate::bucket::ModelBucket;
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::faults::{Fault, Options, RequestOptions, Scale};
+use crate::fenced::Writers;
+use crate::world::{World, ms};
+
+/// The bucket of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As we make them.
+    Ours,
+    /// As others make them: sequences begin with 1.
+    Plain,
+    /// Keys expire.
+    Aging { max_age: Duration, markers: bool },
+}
+
+/// One instance of a fleet.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub settings: RoleSettings,
+    pub clock: Clock,
+}
+
+/// A fault, so long after the one before, on this instance where it is for one.
+#[derive(Clone, Debug)]
+pub struct Blow {
+    pub after: Duration,
+    pub node: usize,
+    pub fault: Fault,
+}
+
+/// All that a seed decides, but for the chance within the run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub kind: Kind,
+    pub members: Vec<Member>,
+    /// All instances have one id.
+    pub twins: bool,
+    pub readers: bool,
+    pub timer_lag: Duration,
+    pub traffic: u32,
+    /// Late renewals that an expiry wipes, in permille.
+    pub wiped: u32,
+    pub expiry_late: Duration,
+    /// A slow network: how long each message is on its way.
+    pub slow: Option<Duration>,
+    pub blows: Vec<Blow>,
+}
+
+impl Plan {
+    /// Each seed meets some kinds of fault and is spared the others: rare combinations come up only where the common ones are
+    /// away now and then.
+    pub fn of_seed(seed: u64, allowed: &[String]) -> Self {
+        let mut chance = Chance::new(seed ^ 0x5eed_0000_0000_0000);
+        let options = Options::of(|kind| {
+            let often = if kind == "history" { 200 } else { 600 };
+            let drawn = chance.permille(often);
+            drawn && (allowed.is_empty() || allowed.iter().any(|allowed| allowed == kind))
+        });
+        let mut plan = Self::fleet(seed, &options, &mut chance);
+        plan.slow_down();
+        let scale = plan.scale();
+        let count = chance.below(17);
+        for _ in 0..count {
+            let gaps = [scale.ttl / 100, scale.ttl / 4, scale.ttl * 3 / 2];
+            let longest = chance.pick(&gaps);
+            let after = chance.upto(longest);
+            let node = usize::try_from(chance.below(plan.members.len() as u64)).expect("a few");
+            if let Some(fault) = Fault::draw(&options, &scale, &mut chance) {
+                plan.blows.push(Blow { after, node, fault });
+            }
+        }
+        if options.requests.is_some() {
+            plan.add_orders();
+        }
+        plan
+    }
+
+    /// In some fleets instances are paused, cordoned and resumed amid the faults. Drawn apart from all else, and so that the
+    /// seeds in `found` stay what they were.
+    fn add_orders(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x0bde_0009_0000_0000);
+        if !chance.permille(400) {
+            return;
+        }
+        let longest = self.scale().ttl;
+        for _ in 0..=chance.below(6) {
+            let fault = Fault::Request(RequestOptions::draw_order(&mut chance));
+            let node = usize::try_from(chance.below(self.members.len() as u64)).expect("a few");
+            let at = usize::try_from(chance.below(self.blows.len() as u64 + 1)).expect("a few");
+            // What was there before keeps its time.
+            let gap = self.blows.get(at).map_or(longest, |blow| blow.after);
+            let after = chance.upto(gap);
+            if let Some(next) = self.blows.get_mut(at) {
+                next.after -= after;
+            }
+            self.blows.insert(at, Blow { after, node, fault });
+        }
+    }
+
+    fn fleet(seed: u64, options: &Options, chance: &mut Chance) -> Self {
+        let base = match chance.below(20) {
+            0..12 => ms(200 + chance.below(250)),
+            12..18 => ms(1000 + chance.below(2000)),
+            _ => ms(15_000),
+        };
+        let mixed = chance.permille(300);
+        // Sixteenfold at most.
+        let widest = chance
+            .pick(&[ms(1250), ms(1250), ms(4000), ms(15_000)])
+            .as_millis();
+        let count = 2 + chance.pick(&[0, 0, 1, 1, 1, 2, 3]);
+        let members: Vec<_> = (0..count)
+            .map(|_| {
+                let ttl = if mixed {
+                    let widest = u32::try_from(widest).expect("small");
+                    base + chance.upto((base * widest / 1000).min(ms(30_000)))
+                } else {
+                    base
+                };
+                let ttl = ms(u64::try_from(ttl.as_millis()).expect("short"));
+                Member {
+                    settings: settings(ttl, chance),
+                    clock: Clock {
+                        offset: ms(1 + chance.below(1_000_000)),
+                        ppm: i64::try_from(chance.below(20_001)).expect("small") - 10_000,
+                    },
+                }
+            })
+            .collect();
+        let longest = members.iter().map(|member| member.settings.ttl).max();
+        let longest = longest.expect("somebody");
+        let kind = match chance.below(20) {
+            0..10 => Kind::Ours,
+            10..15 => Kind::Plain,
+            _ => Kind::Aging {
+                max_age: longest + chance.upto(longest),
+                markers: chance.permille(500),
+            },
+        };
+        let expiry = options.expiry.as_ref();
+        Self {
+            seed,
+            kind,
+            members: with_rotation(with_priorities(members, seed), seed),
+            twins: chance.permille(150),
+            readers: chance.permille(500),
+            timer_lag: chance.upto(ms(3)),
+            traffic: if chance.permille(500) { 300 } else { 0 },
+            wiped: expiry.map_or(0, |expiry| expiry.wiped),
+            expiry_late: expiry.map_or(ms(1), |expiry| expiry.latest),
+            slow: None,
+            blows: Vec::new(),
+        }
+    }
+
+    /// In some fleets the network is slow at all times: a round trip takes up to a quarter of the shortest ttl, and all but that is as
+    /// defaults have it. Drawn apart from all else.
+    fn slow_down(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x510_3000_0000_0000);
+        if !chance.permille(100) {
+            return;
+        }
+        let ttls = self.members.iter().map(|member| member.settings.ttl);
+        let shortest = ttls.min().expect("somebody");
+        for member in &mut self.members {
+            let mut config = RoleConfig::default();
+            config.ttl = member.settings.ttl;
+            config.max_cooldown = Some(member.settings.max_cooldown);
+            config.retry.max_backoff = member.settings.ttl;
+            member.settings = config.settings().expect("the defaults obey the rules");
+        }
+        // Whether a claim stands in the bucket that was looked at takes another look where sequences are used again.
+        let most = match self.kind {
+            Kind::Plain => shortest / 16,
+            _ => shortest * 23 / 200,
+        };
+        self.slow = Some(chance.upto(most));
+        self.timer_lag = self.timer_lag.min(shortest / 200);
+    }
+
+    /// The measures of the first instance's settings.
+    pub fn scale(&self) -> Scale {
+        let settings = &self.members[0].settings;
+        Scale {
+            ttl: settings.ttl,
+            timeout: settings.request_timeout,
+            stop_budget: settings.stop_budget,
+            // Where fence records expire nothing else tells of the lease that a stranger writes over.
+            foreign: match self.kind {
+                Kind::Aging { max_age, .. } => max_age,
+                _ => Duration::ZERO,
+            },
+        }
+    }
+
+    pub fn world(&self) -> World {
+        let mut bucket = match self.kind {
+            Kind::Ours => ModelBucket::new(),
+            Kind::Plain => ModelBucket::new().plain(),
+            Kind::Aging { max_age, markers } => {
+                let mut bucket = ModelBucket::new().max_age(max_age);
+                bucket.expiry_markers = markers;
+                bucket
+            }
+        };
+        bucket.traffic = self.traffic;
+        let settings = self.members.iter().map(|member| member.settings.clone());
+        let mut world = World::unstarted(self.seed, bucket, settings.collect());
+        for (node, member) in self.members.iter().enumerate() {
+            world.nodes[node].clock = member.clock;
+            if self.twins {
+                "twin".clone_into(&mut world.nodes[node].candidate.instance_id);
+            }
+        }
+        world.writers = Writers::of_seed(self.seed, self.kind);
+        world.patient = true;
+        world.readers = self.readers;
+        world.fences_watched = !self.seed.is_multiple_of(5);
+        world.timer_lag = Duration::ZERO..self.timer_lag;
+        world.climate.wiped = self.wiped;
+        world.climate.expiry_late = Duration::ZERO..self.expiry_late;
+        if let Some(slow) = self.slow {
+            world.climate.latency = slow..slow + ms(1) / 1000;
+            world.climate.watch_delay = world.climate.latency.clone();
+        }
+        world.weather = world.climate.clone();
+        for node in 0..world.nodes.len() {
+            world.boot(node);
+        }
+        world
+    }
+}
+
+/// In some fleets instances have priorities, and mind them. Drawn apart from all else.
+fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
+    let mut chance = Chance::new(seed ^ 0x9410_4171_0000_0000);
+    let minded = chance.permille(300);
+    for Member { settings, .. } in members.iter_mut().filter(|_| minded) {
+        settings.priority = i64::try_from(chance.below(3)).expect("small");
+        settings.takeover_hysteresis = settings.heartbeat + chance.upto(settings.ttl);
+        let least = settings.stop_budget + settings.heartbeat * 2;
+        let after = least + chance.upto(settings.ttl);
+        settings.takeover = match chance.below(4) {
+            0 => Takeover::Never,
+            1 => Takeover::Forced { after },
+            _ => Takeover::Cooperative,
+        };
+    }
+    members
+}
+
+/// Some instances replace their lease tokens. Drawn apart from all else.
+fn with_rotation(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
+    let mut chance = Chance::new(seed ^ 0x4074_7104_0000_0000);
+    for Member { settings, .. } in &mut members {
+        let interval = settings.heartbeat + chance.upto(settings.ttl * 2);
+        settings.rotation_interval = chance.permille(200).then_some(interval);
+    }
+    members
+}
+
+/// Settings around this lease that obey the rules; the defaults, where a draw does not.
+fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
+    let mut config = RoleConfig::default();
+    config.ttl = ttl;
+    config.claim_delay = Some(chance.pick(&[Duration::ZERO, ms(2), ttl / 50]));
+    config.max_cooldown = Some(ttl);
+    config.retry.max_backoff = ttl;
+    config.fencing.validation_interval = chance.permille(500).then(|| ttl / 3 + chance.upto(ttl));
+    config.health.max_consecutive_failures = 1 + u32::from(chance.permille(500));
+    let mut varied = config.clone();
+    let beats = u32::try_from(3 + chance.below(8)).expect("a few");
+    let heartbeat = ttl / beats;
+    varied.heartbeat_interval = Some(heartbeat);
+    varied.request_timeout = Some(heartbeat / 4 + chance.upto(heartbeat * 3 / 4));
+    varied.stop_budget = Some(ms(10) + chance.upto(ttl / 3));
+    varied.disconnect_grace_period = chance
+        .permille(400)
+        .then(|| heartbeat * 2 + chance.upto(ttl));
+    varied.cooldown = Some(ms(1) + chance.upto(heartbeat * 3));
+    varied
+        .settings()
+        .or_else(|_| config.settings())
+        .expect("the defaults obey the rules")
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let twins = if self.twins { ", all of one id" } else { "" };
+        let Self {
+            kind,
+            traffic,
+            slow,
+            ..
+        } = self;
+        let slow = slow.map_or(String::new(), |slow| format!(", {slow:?} each way"));
+        writeln!(f, "  bucket {kind:?}, other traffic {traffic}{twins}{slow}")?;
+        for (i, Member { settings, clock }) in self.members.iter().enumerate() {
+            writeln!(
+                f,
+                "  node-{i}: ttl {:?}, heartbeat {:?}, request timeout {:?}, stop budget {:?}, grace {:?}, clock {:+} ppm, priority {} {:?}",
+                settings.ttl,
+                settings.heartbeat,
+                settings.request_timeout,
+                settings.stop_budget,
+                settings.grace,
+                clock.ppm,
+                settings.priority,
+                settings.takeover
+            )?;
+        }
+        let mut at = Duration::ZERO;
+        for (i, Blow { after, node, fault }) in self.blows.iter().enumerate() {
+            at += *after;
+            writeln!(f, "  {i:>3}. {at:?} node-{node} {fault:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! The README's table of failover times, row by row. A round trip takes up to 1.6 ms here.
+
+use std::time::Duration;
+
+use nats_elect_core::record::Content;
+use nats_elect_core::{HandlerEnd, Input, RequestId};
+
+use crate::network::Wire;
+use crate::{ModelBucket, World, ms, settings};
+
+const TTL: Duration = ms(1000);
+/// Claim, fence record, and what has to be read before, where something has.
+const ROUND_TRIPS: Duration = ms(12);
+
+/// A leader that has led for a while, among three.
+fn led(seed: u64, bucket: ModelBucket) -> (World, usize) {
+    let mut world = World::with(seed, bucket, vec![settings(|_| {}); 3]);
+    let leader = world.await_leader(ms(50));
+    world.run(ms(500));
+    (world, leader)
+}
+
+/// From now to another leader.
+fn next(world: &mut World, leader: usize, limit: Duration) -> Duration {
+    let another = |world: &World| world.leader().is_some_and(|next| next != leader);
+    let took = world.run_until(limit, another);
+    took.unwrap_or_else(|| panic!("no other leader within {limit:?}"))
+}
+
+fn worst(what: impl Fn(u64) -> Duration) -> Duration {
+    (0..30).map(what).max().expect("thirty")
+}
+
+#[test]
+fn stop_step_down_and_a_handler_that_returned_take_a_few_round_trips() {
+    let inputs: [fn(&World, usize) -> Input; 3] = [
+        |_, _| Input::Stop { release: true },
+        |_, _| Input::StepDown {
+            request: RequestId(1),
+            to: None,
+            expected: None,
+            hold_off: Duration::ZERO,
+        },
+        |world, leader| Input::HandlerEnding {
+            term: world.term(leader),
+            end: HandlerEnd::Returned,
+        },
+    ];
+    for input in inputs {
+        let took = worst(|seed| {
+            let (mut world, leader) = led(seed, ModelBucket::new());
+            let input = input(&world, leader);
+            let returned = matches!(input, Input::HandlerEnding { .. });
+            world.input(leader, input);
+            if returned {
+                let term = world.term(leader);
+                world.end_handler(leader, term, ms(1), HandlerEnd::Returned);
+            }
+            next(&mut world, leader, ms(500))
+        });
+        assert!(took <= ROUND_TRIPS + ms(20), "{took:?}");
+    }
+}
+
+#[test]
+fn a_step_down_by_name_takes_a_few_round_trips() {
+    let took = worst(|seed| {
+        let (mut world, leader) = led(seed, ModelBucket::new());
+        hand_to(&mut world, leader, (leader + 1) % 3);
+        next(&mut world, leader, ms(500))
+    });
+    assert!(took <= ROUND_TRIPS, "{took:?}");
+}
+
+fn hand_to(world: &mut World, leader: usize, heir: usize) {
+    let answered = u64::try_from(world.nodes[leader].replies.len()).expect("a short run");
+    let input = Input::StepDown {
+        request: RequestId(1 + answered),
+        to: Some(format!("node-{heir}")),
+        expected: None,
+        hold_off: Duration::ZERO,
+    };
+    world.input(leader, input);
+}
+
+/// The heir's watch was dead during a handoff: it would wait for the lease of the leader before, whose release it has not seen.
+#[test]
+fn a_role_is_handed_by_name_only_to_an_instance_that_would_believe_the_release() {
+    let took = worst(|seed| {
+        let (mut world, first) = led(seed, ModelBucket::new());
+        let (second, heir) = ((first + 1) % 3, (first + 2) % 3);
+        world.nodes[heir].watching = false;
+        hand_to(&mut world, first, second);
+        next(&mut world, first, ms(500));
+        hand_to(&mut world, second, heir);
+        let led_on = |world: &World| world.leader() == Some(second);
+        let over = world.run_until(ms(20), |world| !led_on(world));
+        assert_eq!(
+            over, None,
+            "handed to an instance that did not know of the term"
+        );
+        world.watch_again(heir);
+        let handed = (0..100).any(|_| {
+            hand_to(&mut world, second, heir);
+            let over = world.run_until(ms(20), |world| !led_on(world));
+            over.is_some()
+        });
+        assert!(handed, "the lease that it waited for is over");
+        next(&mut world, second, ms(500))
+    });
+    assert!(took <= ROUND_TRIPS, "{took:?}");
+}
+
+#[test]
+fn a_key_deleted_by_hand_takes_a_few_round_trips() {
+    let took = worst(|seed| {
+        let (mut world, leader) = led(seed, ModelBucket::new());
+        world.put(Content::ForeignMarker);
+        next(&mut world, leader, TTL * 3)
+    });
+    assert!(took <= ROUND_TRIPS, "{took:?}");
+}
+
+#[test]
+fn a_purged_key_takes_two_leases_at_most() {
+    let took = worst(|seed| {
+        let (mut world, _) = led(seed, ModelBucket::new());
+        let now = world.now;
+        world.bucket.purge(now);
+        let led_again = |world: &World| {
+            let since = world.nodes.iter().flat_map(|node| &node.events);
+            let started = |(at, event): &(Duration, nats_elect_core::event::Event)| {
+                *at > now && matches!(event, nats_elect_core::event::Event::TermStarted { .. })
+            };
+            since.into_iter().any(started)
+        };
+        world.run_until(TTL * 3, led_again).expect("a leader")
+    });
+    assert!(took <= TTL * 2 + ROUND_TRIPS, "{took:?}");
+}
+
+#[test]
+fn a_crash_takes_a_ttl_from_the_last_heartbeat_and_the_claim_delay() {
+    for cut_off in [false, true] {
+        let took = worst(|seed| {
+            let (mut world, leader) = led(seed, ModelBucket::new());
+            if cut_off {
+                world.nodes[leader].wire = Wire::Cut;
+            } else {
+                world.crash(leader);
+            }
+            next(&mut world, leader, TTL * 3)
+        });
+        let bound = settings(|_| {}).worst_case_failover() + ROUND_TRIPS;
+        assert!(took <= bound, "{took:?}");
+    }
+}
+
+#[test]
+fn a_crash_where_keys_expire_takes_two_leases_at_most() {
+    let took = worst(|seed| {
+        let bucket = ModelBucket::new().max_age(TTL * 2);
+        let (mut world, leader) = led(seed, bucket);
+        world.crash(leader);
+        next(&mut world, leader, TTL * 4)
+    });
+    assert!(took <= TTL * 2 + ROUND_TRIPS, "{took:?}");
+}
+
+#[test]
+fn a_recreated_bucket_takes_the_longest_ttl_from_when_it_is_noticed() {
+    let took = worst(|seed| {
+        let (mut world, _) = led(seed, ModelBucket::new());
+        world.recreate();
+        for node in 0..3 {
+            world.disconnect(node);
+            world.connect(node);
+        }
+        world.run(ms(5));
+        let led_again = |world: &World| world.leader().is_some();
+        world.run_until(TTL * 3, led_again).expect("a leader")
+    });
+    assert!(took <= TTL + ROUND_TRIPS, "{took:?}");
+}
+
+#[test]
+fn a_leader_whose_lease_outlasts_an_outage_goes_on() {
+    for seed in 0..30 {
+        let (mut world, leader) = led(seed, ModelBucket::new());
+        world.outage_until = world.now + TTL / 4;
+        world.run(TTL * 3);
+        assert_eq!(world.leader(), Some(leader));
+    }
+}

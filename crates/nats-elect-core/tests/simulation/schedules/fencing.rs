@@ -1,0 +1,71 @@
+//! The fence record and the order of terms.
+
+use crate::{Fate, Kind, ModelBucket, World, ms, settings};
+use nats_elect_core::record::Content;
+use nats_elect_core::status::RoleState;
+
+/// Else it would renew a claim that comes to nothing for ever, and nobody could lead.
+#[test]
+fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new();
+        let mut world = World::unstarted(seed, bucket, vec![settings(|_| {}); 2]);
+        for _ in 0..100 {
+            world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
+        }
+        world.boot(0);
+        world.run(ms(300));
+        world.boot(1);
+        let leader = world.await_leader(ms(2500));
+        assert_eq!(leader, 1);
+        assert_eq!(world.state(0), RoleState::Follower);
+    }
+}
+
+#[test]
+fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() {
+    let mut world = World::with(
+        1,
+        ModelBucket::new(),
+        vec![settings(|config| config.cooldown = Some(ms(100)))],
+    );
+    for _ in 0..100 {
+        world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
+    }
+    world.run(ms(20));
+    let released = |world: &World| {
+        matches!(
+            world.bucket.role().map(|entry| &entry.content),
+            Some(Content::Release(_))
+        )
+    };
+    assert!(released(&world));
+    world.run(ms(3200));
+    let claims = world.nodes[0]
+        .sent
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::Claim)
+        .count();
+    assert_eq!(claims, 6, "after 100, 200, 400, 800, 1600 ms");
+}
+
+/// A marker wipes a confirmed claim.
+#[test]
+fn a_claim_that_is_wiped_before_its_fence_leads_for_a_heartbeat_at_most() {
+    for seed in 0..10 {
+        let bucket = ModelBucket::new().max_age(ms(1500));
+        let mut world = World::with(seed, bucket, vec![settings(|_| {}); 2]);
+        let first = world.await_leader(ms(50));
+        world.crash(first);
+        world.run_until(ms(4000), |world| {
+            let sent = &world.nodes[1 - first].sent;
+            sent.iter().any(|(_, kind)| *kind == Kind::Fence)
+        });
+        world.put(Content::ForeignMarker);
+        world.run(ms(220));
+        assert!(world.leader().is_none());
+        world.run(ms(680));
+        assert!(world.leader().is_none());
+        world.await_leader(ms(2000));
+    }
+}

@@ -1,0 +1,59 @@
+//! Named schedules: each once broke a draft of the protocol, or would break it without a rule.
+
+use std::time::Duration;
+
+use nats_elect_core::config::{RoleConfig, RoleSettings};
+use nats_elect_core::event::Event;
+use nats_elect_core::{Input, RequestId};
+
+use crate::{ModelBucket, World, ms, settings};
+
+pub mod attacks;
+mod buckets;
+mod electing;
+mod ending;
+mod failover;
+mod fenced;
+mod fencing;
+mod freeing;
+mod keeping;
+mod pausing;
+mod stopping;
+pub mod unseen;
+
+fn of_ttl(ttl: Duration) -> RoleSettings {
+    settings(|config| config.ttl = ttl)
+}
+
+/// As they are without any setting but the ttl.
+fn defaults(ttl: Duration) -> RoleSettings {
+    let mut config = RoleConfig::default();
+    config.ttl = ttl;
+    config.settings().expect("the defaults obey the rules")
+}
+
+/// Only the first has started, and leads.
+fn led_by_the_first(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>) -> World {
+    let mut world = World::unstarted(seed, bucket, settings);
+    world.boot(0);
+    assert_eq!(world.await_leader(ms(50)), 0);
+    world
+}
+
+fn step_down(world: &mut World, node: usize) {
+    let answered = u64::try_from(world.nodes[node].replies.len()).expect("a short run");
+    let request = RequestId(77 + answered);
+    let input = Input::StepDown {
+        request,
+        to: None,
+        expected: None,
+        hold_off: Duration::ZERO,
+    };
+    world.input(node, input);
+}
+
+/// How many of its terms have ended.
+fn demotions(world: &World, node: usize) -> usize {
+    let ends = |(_, event): &&(Duration, Event)| matches!(event, Event::TermEnding { .. });
+    world.nodes[node].events.iter().filter(ends).count()
+}

@@ -1,0 +1,528 @@
+//! All there is, and the true time under which it happens.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use nats_elect_core::config::{RoleConfig, RoleSettings};
+use nats_elect_core::event::{Event, FailureKind};
+use nats_elect_core::letter::Answer as LetterAnswer;
+use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
+use nats_elect_core::status::RoleState;
+use nats_elect_core::{
+    Failure, HandlerEnd, Input, Link, OpId, QuestionId, TermId, Write, WriteOutcome,
+};
+
+use crate::bucket::ModelBucket;
+use crate::chance::Chance;
+use crate::checkers::{Checkers, Note, Violation};
+use crate::fenced::{Step, Writers};
+use crate::letters::Letter;
+use crate::network::Weather;
+use crate::node::{Health, Node, Trouble};
+use crate::tally::Tally;
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The settings that schedules start from: a lease of one second.
+pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
+    let mut config = RoleConfig::default();
+    config.ttl = ms(1000);
+    config.request_timeout = Some(ms(80));
+    // More orders of events than none at all.
+    config.claim_delay = Some(ms(2));
+    change(&mut config);
+    config.settings().expect("settings that obey the rules")
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub enum Request {
+    Write(Box<Write>),
+    Read,
+}
+
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Write(WriteOutcome),
+    Read(Box<Result<Snapshot, Failure>>),
+}
+
+impl Answer {
+    /// The request failed; this is how its sender is told.
+    pub fn failed(read: bool, kind: FailureKind) -> Self {
+        let detail = kind.as_str().to_owned();
+        let failure = Failure { kind, detail };
+        if read {
+            Self::Read(Box::new(Err(failure)))
+        } else {
+            Self::Write(WriteOutcome::Failed(failure))
+        }
+    }
+}
+
+/// What a watch brings.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    Role(Entry),
+    Fence(FenceEntry),
+}
+
+/// One key's part of a read.
+#[derive(Clone, Debug)]
+pub enum Part<T> {
+    Unread,
+    Read(Option<T>),
+}
+
+impl<T> Part<T> {
+    pub const fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+
+    pub fn shown(self) -> Option<T> {
+        match self {
+            Self::Unread => None,
+            Self::Read(shown) => shown,
+        }
+    }
+}
+
+/// A read under way: its parts are answered at moments of their own.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub node: usize,
+    pub op: OpId,
+    /// How long an answer takes.
+    pub back: Duration,
+    pub life: u64,
+    pub role: Part<Entry>,
+    pub fence: Part<FenceEntry>,
+    pub epoch: Option<u64>,
+}
+
+/// Something that will happen.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    Wake {
+        node: usize,
+        wake: u64,
+    },
+    Arrive {
+        node: usize,
+        op: OpId,
+        request: Request,
+        answered: Option<Duration>,
+        life: u64,
+    },
+    /// A key is read, or the bucket looked at.
+    Reading(Reading),
+    Answer {
+        node: usize,
+        op: OpId,
+        answer: Answer,
+    },
+    TimedOut {
+        node: usize,
+        op: OpId,
+        read: bool,
+    },
+    Watch {
+        node: usize,
+        shown: Shown,
+    },
+    Link {
+        node: usize,
+    },
+    HandlerEnds {
+        node: usize,
+        term: TermId,
+        end: HandlerEnd,
+    },
+    Health {
+        node: usize,
+        term: TermId,
+    },
+    Letter {
+        node: usize,
+        letter: Letter,
+    },
+    LetterAnswered {
+        node: usize,
+        id: QuestionId,
+        answer: Option<LetterAnswer>,
+    },
+    Fenced(Step),
+    Expire,
+    Wipe {
+        revision: u64,
+    },
+    Relief {
+        node: usize,
+        trouble: Trouble,
+    },
+    Calm,
+    Return,
+    /// The bucket's settings are put back.
+    Fit,
+}
+
+impl Happening {
+    /// Whether it dies with this process.
+    const fn is_within(&self, process: usize) -> bool {
+        match self {
+            Self::Arrive { .. }
+            | Self::Reading(_)
+            | Self::Letter { .. }
+            | Self::Fenced(_)
+            | Self::Expire
+            | Self::Wipe { .. }
+            | Self::Relief { .. }
+            | Self::Calm
+            | Self::Fit
+            | Self::Return => false,
+            Self::Wake { node, .. }
+            | Self::Answer { node, .. }
+            | Self::TimedOut { node, .. }
+            | Self::Watch { node, .. }
+            | Self::Link { node }
+            | Self::LetterAnswered { node, .. }
+            | Self::HandlerEnds { node, .. }
+            | Self::Health { node, .. } => *node == process,
+        }
+    }
+}
+
+/// All there is.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
+pub struct World {
+    pub now: Duration,
+    pub bucket: ModelBucket,
+    pub nodes: Vec<Node>,
+    /// What messages meet now,
+    pub weather: Weather,
+    /// and what they meet when no fault is at work.
+    pub climate: Weather,
+    pub storm_until: Duration,
+    /// The stream has no leader until then.
+    pub outage_until: Duration,
+    /// By how much timers fire late.
+    pub timer_lag: Range<Duration>,
+    /// Watches show fence records.
+    pub fences_watched: bool,
+    /// Applications look at their terms all the time: a passed deadline is seen.
+    pub readers: bool,
+    pub chance: Chance,
+    /// What questions between instances meet.
+    pub letter_chance: Chance,
+    pub letters: Vec<Letter>,
+    /// Applications that write under their term's fence.
+    pub writers: Option<Writers>,
+    /// Where the key stands that they write.
+    pub data: u64,
+    pub tally: Tally,
+    /// The first promise that was broken, if any.
+    pub violation: Option<Violation>,
+    /// A broken promise is reported instead of panicking at once.
+    pub patient: bool,
+    pub trace: bool,
+    pub(crate) requests: u64,
+    checkers: Option<Checkers>,
+    queue: BTreeMap<(Duration, u64), Happening>,
+    order: u64,
+}
+
+impl World {
+    /// So many instances of one configuration, all started, in fair weather.
+    pub fn new(seed: u64, instances: usize, settings: &RoleSettings) -> Self {
+        Self::with(seed, ModelBucket::new(), vec![settings.clone(); instances])
+    }
+
+    pub fn with(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>) -> Self {
+        let mut world = Self::unstarted(seed, bucket, settings);
+        for node in 0..world.nodes.len() {
+            world.boot(node);
+        }
+        world
+    }
+
+    pub fn unstarted(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>) -> Self {
+        let nodes: Vec<_> = settings
+            .into_iter()
+            .enumerate()
+            .map(|(i, settings)| Node::new(format!("node-{i}"), settings))
+            .collect();
+        Self {
+            now: Duration::ZERO,
+            bucket,
+            checkers: Some(Checkers::new(nodes.len())),
+            nodes,
+            weather: Weather::fair(),
+            climate: Weather::fair(),
+            storm_until: Duration::ZERO,
+            outage_until: Duration::ZERO,
+            timer_lag: Duration::ZERO..Duration::ZERO,
+            fences_watched: true,
+            readers: true,
+            chance: Chance::new(seed),
+            letter_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
+            letters: Vec::new(),
+            writers: None,
+            data: 0,
+            tally: Tally::default(),
+            violation: None,
+            patient: false,
+            trace: std::env::var_os("SIM_TRACE").is_some(),
+            requests: 0,
+            queue: BTreeMap::new(),
+            order: 0,
+        }
+    }
+
+    pub fn schedule(&mut self, at: Duration, happening: Happening) {
+        self.order += 1;
+        self.queue.insert((at.max(self.now), self.order), happening);
+    }
+
+    /// Tells the checkers. The first broken promise is kept.
+    pub fn tell(&mut self, note: &Note) {
+        if self.violation.is_some() {
+            return;
+        }
+        let Some(mut checkers) = self.checkers.take() else {
+            return;
+        };
+        let verdict = checkers.hear(self, note);
+        self.checkers = Some(checkers);
+        if let Err(violation) = verdict {
+            assert!(self.patient, "{violation}");
+            self.violation = Some(violation);
+        }
+    }
+
+    /// A line for whoever looks into a failure.
+    pub fn say(&self, node: usize, what: &str, detail: &impl std::fmt::Debug) {
+        if self.trace {
+            eprintln!("{:>13.6?} node-{node} {what} {detail:?}", self.now);
+        }
+    }
+
+    /// Runs for so long.
+    pub fn run(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    /// Runs until this holds, at most for so long. Returns when it held, counted from now.
+    pub fn run_until(
+        &mut self,
+        limit: Duration,
+        holds: impl Fn(&Self) -> bool,
+    ) -> Option<Duration> {
+        let start = self.now;
+        let end = start + limit;
+        loop {
+            if self.violation.is_some() {
+                return None;
+            }
+            if holds(self) {
+                return Some(self.now - start);
+            }
+            match self.queue.first_key_value() {
+                Some((&(at, _), _)) if at <= end => {
+                    let ((at, _), happening) = self.queue.pop_first().expect("there is one");
+                    self.now = at;
+                    self.happen(happening);
+                    self.look();
+                }
+                _ => {
+                    self.now = end;
+                    self.look();
+                    return holds(self).then_some(limit);
+                }
+            }
+        }
+    }
+
+    /// After each event: what holds at all times is looked at, and at the end of an instant also what timers of that
+    /// instant may still put right.
+    fn look(&mut self) {
+        let over = self
+            .queue
+            .first_key_value()
+            .is_none_or(|((at, _), _)| *at > self.now);
+        self.tell(&Note::Moved { instant_over: over });
+    }
+
+    /// Runs until somebody leads; its index.
+    pub fn await_leader(&mut self, limit: Duration) -> usize {
+        self.run_until(limit, |world| world.leader().is_some());
+        self.leader()
+            .unwrap_or_else(|| panic!("no leader within {limit:?}"))
+    }
+
+    pub fn leader(&self) -> Option<usize> {
+        (0..self.nodes.len()).find(|&node| self.nodes[node].is_leader(self.now))
+    }
+
+    pub fn state(&self, node: usize) -> RoleState {
+        self.nodes[node].state
+    }
+
+    pub fn term(&self, node: usize) -> TermId {
+        *self.nodes[node].terms.keys().next_back().expect("a term")
+    }
+
+    pub fn told(&self, node: usize, what: impl Fn(&Event) -> bool) -> bool {
+        self.nodes[node].events.iter().any(|(_, event)| what(event))
+    }
+
+    pub fn latency(&mut self) -> Duration {
+        let latency = self.weather.latency.clone();
+        self.stall() + self.chance.within(&latency)
+    }
+
+    /// By how much a message is held up.
+    pub fn stall(&mut self) -> Duration {
+        let stalled = self.weather.stalled;
+        if stalled > 0 && self.chance.permille(stalled) {
+            ms(500)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Removes what dies with a process.
+    pub fn forget(&mut self, process: usize) {
+        self.queue
+            .retain(|_, happening| !happening.is_within(process));
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Wake { node, wake } => {
+                if self.nodes[node].wake == wake {
+                    self.input(node, Input::Tick);
+                }
+            }
+            Happening::Arrive {
+                node,
+                op,
+                request,
+                answered,
+                life,
+            } => {
+                let answered = answered.filter(|_| self.nodes[node].life == life);
+                self.arrive(node, op, request, answered);
+            }
+            Happening::Reading(reading) => self.reading(reading),
+            Happening::Answer { node, op, answer } => self.answer(node, op, answer),
+            Happening::TimedOut { node, op, read } => self.timed_out(node, op, read),
+            Happening::Watch { node, shown } => {
+                let watcher = &self.nodes[node];
+                if watcher.linked && watcher.wire.carries_answers() && watcher.watching {
+                    let input = match shown {
+                        Shown::Role(entry) => Input::Observed(entry),
+                        Shown::Fence(fence) => Input::ObservedFence(fence),
+                    };
+                    self.input(node, input);
+                }
+            }
+            Happening::Link { node } => self.link(node),
+            Happening::HandlerEnds { node, term, end } => self.handler_ends(node, term, end),
+            Happening::Health { node, term } => {
+                let healthy = match self.nodes[node].health {
+                    Health::Well => true,
+                    Health::Ill => false,
+                    Health::Flapping => self.chance.permille(500),
+                };
+                self.input(node, Input::Health { term, healthy });
+            }
+            Happening::Letter { node, letter } => self.letter_arrives(node, letter),
+            Happening::LetterAnswered { node, id, answer } => {
+                self.answer_arrives(node, id, answer);
+            }
+            Happening::Fenced(step) => self.fenced(step),
+            Happening::Expire => self.expire(),
+            Happening::Wipe { revision } => self.wipe(revision),
+            Happening::Relief { node, trouble } => self.relieve(node, trouble),
+            Happening::Calm => {
+                if self.now >= self.storm_until {
+                    self.weather = self.climate.clone();
+                }
+            }
+            Happening::Fit => self.bucket.edit_max_age(None),
+            Happening::Return => {
+                if !self.bucket.exists {
+                    self.make_anew();
+                }
+            }
+        }
+    }
+
+    /// The client is connected and has looked at the bucket. As the monitor does, it first tells of the bucket as it knew it, if its
+    /// sequences are never used twice.
+    pub fn link(&mut self, node: usize) {
+        let now = self.now;
+        let held_up = |node: &Node| {
+            node.election.is_none()
+                || node.wire != crate::network::Wire::Whole
+                || node
+                    .troubles
+                    .get(&Trouble::Unlinked)
+                    .is_some_and(|until| now < *until)
+        };
+        if held_up(&self.nodes[node]) {
+            return;
+        }
+        if !self.bucket.exists {
+            let failure = Failure {
+                kind: FailureKind::BucketMissing,
+                detail: "no such bucket".to_owned(),
+            };
+            self.nodes[node].linked = false;
+            self.input(node, Input::Link(Link::Unusable(failure)));
+            // It is looked for again, slowly.
+            self.schedule(now + ms(200), Happening::Link { node });
+            return;
+        }
+        let known = self.nodes[node]
+            .known
+            .filter(|known| known.unique_sequences);
+        if let Some(known) = known.filter(|_| !self.nodes[node].linked) {
+            self.nodes[node].linked = true;
+            self.input(node, Input::Link(Link::Up(known)));
+            self.show_all(node);
+            let at = self.now + self.latency() + self.latency();
+            self.schedule(at, Happening::Link { node });
+            return;
+        }
+        let made = self.bucket.made;
+        let asked = std::mem::take(&mut self.nodes[node].asked_for_look);
+        let same = self.nodes[node].known == Some(made) && self.nodes[node].linked;
+        self.nodes[node].linked = true;
+        self.nodes[node].known = Some(made);
+        if !same || asked {
+            self.input(node, Input::Link(Link::Up(made)));
+        }
+        self.show_all(node);
+    }
+
+    /// What stands there, in the order in which it was written.
+    pub fn show_all(&mut self, node: usize) {
+        let role = self
+            .bucket
+            .role()
+            .cloned()
+            .map(|it| (it.revision, Shown::Role(it)));
+        let fence = self.bucket.fence().filter(|_| self.fences_watched);
+        let fence = fence.map(|it| (it.revision, Shown::Fence(it)));
+        let mut all: Vec<_> = role.into_iter().chain(fence).collect();
+        all.sort_by_key(|(revision, _)| *revision);
+        for (_, shown) in all {
+            self.show(node, shown);
+        }
+    }
+}
