@@ -8,8 +8,8 @@ use crate::actors::StartFailure;
 use crate::model::config::ConfigError;
 use crate::role::TermError;
 use crate::store::StoreError;
-use nats_elect_core::letter::Refusal;
 use nats_elect_core::name::{NameError, RoleName};
+use nats_elect_core::peer::Refusal;
 
 /// Why a manager, a role or an observer could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -141,11 +141,11 @@ fn by_time_and_term(mut events: Vec<LeaderEvent>) -> Vec<LeaderEvent> {
         let is_end = matches!(event.change, LeaderChange::TermEnded { .. });
         (event.role.clone(), event.fencing_token, is_end)
     });
-    let mut latest = HashMap::<String, u64>::new();
+    let mut latest_task = HashMap::<String, u64>::new();
     let at = |event: LeaderEvent| {
-        let latest = latest.entry(event.role.clone()).or_default();
-        *latest = event.at_ms.max(*latest);
-        (*latest, event)
+        let latest_task = latest_task.entry(event.role.clone()).or_default();
+        *latest_task = event.at_ms.max(*latest_task);
+        (*latest_task, event)
     };
     let mut events: Vec<_> = events.into_iter().map(at).collect();
     events.sort_by_key(|(at, _)| *at);

@@ -121,8 +121,8 @@ pub use nats_elect_core::event::{
     Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
 };
 pub use nats_elect_core::handoff::Handoff;
-pub use nats_elect_core::letter::Refusal;
 pub use nats_elect_core::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
+pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 

@@ -3,7 +3,7 @@
 
 #[path = "../../crates/nats-elect-core/tests/fuzz/election/mod.rs"]
 pub mod election;
-#[path = "../../crates/nats-elect-core/tests/fuzz/letter.rs"]
-mod letter;
+#[path = "../../crates/nats-elect-core/tests/fuzz/peer.rs"]
+mod peer;
 #[path = "../../crates/nats-elect-core/tests/fuzz/message.rs"]
 mod message;

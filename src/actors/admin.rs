@@ -1,10 +1,10 @@
 //! The admin service: hears what this instance is asked by those who operate it, and has it answered.
 
-mod desk;
-mod errands;
+mod commands;
+mod counters;
+mod handler;
 mod ration;
 mod refusals;
-mod tallies;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-pub(super) use self::desk::Desk;
+pub(super) use self::handler::AdminHandler;
 use super::Link;
-use super::floodgate::Floodgate;
-use super::latest::Latest;
+use super::latest_task::LatestTask;
 use super::messages::AdminMsg;
+use super::rate_limit::RateLimit;
 use crate::clock;
 use crate::store::{self, Denied, StoreError};
 
@@ -29,14 +29,14 @@ const SWARM: Duration = Duration::from_millis(500);
 pub(super) struct AdminActor;
 
 pub(super) struct AdminSetup {
-    pub desk: Arc<Desk>,
+    pub admin_handler: Arc<AdminHandler>,
     pub link: Link,
 }
 
 pub(super) struct AdminState {
-    desk: Arc<Desk>,
+    admin_handler: Arc<AdminHandler>,
     bucket: Option<store::Bucket>,
-    task: Latest,
+    task: LatestTask,
     /// What the server refused, and nobody was told yet.
     refused: BTreeSet<String>,
     /// What was told already.
@@ -54,9 +54,9 @@ impl Actor for AdminActor {
         setup: AdminSetup,
     ) -> Result<AdminState, ActorProcessingErr> {
         let mut state = AdminState {
-            desk: setup.desk,
+            admin_handler: setup.admin_handler,
             bucket: None,
-            task: Latest::default(),
+            task: LatestTask::default(),
             refused: BTreeSet::new(),
             told: BTreeSet::new(),
         };
@@ -88,7 +88,7 @@ impl Actor for AdminActor {
 
 impl AdminState {
     fn link_changed(&mut self, myself: &ActorRef<AdminMsg>, link: Link) {
-        self.desk.note_trouble(&link);
+        self.admin_handler.note_trouble(&link);
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
             self.start(myself);
@@ -100,9 +100,9 @@ impl AdminState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        let (desk, myself) = (Arc::clone(&self.desk), myself.clone());
+        let (admin_handler, myself) = (Arc::clone(&self.admin_handler), myself.clone());
         self.task.begin(async move |number| {
-            if let Err(error) = serve(&bucket, &desk).await {
+            if let Err(error) = serve(&bucket, &admin_handler).await {
                 tracing::debug!(%error, "the admin service does not hear anything");
             }
             let _ = myself.send_message(AdminMsg::Ended { number });
@@ -111,11 +111,11 @@ impl AdminState {
 
     /// Elections do without all of this: it is told, once, and that is all.
     fn denied(&mut self, myself: &ActorRef<AdminMsg>, denied: &Denied) {
-        if denied.publish && self.desk.inbox_refused(&denied.subject) {
+        if denied.publish && self.admin_handler.inbox_refused(&denied.subject) {
             return;
         }
         // Subjects of answers end in random parts.
-        let subject = self.desk.told_as(denied);
+        let subject = self.admin_handler.told_as(denied);
         if !self.told.contains(&subject) && self.refused.insert(subject) && self.refused.len() == 1
         {
             myself.send_after(SWARM, || AdminMsg::TellDenied);
@@ -125,7 +125,7 @@ impl AdminState {
     fn tell_denied(&mut self) {
         let subjects: Vec<_> = self.refused.iter().map(String::as_str).collect();
         tracing::warn!(
-            instance_id = %self.desk.instance.id,
+            instance_id = %self.admin_handler.instance.id,
             "this NATS user may not {}: what is asked there is not answered; grant it, or switch `admin` off",
             subjects.join(", ")
         );
@@ -133,22 +133,25 @@ impl AdminState {
     }
 }
 
-async fn serve(bucket: &store::Bucket, desk: &Arc<Desk>) -> Result<(), StoreError> {
+async fn serve(
+    bucket: &store::Bucket,
+    admin_handler: &Arc<AdminHandler>,
+) -> Result<(), StoreError> {
     let mut calls = bucket
-        .calls(desk.subjects(), desk.instance.incarnation)
+        .calls(admin_handler.subjects(), admin_handler.instance.incarnation)
         .await?;
-    let mut gate = Floodgate::new(clock::now());
-    while let Some(letter) = calls.next().await {
-        if !gate.passes(&letter.asked, clock::now()) {
+    let mut gate = RateLimit::new(clock::now());
+    while let Some(reply_to) = calls.next().await {
+        if !gate.passes(&reply_to.asked, clock::now()) {
             continue;
         }
-        let call = letter.read(desk.subjects(), bucket);
-        let Some(call) = call.filter(|call| !desk.refuses_inbox(&call.reply)) else {
+        let call = reply_to.read(admin_handler.subjects(), bucket);
+        let Some(call) = call.filter(|call| !admin_handler.refuses_inbox(&call.reply)) else {
             continue;
         };
-        let (bucket, desk) = (bucket.clone(), Arc::clone(desk));
+        let (bucket, admin_handler) = (bucket.clone(), Arc::clone(admin_handler));
         // It may take as long as a handler takes to wind down, and goes on when this subscription ends.
-        tokio::spawn(async move { desk.serve(&bucket, call).await });
+        tokio::spawn(async move { admin_handler.serve(&bucket, call).await });
     }
     Ok(())
 }

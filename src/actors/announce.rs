@@ -5,7 +5,7 @@ use tracing::Span;
 use crate::role::RoleScope;
 use nats_elect_core::event::{Event, FailureKind, Outcome};
 use nats_elect_core::handoff::Handoff;
-use nats_elect_core::letter::Refusal;
+use nats_elect_core::peer::Refusal;
 
 /// Announces one event that belongs to no term.
 pub(super) fn announce(scope: &RoleScope, event: Event) {

@@ -1,8 +1,8 @@
 //! The actor of one role's election: messages in, steps of the state machine, effects out.
 
-mod errands;
 mod requests;
 mod spans;
+mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio::task::AbortHandle;
 use self::spans::Spans;
 use super::Link;
 use super::announce::{announce, announce_in};
-use super::latest::Latest;
+use super::lasting_failure::LastingFailure;
+use super::latest_task::LatestTask;
+use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
-use super::reign::Reign;
-use super::trouble::Trouble;
-use super::vouching::Vouching;
+use super::signatures::Signatures;
 use crate::clock;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
@@ -32,7 +32,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Candidate, Effect, Election, Failure, Fresh, Input, LetterId, Link as CoreLink, OpId, Reply,
+    Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, OpId, Reply, ReplyId,
     RequestId, TermId, WriteOutcome,
 };
 
@@ -64,11 +64,11 @@ pub(super) struct ElectionState {
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     /// The question of another instance that came last: it is answered at once, or not at all.
-    letter: Option<(LetterId, Subject)>,
-    letters: u64,
-    timer: Latest,
+    reply_to: Option<(ReplyId, Subject)>,
+    peers: u64,
+    timer: LatestTask,
     timer_due: Moment,
-    vouching: Vouching,
+    signatures: Signatures,
     spans: Spans,
     /// The leader that was last told.
     told: Option<LeaderInfo>,
@@ -78,8 +78,8 @@ pub(super) struct ElectionState {
     vacancy: Vacancy,
     /// Since when there is none to tell.
     leaderless_since: Option<Moment>,
-    reign: Reign,
-    trouble: Trouble,
+    leaderless: Leaderless,
+    lasting_failure: LastingFailure,
     /// When the step under way was taken: the time of what it sends.
     stepped: Moment,
 }
@@ -104,9 +104,9 @@ impl Actor for ElectionActor {
         // The first step is taken outside the start: should it fail, this election is started anew, not the supervisor.
         myself.send_message(ElectionMsg::LinkChanged(link))?;
         Ok(ElectionState {
-            vouching: Vouching::new(
+            signatures: Signatures::new(
                 scope.role.clone(),
-                scope.notary.clone(),
+                scope.keyring.clone(),
                 candidate.incarnation,
             ),
             spans: Spans::new(candidate.incarnation, generation),
@@ -114,8 +114,8 @@ impl Actor for ElectionActor {
             predecessor: None,
             vacancy: Vacancy::Untouched,
             leaderless_since: Some(clock::now()),
-            reign: Reign::default(),
-            trouble: Trouble::default(),
+            leaderless: Leaderless::default(),
+            lasting_failure: LastingFailure::default(),
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
@@ -127,9 +127,9 @@ impl Actor for ElectionActor {
             asked: VecDeque::new(),
             requests: HashMap::new(),
             next_request: 0,
-            letter: None,
-            letters: 0,
-            timer: Latest::default(),
+            reply_to: None,
+            peers: 0,
+            timer: LatestTask::default(),
             timer_due: clock::now(),
         })
     }
@@ -164,8 +164,8 @@ impl ElectionState {
                 Link::Down => CoreLink::Down,
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
-                    self.vouching.bucket_is(bucket.name(), info.epoch);
-                    self.reign.bucket_is(info.epoch);
+                    self.signatures.bucket_is(bucket.name(), info.epoch);
+                    self.leaderless.bucket_is(info.epoch);
                     self.scope.bucket.send_replace(Some(bucket.clone()));
                     self.bucket = Some(bucket);
                     CoreLink::Up(info)
@@ -219,12 +219,12 @@ impl ElectionState {
             }
             ElectionMsg::Ask(request) => self.requested(request),
             ElectionMsg::Asked { question, reply } => {
-                self.letters += 1;
-                let letter = LetterId(self.letters);
-                self.letter = Some((letter, reply));
-                Input::Asked { letter, question }
+                self.peers += 1;
+                let reply_to = ReplyId(self.peers);
+                self.reply_to = Some((reply_to, reply));
+                Input::PeerAsked { reply_to, question }
             }
-            ElectionMsg::Answered { question, answer } => Input::Answered { question, answer },
+            ElectionMsg::Answered { question, answer } => Input::PeerReplied { question, answer },
             ElectionMsg::Stop { release } => Input::Stop { release },
             ElectionMsg::Abandon => Input::Abandon,
         })
@@ -232,10 +232,10 @@ impl ElectionState {
 
     fn judge(&mut self, entry: &mut Entry) {
         let now = clock::now();
-        if let Some(gap) = self.reign.saw(entry, now) {
+        if let Some(gap) = self.leaderless.saw(entry, now) {
             self.scope.labels.failed_over(gap);
         }
-        if let Some(why) = self.vouching.judge(entry, now) {
+        if let Some(why) = self.signatures.judge(entry, now) {
             announce(&self.scope, Event::UntrustedRecord { why });
         }
     }
@@ -280,7 +280,7 @@ impl ElectionState {
                 inputs.extend(self.carry_out(myself, effect));
             }
         }
-        if self.vouching.is_required() {
+        if self.signatures.is_required() {
             // A proof came, or expired.
             self.tell_leader(self.election.status().leader);
         }
@@ -302,7 +302,7 @@ impl ElectionState {
     /// Nobody asks a bucket that can't be used, so nothing else would be counted.
     fn count_trouble(&mut self) {
         let lasting = self.election.link_failure().map(|failure| failure.kind);
-        if let Some(kind) = self.trouble.again(lasting, self.stepped) {
+        if let Some(kind) = self.lasting_failure.again(lasting, self.stepped) {
             self.scope.labels.failed(kind);
         }
     }
@@ -326,7 +326,7 @@ impl ElectionState {
                 let request = RequestId(0);
                 let term = Some(start.term);
                 return self
-                    .vouching
+                    .signatures
                     .signs()
                     .then_some(Input::Validate { request, term });
             }
@@ -358,12 +358,12 @@ impl ElectionState {
             Effect::Cancel { term } => self.with_term(term, RunningTerm::cancel),
             Effect::Abort { term } => self.with_term(term, RunningTerm::abort),
             Effect::CheckHealth { term } => self.check_health(myself, term),
-            Effect::Ask {
+            Effect::AskPeers {
                 id,
                 question,
                 within,
             } => self.inquire(myself, id, question, within),
-            Effect::Answer { letter, answer } => self.answer(letter, answer),
+            Effect::AnswerPeer { reply_to, answer } => self.answer(reply_to, answer),
             Effect::Reopen => {
                 let role = self.scope.role.clone();
                 let _ = self.supervisor.send_message(SupervisorMsg::Reopen(role));
@@ -394,7 +394,7 @@ impl ElectionState {
 
     /// Tells of a leader, if what may be told of it is another than before.
     fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
-        let leader = self.vouching.told(leader, clock::now());
+        let leader = self.signatures.told(leader, clock::now());
         if leader != self.told {
             self.leaderless_since = leader.is_none().then(clock::now);
             if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
@@ -450,7 +450,7 @@ impl ElectionState {
 
     fn publish_status(&self) {
         let mut status = self.election.status();
-        status.leader = self.vouching.told(status.leader, clock::now());
+        status.leader = self.signatures.told(status.leader, clock::now());
         self.scope.status.send_if_modified(|current| {
             let changed = *current != status;
             *current = status;
@@ -460,13 +460,13 @@ impl ElectionState {
 
     /// Arms one timer for the next due thing. An older timer's message may be queued already: its number tells.
     fn arm_timer(&mut self, myself: &ActorRef<ElectionMsg>) {
-        let lapse = self.vouching.lapses_at(self.told.as_ref());
+        let lapse = self.signatures.lapses_at(self.told.as_ref());
         let now = clock::now();
         // Even if nothing is due: what is told in seconds goes on.
-        let latest = now + Duration::from_secs(1);
+        let latest_task = now + Duration::from_secs(1);
         let due = self.election.next_wakeup().into_iter().chain(lapse).min();
         // The runtime's clock may stop in suspend: look at ours again from time to time.
-        self.timer_due = due.map_or(latest, |due| due.clamp(now, latest));
+        self.timer_due = due.map_or(latest_task, |due| due.clamp(now, latest_task));
         let wait = self.timer_due.since(now);
         if wait.is_zero() {
             self.timer.stop();

@@ -6,14 +6,14 @@ use std::time::Duration;
 use async_nats::{Client, Subject};
 use tokio::sync::oneshot;
 
-use super::staff::Post;
+use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, StoreError};
-use nats_elect_core::letter::{Answer, Question};
 use nats_elect_core::name::RoleName;
+use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{self as core, Failure, OpId, QuestionId, Snapshot, TermId, WriteOutcome};
+use nats_elect_core::{self as core, Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
 
 /// The way to the bucket, for everyone who uses it.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub(crate) enum SupervisorMsg {
         role: RoleName,
     },
     /// Start one of those who work for all roles anew: it crashed a while ago.
-    Replace(Post),
+    Replace(Child),
     /// Answer, with a role whose handler outlives its lease, if there is one.
     Ping(oneshot::Sender<Option<RoleName>>),
     /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
@@ -73,7 +73,7 @@ pub(crate) enum SupervisorMsg {
     Abandon,
     /// A term began or ended here.
     Tell(LeaderEvent),
-    /// Everything of this instance has ended: end when the herald has told it.
+    /// Everything of this instance has ended: end when the publisher has told it.
     Finish,
     /// End.
     End,
@@ -107,8 +107,8 @@ pub(crate) enum WatchMsg {
     },
 }
 
-/// What the courier is told.
-pub(crate) enum CourierMsg {
+/// Messages to the actor that answers peers.
+pub(crate) enum PeerMsg {
     LinkChanged(Link),
     /// The subscription with this number ended.
     Ended {
@@ -119,8 +119,8 @@ pub(crate) enum CourierMsg {
     },
 }
 
-/// What the herald is told.
-pub(crate) enum HeraldMsg {
+/// Messages to the event publisher.
+pub(crate) enum PublisherMsg {
     LinkChanged(Link),
     /// Publish this.
     Tell(LeaderEvent),
@@ -176,13 +176,13 @@ pub(crate) enum ElectionMsg {
     DataDenied(Denied),
     /// Another instance asks, and waits for an answer there.
     Asked {
-        question: Question,
+        question: PeerRequest,
         reply: Subject,
     },
     /// A question of ours was answered; nothing if time is up.
     Answered {
-        question: QuestionId,
-        answer: Option<Answer>,
+        question: PeerRequestId,
+        answer: Option<PeerReply>,
     },
     Handler(HandlerReport),
     HealthChecked {

@@ -3,8 +3,8 @@
 //! ```text
 //! supervisor ─┬─ connection monitor   the connection, the bucket, what becomes of them
 //!             ├─ bucket watch         one watch over all role keys
-//!             ├─ courier              questions of other instances
-//!             ├─ herald               publishes who leads, if that is wished
+//!             ├─ peers                requests of other instances
+//!             ├─ publisher            publishes who leads, if that is configured
 //!             ├─ admin service        requests of those who operate this instance
 //!             └─ election × role      one state machine each
 //! ```
@@ -14,29 +14,29 @@
 
 mod admin;
 mod announce;
+mod children;
 mod connection;
-mod courier;
 mod election;
-mod floodgate;
-mod herald;
-mod latest;
+mod lasting_failure;
+mod latest_task;
+mod leaderless;
 mod messages;
 mod monitor;
-mod pace;
-mod reign;
+mod peers;
+mod publisher;
+mod rate_limit;
 mod routes;
-mod staff;
+mod signatures;
 mod supervisor;
 mod thread;
-mod trouble;
-mod vouching;
 mod watch;
+mod watch_backoff;
 
 pub(crate) use connection::{Connection, StartFailure, lasting, problem, tuned};
-pub(crate) use herald::HeraldSetup;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup};
-pub(crate) use pace::Pace;
+pub(crate) use publisher::PublisherSetup;
 pub(crate) use routes::Routes;
+pub(crate) use signatures::Signatures;
 pub(crate) use thread::{ElectionThread, Setup};
-pub(crate) use vouching::Vouching;
+pub(crate) use watch_backoff::WatchBackoff;

@@ -54,7 +54,7 @@ pub(crate) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
     connects: u64,
-    link: Standing,
+    link: LinkState,
     bucket: Option<(store::Bucket, core::Bucket)>,
     looks: u64,
     looking: bool,
@@ -79,7 +79,7 @@ pub(crate) struct MonitorState {
 
 /// What the others were told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum LinkState {
     Down,
     Unusable,
     Up,
@@ -101,7 +101,7 @@ impl Actor for MonitorActor {
         let state = MonitorState {
             client: None,
             connects: 0,
-            link: Standing::Down,
+            link: LinkState::Down,
             bucket: None,
             looks: 0,
             looking: false,
@@ -203,7 +203,7 @@ impl MonitorState {
         self.bucket = None;
         self.looked_at = None;
         self.connects = 0;
-        self.tell(Standing::Down, Link::Down);
+        self.tell(LinkState::Down, Link::Down);
         self.connect(myself);
     }
 
@@ -225,7 +225,7 @@ impl MonitorState {
             }
             // What the client says of an attempt to reconnect.
             async_nats::Event::ClientError(error) => self.not_reconnected(&error.to_string()),
-            async_nats::Event::Disconnected => self.tell(Standing::Down, Link::Down),
+            async_nats::Event::Disconnected => self.tell(LinkState::Down, Link::Down),
             _ => self.look_at_connection(myself),
         }
     }
@@ -357,17 +357,17 @@ impl MonitorState {
         let connects = client.statistics().connects.load(Ordering::Relaxed);
         let flapped = connects != self.connects;
         if client.connection_state() != ConnectionState::Connected {
-            self.tell(Standing::Down, Link::Down);
+            self.tell(LinkState::Down, Link::Down);
             return;
         }
-        if !flapped && self.link != Standing::Down {
+        if !flapped && self.link != LinkState::Down {
             return;
         }
         self.connects = connects;
         self.denied = None;
         self.told_refused = false;
-        if flapped && self.link != Standing::Down {
-            self.tell(Standing::Down, Link::Down);
+        if flapped && self.link != LinkState::Down {
+            self.tell(LinkState::Down, Link::Down);
         }
         // Sequences of such a bucket are never used twice: a compare-and-set tells whether it is the one it was.
         if let Some((bucket, info)) = self
@@ -375,7 +375,7 @@ impl MonitorState {
             .clone()
             .filter(|(_, info)| info.unique_sequences)
         {
-            self.tell(Standing::Up, Link::Up { bucket, info });
+            self.tell(LinkState::Up, Link::Up { bucket, info });
         }
         if flapped {
             // A look from before the reconnect says nothing about what is there now.
@@ -393,7 +393,7 @@ impl MonitorState {
         }
     }
 
-    fn tell(&mut self, standing: Standing, link: Link) {
+    fn tell(&mut self, standing: LinkState, link: Link) {
         if self.link != standing {
             self.link = standing;
             (self.setup.tell)(link);

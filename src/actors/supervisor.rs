@@ -8,18 +8,18 @@ use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
-use super::admin::Desk;
+use super::admin::AdminHandler;
 use super::announce::announce;
+use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
-use super::herald::HeraldSetup;
 use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
-use super::staff::{Staff, StaffSetup};
+use super::publisher::PublisherSetup;
 use super::{Link, Routes};
 use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
-use crate::role::{Instance, Order, RoleScope, Roster, RunningTerm, SteppedDown};
+use crate::role::{Instance, Order, RoleRegistry, RoleScope, RunningTerm, SteppedDown};
 use crate::store::{BucketInfo, IfMissing};
 use nats_elect_core::Candidate;
 use nats_elect_core::Moment;
@@ -41,9 +41,9 @@ pub(crate) struct Supervise {
     pub if_missing: IfMissing,
     pub start_timeout: Duration,
     pub routes: Routes,
-    pub roster: Roster,
+    pub registry: RoleRegistry,
     /// Nothing is published without it.
-    pub herald: Option<HeraldSetup>,
+    pub publisher: Option<PublisherSetup>,
     pub admin: AdminConfig,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
 }
@@ -53,8 +53,8 @@ pub(super) struct SupervisorActor;
 pub(super) struct SupervisorState {
     instance: Arc<Instance>,
     routes: Routes,
-    roster: Roster,
-    staff: Staff,
+    registry: RoleRegistry,
+    children: Children,
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
@@ -97,32 +97,32 @@ impl Actor for SupervisorActor {
             if_missing,
             start_timeout,
             routes,
-            roster,
-            herald,
+            registry,
+            publisher,
             admin,
             ready,
         } = setup;
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let desk = admin.enabled.then(|| {
-            let (roster, supervisor) = (roster.clone(), myself.clone());
+        let admin_handler = admin.enabled.then(|| {
+            let (registry, supervisor) = (registry.clone(), myself.clone());
             let prefix = &admin.subject_prefix;
-            Desk::new(Arc::clone(&instance), prefix, roster, supervisor)
+            AdminHandler::new(Arc::clone(&instance), prefix, registry, supervisor)
         });
-        let staff = StaffSetup {
+        let children = ChildrenSetup {
             instance: Arc::clone(&instance),
             labels,
             connection,
             if_missing,
             routes: routes.clone(),
-            herald,
-            desk,
+            publisher,
+            admin_handler,
         };
         Ok(SupervisorState {
-            staff: Staff::start(staff, myself, start_timeout, ready).await?,
+            children: Children::start(children, myself, start_timeout, ready).await?,
             instance,
             routes,
-            roster,
+            registry,
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
@@ -149,16 +149,18 @@ impl Actor for SupervisorActor {
                 reply,
             } => state.remove_role(&role, release, reply),
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
-            SupervisorMsg::LookAtBucket => state.staff.look_at_bucket(),
-            SupervisorMsg::Reopen(role) => state.staff.reopen(role),
+            SupervisorMsg::LookAtBucket => state.children.look_at_bucket(),
+            SupervisorMsg::Reopen(role) => state.children.reopen(role),
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(state.overrun());
             }
-            SupervisorMsg::AdminDenied(denied) => state.staff.tell_admin(AdminMsg::Denied(denied)),
+            SupervisorMsg::AdminDenied(denied) => {
+                state.children.tell_admin(AdminMsg::Denied(denied));
+            }
             #[cfg(test)]
-            SupervisorMsg::CrashAdmin => state.staff.tell_admin(AdminMsg::Crash),
+            SupervisorMsg::CrashAdmin => state.children.tell_admin(AdminMsg::Crash),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
-            SupervisorMsg::Replace(post) => state.staff.replace(post, &state.link).await?,
+            SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
             SupervisorMsg::Stop {
                 release,
                 reply,
@@ -182,7 +184,7 @@ impl Actor for SupervisorActor {
                 state.leave_all(|_| ElectionMsg::Abandon);
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::Tell(event) => state.staff.publish(event),
+            SupervisorMsg::Tell(event) => state.children.publish(event),
             SupervisorMsg::Finish => state.finish(&myself),
             SupervisorMsg::End => state.end(&myself),
         }
@@ -215,7 +217,7 @@ impl Actor for SupervisorActor {
 impl SupervisorState {
     fn link_changed(&mut self, link: &Link) {
         self.link = link.clone();
-        self.staff.link_changed(link);
+        self.children.link_changed(link);
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
@@ -235,7 +237,7 @@ impl SupervisorState {
         if self.paused {
             drop(scope.order(Order::Pause));
         }
-        self.roster.enter(Arc::clone(&scope));
+        self.registry.enter(Arc::clone(&scope));
         let actor = self.start_election(myself, &scope).await?;
         let role = Role {
             actor: Some(actor),
@@ -358,7 +360,7 @@ impl SupervisorState {
 
     /// The last news are worth a moment, but no stop that is too late for them: what was to be freed has been.
     fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(told) = self.staff.all_published() else {
+        let Some(told) = self.children.all_published() else {
             let _ = myself.send_message(SupervisorMsg::End);
             return;
         };
@@ -379,7 +381,7 @@ impl SupervisorState {
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(());
         }
-        self.staff.stop();
+        self.children.stop();
         myself.stop(None);
     }
 
@@ -387,9 +389,9 @@ impl SupervisorState {
         tracing::error!(error, "an actor crashed");
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
-        } else if let Some((post, crashes)) = self.staff.crashed(who) {
+        } else if let Some((child, crashes)) = self.children.crashed(who) {
             myself.send_after(before_restart(crashes), move || {
-                SupervisorMsg::Replace(post)
+                SupervisorMsg::Replace(child)
             });
         }
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use super::latest::Latest;
+use super::latest_task::LatestTask;
 use super::messages::{ElectionMsg, SupervisorMsg, WatchMsg};
-use super::pace::Pace;
+use super::watch_backoff::WatchBackoff;
 use super::{Link, Routes};
 use crate::clock;
 use crate::metrics::InstanceLabels;
-use crate::store::{self, StoreError, Told};
+use crate::store::{self, Delivery, StoreError};
 
 /// How long the watch may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,8 +29,8 @@ pub(super) struct WatchState {
     labels: InstanceLabels,
     routes: Routes,
     bucket: Option<store::Bucket>,
-    pace: Pace,
-    task: Latest,
+    watch_backoff: WatchBackoff,
+    task: LatestTask,
 }
 
 impl Actor for WatchActor {
@@ -48,8 +48,8 @@ impl Actor for WatchActor {
             labels: setup.labels,
             routes: setup.routes,
             bucket: None,
-            pace: Pace::new(clock::now()),
-            task: Latest::default(),
+            watch_backoff: WatchBackoff::new(clock::now()),
+            task: LatestTask::default(),
         };
         state.link_changed(&myself, setup.link);
         Ok(state)
@@ -77,12 +77,12 @@ impl WatchState {
     /// After each reconnect the watch is begun anew: it then shows what was missed, also in a recreated bucket.
     fn link_changed(&mut self, myself: &ActorRef<WatchMsg>, link: Link) {
         if self.task.is_under_way() {
-            self.pace.connection_lost(clock::now());
+            self.watch_backoff.connection_lost(clock::now());
         }
         self.task.stop();
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
-            match self.pace.reconnected() {
+            match self.watch_backoff.reconnected() {
                 None => self.start(myself),
                 Some(wait) => {
                     tracing::warn!(
@@ -105,7 +105,7 @@ impl WatchState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.pace.begun(clock::now());
+        self.watch_backoff.begun(clock::now());
         let (routes, myself) = (self.routes.clone(), myself.clone());
         self.task.begin(async move |number| {
             let error = forward(&bucket, &routes).await.err();
@@ -118,9 +118,9 @@ impl WatchState {
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         self.task.ended();
         if matches!(error, Some(StoreError::Unavailable(_))) {
-            self.pace.connection_lost(clock::now());
+            self.watch_backoff.connection_lost(clock::now());
         }
-        let wait = self.pace.ended(clock::now());
+        let wait = self.watch_backoff.ended(clock::now());
         // Attempts slow down to one in two seconds.
         tracing::warn!(
             error = error.map(|error| error.to_string()),
@@ -136,13 +136,13 @@ async fn forward(bucket: &store::Bucket, routes: &Routes) -> Result<(), StoreErr
     let mut watch = bucket.watch(START_TIMEOUT).await?;
     loop {
         match watch.next().await? {
-            Told::Entry(role, entry) => {
+            Delivery::Entry(role, entry) => {
                 routes.send(&role, ElectionMsg::Observed(entry));
             }
-            Told::Fence(role, fence) => {
+            Delivery::Fence(role, fence) => {
                 routes.send(&role, ElectionMsg::ObservedFence(fence));
             }
-            Told::Nothing | Told::Idle | Told::Waiting(_) => {}
+            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
         }
     }
 }

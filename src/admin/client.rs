@@ -12,7 +12,7 @@ use super::discovery::{self, Asking};
 use super::{AdminError, Instance, InstanceReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
-    AdminSubjects, Answer, Demand, Done, Ended, Problem, ProblemCode, Verb, parse,
+    AdminReply, AdminRequest, AdminSubjects, Done, Ended, Problem, ProblemCode, Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::role::SteppedDown;
@@ -133,8 +133,14 @@ impl AdminClient {
     /// # Cancel safety
     /// Nothing is lost by dropping the future.
     pub async fn status(&self, instance: &Instance) -> Result<InstanceReport, AdminError> {
-        self.ask(instance, Verb::Status, None, &Demand::default(), STATUS)
-            .await
+        self.ask(
+            instance,
+            Verb::Status,
+            None,
+            &AdminRequest::default(),
+            STATUS,
+        )
+        .await
     }
 
     /// What an instance says of itself and this role; as [`status`](Self::status).
@@ -155,7 +161,7 @@ impl AdminClient {
             instance,
             Verb::Status,
             Some(&role),
-            &Demand::default(),
+            &AdminRequest::default(),
             STATUS,
         )
         .await
@@ -224,13 +230,13 @@ impl AdminClient {
     ) -> Result<SteppedDown, AdminError> {
         let name = RoleName::new(role)?;
         let within = self.time_to_end(instance, Some(&name)).await?;
-        let demand = Demand {
+        let request = AdminRequest {
             to: how.to,
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
             revision: None,
         };
-        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(&name), &demand, within);
+        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(&name), &request, within);
         let not_understood = || AdminError::NotUnderstood {
             instance: Box::new(instance.clone()),
         };
@@ -305,8 +311,8 @@ impl AdminClient {
         revision: u64,
     ) -> Result<(), AdminError> {
         let role = RoleName::new(role)?;
-        let demand = Demand::end_of(revision);
-        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &demand, ORDER);
+        let request = AdminRequest::end_of(revision);
+        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &request, ORDER);
         asked.await.map(drop)
     }
 
@@ -318,8 +324,8 @@ impl AdminClient {
         within: Duration,
     ) -> Result<BTreeMap<String, Ended>, AdminError> {
         let role = role.map(RoleName::new).transpose()?;
-        let demand = Demand::default();
-        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &demand, within);
+        let request = AdminRequest::default();
+        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &request, within);
         Ok(asked.await?.ended)
     }
 
@@ -329,8 +335,8 @@ impl AdminClient {
         instance: &Instance,
         role: Option<&RoleName>,
     ) -> Result<Duration, AdminError> {
-        let demand = Demand::default();
-        let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &demand, STATUS);
+        let request = AdminRequest::default();
+        let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &request, STATUS);
         let roles = match asked.await {
             Ok(report) => report.roles,
             // It has more roles than it can tell of at once, or just now.
@@ -343,16 +349,16 @@ impl AdminClient {
         Ok(takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY)
     }
 
-    async fn ask<T: Answer>(
+    async fn ask<T: AdminReply>(
         &self,
         instance: &Instance,
         verb: Verb,
         role: Option<&RoleName>,
-        demand: &Demand,
+        request: &AdminRequest,
         within: Duration,
     ) -> Result<T, AdminError> {
         let subject = self.subjects.request(verb, instance.incarnation, role);
-        let body = serde_json::json!(demand).to_string().into_bytes();
+        let body = serde_json::json!(request).to_string().into_bytes();
         let mut asking = Asking::begin(&self.client, &self.subjects, subject, body).await?;
         let Ok(answer) = tokio::time::timeout(within, asking.next()).await else {
             return Err(asking.timed_out(within));

@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::{Message, StatusCode};
 
-use crate::store::{Feed, Told, fence_entry, role_entry};
+use crate::store::{Delivery, Feed, fence_entry, role_entry};
 
 use super::{message, names, record};
 
@@ -79,7 +79,7 @@ fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
 /// Takes one message; whether the watch goes on.
 fn take(feed: &mut Feed, message: &Message) -> bool {
     match feed.take(message) {
-        Ok(Told::Entry(role, entry)) => {
+        Ok(Delivery::Entry(role, entry)) => {
             let key = message
                 .subject
                 .strip_prefix(PREFIX)
@@ -96,7 +96,7 @@ fn take(feed: &mut Feed, message: &Message) -> bool {
             record::is_sound(headers, &entry.content);
             true
         }
-        Ok(Told::Fence(role, fence)) => {
+        Ok(Delivery::Fence(role, fence)) => {
             let key = message.subject.strip_prefix(PREFIX);
             assert_eq!(Some(format!("_fence.{role}").as_str()), key);
             names::hold_for(role.as_str());
@@ -108,13 +108,13 @@ fn take(feed: &mut Feed, message: &Message) -> bool {
             );
             true
         }
-        Ok(Told::Nothing) => true,
-        Ok(Told::Idle) => {
+        Ok(Delivery::Nothing) => true,
+        Ok(Delivery::Idle) => {
             assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
             assert!(at(message).is_none(), "a stored message is no heartbeat");
             true
         }
-        Ok(Told::Waiting(subject)) => {
+        Ok(Delivery::Waiting(subject)) => {
             assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
             assert!(at(message).is_none(), "a stored message is no heartbeat");
             let asked = message.reply.as_deref() == Some(&subject)

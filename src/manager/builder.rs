@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{ElectionThread, HeraldSetup, Routes, Setup};
+use crate::actors::{ElectionThread, PublisherSetup, Routes, Setup};
 use crate::error::Error;
 use crate::model::config::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, Storage};
-use crate::model::notary::Notary;
-use crate::role::{ErasedHandler, Instance, RoleHandler, Roster};
+use crate::model::keyring::Keyring;
+use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry};
 use crate::store::IfMissing;
 use nats_elect_core::name::{BucketName, InstanceId};
 
@@ -29,7 +29,7 @@ use nats_elect_core::name::{BucketName, InstanceId};
 pub struct RoleManagerBuilder {
     access: Access,
     roles: Vec<(String, RoleConfig, Arc<dyn ErasedHandler>)>,
-    notary: Notary,
+    keyring: Keyring,
 }
 
 impl RoleManagerBuilder {
@@ -91,7 +91,7 @@ impl RoleManagerBuilder {
     /// a term carries no proof, the second one does.
     #[cfg(feature = "signing")]
     pub fn signing_key(mut self, key: crate::SigningKey) -> Self {
-        self.notary.signer = Some(crate::signing::signer(key));
+        self.keyring.signer = Some(crate::signing::signer(key));
         self
     }
 
@@ -104,7 +104,7 @@ impl RoleManagerBuilder {
     /// [`MAX_SKEW`](crate::MAX_SKEW): if they differ by more, leaders may not be told, or for too long.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: std::time::Duration) -> Self {
-        self.notary.verify = Some(crate::signing::verifier(keys, max_skew));
+        self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
         self
     }
 
@@ -148,7 +148,7 @@ impl RoleManagerBuilder {
         let Self {
             access,
             roles,
-            notary,
+            keyring,
         } = self;
         let (config, route) = access.settle()?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
@@ -160,7 +160,7 @@ impl RoleManagerBuilder {
         let incarnation = Uuid::from_u128(rand::random());
         let connection = route.connection(instance_id.as_str()).await?;
         let routes = Routes::default();
-        let roster = Roster::default();
+        let registry = RoleRegistry::default();
         let instance = Arc::new(Instance {
             id: instance_id,
             incarnation,
@@ -170,8 +170,8 @@ impl RoleManagerBuilder {
             runtime,
             instance: Arc::clone(&instance),
             routes: routes.clone(),
-            roster: roster.clone(),
-            notary,
+            registry: registry.clone(),
+            keyring,
         };
         let scopes = fleet.scopes(roles)?;
         crate::metrics::describe();
@@ -190,8 +190,8 @@ impl RoleManagerBuilder {
             },
             start_timeout: config.start_timeout,
             routes,
-            roster,
-            herald: config.events.publish.then(|| HeraldSetup {
+            registry,
+            publisher: config.events.publish.then(|| PublisherSetup {
                 events: config.events.clone(),
                 replicas: config.replicas,
                 storage: config.storage,

@@ -20,10 +20,10 @@ use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::RoleConfig;
-use crate::model::notary::Notary;
+use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
-    Ask, ErasedHandler, Instance, Order, RoleHandler, RoleScope, Roster, SteppedDown,
+    Ask, ErasedHandler, Instance, Order, RoleHandler, RoleRegistry, RoleScope, SteppedDown,
 };
 use nats_elect_core::CoreStatus;
 use nats_elect_core::name::RoleName;
@@ -83,8 +83,8 @@ struct Fleet {
     runtime: Handle,
     instance: Arc<Instance>,
     routes: Routes,
-    roster: Roster,
-    notary: Notary,
+    registry: RoleRegistry,
+    keyring: Keyring,
 }
 
 impl Fleet {
@@ -109,7 +109,7 @@ impl Fleet {
             handler,
             self.runtime.clone(),
             ask,
-            self.notary.clone(),
+            self.keyring.clone(),
             Arc::clone(&self.instance),
             CoreStatus::initial(clock::now()),
         ))
@@ -147,14 +147,14 @@ impl RoleManager {
     /// # Errors
     /// [`Error::UnknownRole`].
     pub fn role(&self, name: &str) -> Result<RoleHandle, Error> {
-        let scope = self.fleet.roster.find(name);
+        let scope = self.fleet.registry.find(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
         Ok(RoleHandle::new(scope))
     }
 
     /// The status of every role at the time of this call.
     pub fn status(&self) -> BTreeMap<String, RoleStatus> {
-        let roles = self.fleet.roster.all();
+        let roles = self.fleet.registry.all();
         roles
             .iter()
             .map(|scope| (scope.role.as_str().to_owned(), scope.status()))
@@ -163,7 +163,7 @@ impl RoleManager {
 
     /// Asks this instance how it is, for health endpoints.
     pub fn probe(&self) -> Probe {
-        Probe::new(self.fleet.roster.clone(), self.thread.supervisor.clone())
+        Probe::new(self.fleet.registry.clone(), self.thread.supervisor.clone())
     }
 
     /// Stands for one more role.
@@ -199,7 +199,7 @@ impl RoleManager {
     /// # Cancel safety
     /// The role is left all the same if the future is dropped.
     pub async fn remove_role(&self, name: &str) -> Result<(), Error> {
-        let scope = self.fleet.roster.strike(name);
+        let scope = self.fleet.registry.strike(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
         let (reply, left) = oneshot::channel();
         let message = SupervisorMsg::RemoveRole {

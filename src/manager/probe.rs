@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::actors::SupervisorMsg;
 use crate::model::status::RoleStatus;
-use crate::role::Roster;
+use crate::role::RoleRegistry;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
 /// The election thread answers within this time, or something holds it up that should not.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Asks an instance how it is, also after its manager has been moved elsewhere. Cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
-    roster: Roster,
+    registry: RoleRegistry,
     supervisor: ActorRef<SupervisorMsg>,
 }
 
@@ -64,8 +64,11 @@ pub struct RoleReadiness {
 }
 
 impl Probe {
-    pub(super) const fn new(roster: Roster, supervisor: ActorRef<SupervisorMsg>) -> Self {
-        Self { roster, supervisor }
+    pub(super) const fn new(registry: RoleRegistry, supervisor: ActorRef<SupervisorMsg>) -> Self {
+        Self {
+            registry,
+            supervisor,
+        }
     }
 
     /// Whether the instance meets its own deadlines: its actors answer within a second, and no handler outlives its lease, nor
@@ -102,7 +105,7 @@ impl Probe {
             connection: status.connection,
         };
         let roles: BTreeMap<_, _> = self
-            .roster
+            .registry
             .all()
             .iter()
             .map(|scope| (scope.role.as_str().to_owned(), readiness(&scope.status())))
@@ -115,7 +118,7 @@ impl Probe {
 
     /// A role's status at the time of this call; nothing if the instance does not stand for it.
     pub fn role(&self, name: &str) -> Option<RoleStatus> {
-        Some(self.roster.find(name)?.status())
+        Some(self.registry.find(name)?.status())
     }
 
     fn is_over(&self) -> bool {

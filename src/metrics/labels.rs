@@ -15,7 +15,7 @@ use super::{
 use crate::model::config::RoleSettings;
 use nats_elect_core::event::{Distrust, EndCause, Event, FailureKind, Outcome};
 use nats_elect_core::handoff::Handoff;
-use nats_elect_core::letter::Refusal;
+use nats_elect_core::peer::Refusal;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
 /// How a fenced write can end.

@@ -3,10 +3,10 @@
 #[allow(missing_docs)]
 pub mod admin;
 pub mod config;
+pub mod keyring;
 pub mod leader_event;
 #[allow(missing_docs)]
 pub mod micros;
-pub mod notary;
 #[allow(missing_docs)]
 pub mod statement;
 pub mod status;

@@ -27,7 +27,7 @@ pub struct Statement {
 
 /// A statement that was signed with a trusted key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vouched {
+pub struct VerifiedStatement {
     pub statement: Statement,
     /// The public key that signed it.
     pub signer: String,

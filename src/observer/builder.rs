@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::sights::{Scope, Sights};
+use super::tracked_roles::{Scope, TrackedRoles};
 use super::watching::{Shared, Watching};
 use super::{Observer, WatchStatus};
 use crate::access::Access;
@@ -19,7 +19,7 @@ use crate::actors::{MonitorActor, MonitorSetup, Routes};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
-use crate::model::notary::Notary;
+use crate::model::keyring::Keyring;
 use crate::store::IfMissing;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
@@ -35,7 +35,7 @@ pub struct ObserverBuilder {
     access: Access,
     roles: Option<Vec<String>>,
     default_ttl: Duration,
-    notary: Notary,
+    keyring: Keyring,
 }
 
 impl Default for ObserverBuilder {
@@ -44,7 +44,7 @@ impl Default for ObserverBuilder {
             access: Access::default(),
             roles: None,
             default_ttl: DEFAULT_TTL,
-            notary: Notary::default(),
+            keyring: Keyring::default(),
         }
     }
 }
@@ -88,7 +88,7 @@ impl ObserverBuilder {
     /// [`MAX_SKEW`](crate::MAX_SKEW). The first record of each term carries no signature; its second one follows at once.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
-        self.notary.verify = Some(crate::signing::verifier(keys, max_skew));
+        self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
         self
     }
 
@@ -109,7 +109,7 @@ impl ObserverBuilder {
             access,
             roles,
             default_ttl,
-            notary,
+            keyring,
         } = self;
         let (config, route) = access.settle()?;
         if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
@@ -126,9 +126,9 @@ impl ObserverBuilder {
             bucket: bucket.clone(),
             roles,
             default_ttl,
-            notary,
+            keyring,
         };
-        let shared = Arc::new(Shared::new(Sights::new(scope, began)));
+        let shared = Arc::new(Shared::new(TrackedRoles::new(scope, began)));
         let (tell, links) = mpsc::unbounded_channel();
         let (ready, opened) = oneshot::channel();
         let setup = MonitorSetup {

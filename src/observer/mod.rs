@@ -3,16 +3,16 @@
 //! ```text
 //! builder ── monitor (actor)   the connection and the bucket, as a manager has it
 //!         └─ watching          one watch over all keys, and what it shows
-//!            └─ sights         what is known of all roles: no I/O, no clock
-//!               └─ sight       of one
+//!            └─ tracked_roles  what is known of all roles: no I/O, no clock
+//!               └─ tracked_role  of one
 //! ```
 
 mod builder;
 mod observed;
-mod sight;
-mod sights;
 #[cfg(test)]
 mod tests;
+mod tracked_role;
+mod tracked_roles;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
 pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
-use self::sights::Sights;
+use self::tracked_roles::TrackedRoles;
 use self::watching::Shared;
 use crate::actors::MonitorMsg;
 use crate::clock;
@@ -87,26 +87,26 @@ impl Observer {
 
     /// Who leads the role, as far as is known; also if that is stale, or not confirmed yet. [`role`](Self::role) tells more.
     pub fn leader(&self, role: &str) -> Option<LeaderInfo> {
-        self.inner.shared.sights().leader(role)
+        self.inner.shared.tracked_roles().leader(role)
     }
 
     /// The role at the time of this call; nothing if it is not watched, or never appeared.
     pub fn role(&self, role: &str) -> Option<Observed> {
         // Within the lock: what is known must not be younger than the clock.
-        let sights = self.inner.shared.sights();
-        sights.observed(role, clock::now())
+        let tracked_roles = self.inner.shared.tracked_roles();
+        tracked_roles.observed(role, clock::now())
     }
 
     /// All roles at the time of this call: those that were asked for, or all that appeared in this bucket.
     pub fn roles(&self) -> BTreeMap<String, Observed> {
-        let sights = self.inner.shared.sights();
-        sights.all(clock::now())
+        let tracked_roles = self.inner.shared.tracked_roles();
+        tracked_roles.all(clock::now())
     }
 
     /// Whether what is told is current.
     pub fn connection(&self) -> WatchStatus {
-        let sights = self.inner.shared.sights();
-        sights.status(clock::now())
+        let tracked_roles = self.inner.shared.tracked_roles();
+        tracked_roles.status(clock::now())
     }
 
     /// What changes from now on; [`roles`](Self::roles), called after this, tells how things stand. A reader that is too slow
@@ -147,24 +147,28 @@ impl Observer {
     /// Nothing is lost by dropping the future.
     pub async fn wait_for_leader(&self, role: &str) -> Result<LeaderInfo, Error> {
         let name = RoleName::new(role)?;
-        if !self.inner.shared.sights().is_wanted(&name) {
+        if !self.inner.shared.tracked_roles().is_wanted(&name) {
             return Err(Error::UnknownRole(role.to_owned()));
         }
-        self.until(|sights| sights.confirmed_leader(role)).await
+        self.until(|tracked_roles| tracked_roles.confirmed_leader(role))
+            .await
     }
 
     async fn until_current(&self) -> Result<(), Error> {
         let now = clock::now();
-        self.until(|sights| sights.status(now).is_current().then_some(()))
+        self.until(|tracked_roles| tracked_roles.status(now).is_current().then_some(()))
             .await
     }
 
-    async fn until<T>(&self, mut holds: impl FnMut(&Sights) -> Option<T>) -> Result<T, Error> {
+    async fn until<T>(
+        &self,
+        mut holds: impl FnMut(&TrackedRoles) -> Option<T>,
+    ) -> Result<T, Error> {
         let shared = &self.inner.shared;
         let mut moved = shared.moved.subscribe();
         let known = async {
             loop {
-                if let Some(found) = holds(&shared.sights()) {
+                if let Some(found) = holds(&shared.tracked_roles()) {
                     return Ok(found);
                 }
                 moved.changed().await.map_err(|_| Error::Stopped)?;

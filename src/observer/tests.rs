@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
-use super::sights::{Now, Scope, Sights};
-use crate::model::notary::Notary;
+use super::tracked_roles::{Now, Scope, TrackedRoles};
+use crate::model::keyring::Keyring;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{
@@ -18,9 +18,9 @@ use nats_elect_core::record::{
 const LEASE: u64 = 1000;
 const EPOCH: u64 = 7;
 
-/// Sights, and a clock in milliseconds.
+/// Tracked roles, and a clock in milliseconds.
 struct Stage {
-    sights: Sights,
+    tracked_roles: TrackedRoles,
     ms: u64,
 }
 
@@ -79,10 +79,13 @@ impl Stage {
             bucket: BucketName::new("leaders").expect("a name"),
             roles: roles.map(named),
             default_ttl: Duration::from_secs(15),
-            notary: Notary::default(),
+            keyring: Keyring::default(),
         };
-        let sights = Sights::new(scope, Moment::from_nanos(0));
-        Self { sights, ms: 1 }
+        let tracked_roles = TrackedRoles::new(scope, Moment::from_nanos(0));
+        Self {
+            tracked_roles,
+            ms: 1,
+        }
     }
 
     /// One that has seen that nothing stands in the bucket.
@@ -104,38 +107,38 @@ impl Stage {
         let now = self.now();
         self.begin(epoch);
         for (name, entry) in stands {
-            self.sights.role(&role(name), entry.clone(), now);
+            self.tracked_roles.role(&role(name), entry.clone(), now);
             if let Content::Record(record) = &entry.content {
                 let id = record.incarnation.unwrap_or_default().as_u128();
                 let fence = fence(id, entry.revision - 1);
-                self.sights.fence(&role(name), fence, now);
+                self.tracked_roles.fence(&role(name), fence, now);
             }
         }
-        self.sights.caught_up(now);
+        self.tracked_roles.caught_up(now);
     }
 
     /// A watch that has shown nothing yet.
     fn begin(&mut self, epoch: u64) {
-        self.sights.bucket_is(epoch, None, self.now());
-        self.sights.watch_begins();
+        self.tracked_roles.bucket_is(epoch, None, self.now());
+        self.tracked_roles.watch_begins();
     }
 
     fn show(&mut self, entry: Entry) {
-        self.sights.role(&role("r"), entry, self.now());
+        self.tracked_roles.role(&role("r"), entry, self.now());
     }
 
     /// Lets time pass; the roles to look at.
     fn wait(&mut self, ms: u64) -> Vec<RoleName> {
         self.ms += ms;
-        self.sights.tick(10, self.now())
+        self.tracked_roles.tick(10, self.now())
     }
 
     fn looked(&mut self, found: Option<Snapshot>) {
-        self.sights.looked(&role("r"), found, self.now());
+        self.tracked_roles.looked(&role("r"), found, self.now());
     }
 
     fn changes(&mut self) -> Vec<RoleChange> {
-        let changes = self.sights.take_changes().into_iter();
+        let changes = self.tracked_roles.take_changes().into_iter();
         let of_roles = changes.filter_map(|change| match change {
             Change::Role(change) => Some(*change),
             _ => None,
@@ -158,7 +161,7 @@ impl Stage {
     }
 
     fn observed(&self) -> Observed {
-        let observed = self.sights.observed("r", self.now().clock);
+        let observed = self.tracked_roles.observed("r", self.now().clock);
         observed.expect("a role that was seen")
     }
 }
@@ -192,7 +195,7 @@ fn a_record_that_stood_there_is_a_leader_without_proof_until_it_renews_or_its_le
         stage.watch(EPOCH, &[("r", record(1, 10))]);
         stage.tells("-", "node-1", ChangeCause::Found);
         assert!(!stage.observed().confirmed);
-        assert_eq!(stage.sights.confirmed_leader("r"), None);
+        assert_eq!(stage.tracked_roles.confirmed_leader("r"), None);
         assert!(stage.wait(LEASE - 1).is_empty());
         if renews {
             stage.show(record(1, 11));
@@ -279,16 +282,20 @@ fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
-    stage.sights.watch_ended("cut".into());
+    stage.tracked_roles.watch_ended("cut".into());
     assert!(stage.wait(LEASE - 1).is_empty());
     assert_eq!(
-        stage.sights.leader("r").expect("a leader").instance_id,
+        stage
+            .tracked_roles
+            .leader("r")
+            .expect("a leader")
+            .instance_id,
         "node-1"
     );
-    assert_eq!(stage.sights.confirmed_leader("r"), None, "not now");
-    // An attempt to see is no sight.
+    assert_eq!(stage.tracked_roles.confirmed_leader("r"), None, "not now");
+    // An attempt to read shows nothing.
     stage.begin(EPOCH);
-    let WatchStatus::Stale { since, reason } = stage.sights.status(stage.now().clock) else {
+    let WatchStatus::Stale { since, reason } = stage.tracked_roles.status(stage.now().clock) else {
         panic!("not stale");
     };
     assert_eq!((since, &*reason), (Duration::from_millis(LEASE - 1), "cut"));
@@ -310,7 +317,7 @@ fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
     stage.looked(Some(found(Some(record(1, 10)))));
     stage.tells("-", "-", ChangeCause::Expired);
     // Known to be dead, it stays so.
-    stage.sights.watch_ended("cut".into());
+    stage.tracked_roles.watch_ended("cut".into());
     stage.watch(EPOCH, &[("r", record(1, 10))]);
     assert!(stage.told().is_empty());
 }
@@ -320,10 +327,10 @@ fn what_happened_while_nothing_was_seen_is_told_when_it_is_seen() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
-    stage.sights.watch_ended("cut".into());
+    stage.tracked_roles.watch_ended("cut".into());
     stage.watch(EPOCH, &[("r", record(2, 20))]);
     stage.tells("node-1", "node-2", ChangeCause::Found);
-    stage.sights.watch_ended("cut".into());
+    stage.tracked_roles.watch_ended("cut".into());
     stage.watch(EPOCH, &[]);
     assert!(stage.told().is_empty(), "it may be on its way");
     assert_eq!(stage.wait(1), [role("r")]);
@@ -345,10 +352,12 @@ fn another_bucket_of_the_name_resets_every_role() {
         ["r", "never"],
         "not what nobody asked for"
     );
-    stage.sights.fence(&role("r"), fence(1, 12), stage.now());
+    stage
+        .tracked_roles
+        .fence(&role("r"), fence(1, 12), stage.now());
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!((token.epoch, token.sequence), (EPOCH, 12));
-    stage.sights.watch_ended("gone".into());
+    stage.tracked_roles.watch_ended("gone".into());
     stage.begin(EPOCH + 1);
     let nobody = "-".to_owned();
     let reset = ChangeCause::BucketReplaced;
@@ -360,7 +369,7 @@ fn another_bucket_of_the_name_resets_every_role() {
     // Somebody may lead in this one.
     assert_eq!(stage.observed().standing, Standing::Unknown);
     assert_eq!(stage.observed().fencing_token, None);
-    stage.sights.caught_up(stage.now());
+    stage.tracked_roles.caught_up(stage.now());
     let free = (nobody.clone(), nobody, ChangeCause::Found);
     assert_eq!(stage.told(), [free.clone(), free]);
     assert_eq!(stage.observed().standing, Standing::Unclaimed);
@@ -374,12 +383,12 @@ fn roles_that_only_another_bucket_had_are_told_as_such_and_then_are_none() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
-    stage.sights.watch_ended("gone".into());
+    stage.tracked_roles.watch_ended("gone".into());
     stage.begin(EPOCH + 1);
     stage.tells("node-1", "-", ChangeCause::BucketReplaced);
-    stage.sights.caught_up(stage.now());
+    stage.tracked_roles.caught_up(stage.now());
     stage.tells("-", "-", ChangeCause::Found);
-    assert_eq!(stage.sights.observed("r", stage.now().clock), None);
+    assert_eq!(stage.tracked_roles.observed("r", stage.now().clock), None);
 }
 
 #[test]
@@ -388,16 +397,20 @@ fn a_watch_on_a_server_that_lags_takes_nothing_back_before_the_stream_leader_say
         let mut stage = Stage::watching();
         stage.show(record(2, 20));
         stage.told();
-        stage.sights.watch_ended("cut".into());
+        stage.tracked_roles.watch_ended("cut".into());
         stage.watch(EPOCH, &[("r", record(1, 11))]);
         stage.show(record(1, 12));
         assert!(stage.told().is_empty(), "it is over");
         assert_eq!(stage.observed().revision, Some(20));
-        assert_eq!(stage.sights.confirmed_leader("r"), None, "not shown again");
+        assert_eq!(
+            stage.tracked_roles.confirmed_leader("r"),
+            None,
+            "not shown again"
+        );
         assert_eq!(stage.wait(1), [role("r")]);
         stage.looked(Some(found(Some(record(stands, found_at)))));
         let alive = |stage: &Stage| {
-            let leader = stage.sights.confirmed_leader("r");
+            let leader = stage.tracked_roles.confirmed_leader("r");
             leader.map(|leader| leader.instance_id)
         };
         if stands == 2 {
@@ -422,7 +435,7 @@ fn a_marker_that_is_not_shown_again_is_looked_up_like_a_leader() {
     stage.show(marker(12, Content::Release(Release::default())));
     stage.told();
     for stands in [vec![("r", record(1, 11))], vec![]] {
-        stage.sights.watch_ended("cut".into());
+        stage.tracked_roles.watch_ended("cut".into());
         stage.watch(EPOCH, &stands);
         assert!(stage.told().is_empty());
         assert_eq!(stage.wait(1), [role("r")]);
@@ -454,7 +467,7 @@ fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
     let r = role("r");
     stage.show(record(1, 10));
     assert_eq!(stage.observed().fencing_token, None);
-    stage.sights.fence(&r, fence(1, 11), stage.now());
+    stage.tracked_roles.fence(&r, fence(1, 11), stage.now());
     assert!(stage.observed().fencing_token.is_some());
     stage.show(marker(12, Content::Release(Release::default())));
     stage.show(record(1, 13));
@@ -463,9 +476,9 @@ fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
         None,
         "that was its last term"
     );
-    stage.sights.fence(&r, fence(2, 14), stage.now());
+    stage.tracked_roles.fence(&r, fence(2, 14), stage.now());
     assert_eq!(stage.observed().fencing_token, None, "of another");
-    stage.sights.fence(&r, fence(1, 15), stage.now());
+    stage.tracked_roles.fence(&r, fence(1, 15), stage.now());
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 15);
 }
 
@@ -543,7 +556,7 @@ impl World {
                 self.sequence += 1;
                 if self.watched {
                     let fence = fence(id, self.sequence);
-                    self.stage.sights.fence(&role(name), fence, now);
+                    self.stage.tracked_roles.fence(&role(name), fence, now);
                 }
             }
             Happening::Waited(ms) => {
@@ -555,13 +568,13 @@ impl World {
                 for role in std::mem::take(&mut self.asked) {
                     let stands = self.bucket.get(role.as_str()).cloned();
                     let found = answered.then(|| found(stands));
-                    self.stage.sights.looked(&role, found, now);
+                    self.stage.tracked_roles.looked(&role, found, now);
                 }
             }
             Happening::Lost => {
                 self.watched = false;
                 self.asked.clear();
-                self.stage.sights.watch_ended("lost".into());
+                self.stage.tracked_roles.watch_ended("lost".into());
             }
             Happening::Back { same_bucket } => {
                 if !same_bucket {
@@ -569,7 +582,7 @@ impl World {
                     self.sequence = 0;
                     self.bucket.clear();
                 }
-                self.stage.sights.watch_ended("anew".into());
+                self.stage.tracked_roles.watch_ended("anew".into());
                 self.asked.clear();
                 self.watched = true;
                 let stands: Vec<_> = self.bucket.clone().into_iter().collect();
@@ -581,7 +594,9 @@ impl World {
     fn write(&mut self, name: &'static str, entry: Entry) {
         self.bucket.insert(name, entry.clone());
         if self.watched {
-            self.stage.sights.role(&role(name), entry, self.stage.now());
+            self.stage
+                .tracked_roles
+                .role(&role(name), entry, self.stage.now());
         }
     }
 
@@ -595,7 +610,7 @@ impl World {
             prop_assert_ne!(before, Some(to.clone()), "nothing is told twice");
             prop_assert_eq!(to.0.is_some(), to.1 == Standing::Led);
         }
-        for (name, observed) in self.stage.sights.all(self.stage.now().clock) {
+        for (name, observed) in self.stage.tracked_roles.all(self.stage.now().clock) {
             let leader = observed.leader.clone().map(|leader| leader.instance_id);
             let told = self.told.get(&name).cloned();
             let told = told.unwrap_or((None, Standing::Unclaimed));
@@ -654,7 +669,7 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
     let mut stage = Stage::new(None);
     stage.begin(EPOCH);
     stage.show(record(1, 10));
-    stage.sights.caught_up(stage.now());
+    stage.tracked_roles.caught_up(stage.now());
     assert_eq!(stage.observed().fencing_token, None);
     assert_eq!(stage.wait(1), [role("r")]);
     stage.looked(None);
@@ -674,7 +689,7 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
     let mut stage = Stage::new(None);
     stage.begin(EPOCH);
     stage.show(record(1, 10));
-    stage.sights.caught_up(stage.now());
+    stage.tracked_roles.caught_up(stage.now());
     assert_eq!(stage.wait(1), [role("r")]);
     stage.looked(Some(found(Some(record(1, 10)))));
     assert!(stage.wait(1).is_empty());
@@ -686,7 +701,7 @@ fn a_look_that_was_asked_before_the_lease_had_passed_proves_no_end() {
     let mut stage = Stage::new(None);
     stage.begin(EPOCH);
     stage.show(record(1, 10));
-    stage.sights.caught_up(stage.now());
+    stage.tracked_roles.caught_up(stage.now());
     stage.tells("-", "node-1", ChangeCause::Found);
     assert_eq!(stage.wait(1), [role("r")], "for its fence record");
     // The process stood still for longer than the lease; its heartbeats wait to be read.
@@ -702,9 +717,13 @@ fn a_look_that_was_asked_before_the_lease_had_passed_proves_no_end() {
 fn a_server_that_lags_takes_no_fence_record_back() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
-    stage.sights.fence(&role("r"), fence(1, 12), stage.now());
+    stage
+        .tracked_roles
+        .fence(&role("r"), fence(1, 12), stage.now());
     stage.begin(EPOCH);
-    stage.sights.fence(&role("r"), fence(1, 9), stage.now());
+    stage
+        .tracked_roles
+        .fence(&role("r"), fence(1, 9), stage.now());
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!(token.sequence, 12);
 }

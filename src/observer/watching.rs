@@ -10,10 +10,10 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::observed::Change;
-use super::sights::{Now, Sights};
-use crate::actors::{Link, MonitorMsg, Pace};
+use super::tracked_roles::{Now, TrackedRoles};
+use crate::actors::{Link, MonitorMsg, WatchBackoff};
 use crate::clock;
-use crate::store::{Bucket, StoreError, Told};
+use crate::store::{Bucket, Delivery, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
@@ -34,7 +34,7 @@ const CHANGES: usize = 1024;
 
 /// What the observer's handles and its tasks share.
 pub(super) struct Shared {
-    sights: Mutex<Sights>,
+    tracked_roles: Mutex<TrackedRoles>,
     pub changes: broadcast::Sender<Change>,
     /// Counts what was seen, for those who wait.
     pub moved: watch::Sender<u64>,
@@ -42,30 +42,32 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(sights: Sights) -> Self {
+    pub fn new(tracked_roles: TrackedRoles) -> Self {
         Self {
-            sights: Mutex::new(sights),
+            tracked_roles: Mutex::new(tracked_roles),
             changes: broadcast::Sender::new(CHANGES),
             moved: watch::Sender::new(0),
             ended: CancellationToken::new(),
         }
     }
 
-    pub fn sights(&self) -> MutexGuard<'_, Sights> {
-        self.sights.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn tracked_roles(&self) -> MutexGuard<'_, TrackedRoles> {
+        self.tracked_roles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is known, and tells of it and those who wait.
-    fn update(&self, change: impl FnOnce(&mut Sights)) {
+    fn update(&self, change: impl FnOnce(&mut TrackedRoles)) {
         self.apply(change);
         self.moved.send_modify(|moved| *moved += 1);
     }
 
     /// Changes what is known, and tells of it.
-    fn apply<R>(&self, change: impl FnOnce(&mut Sights) -> R) -> R {
-        let mut sights = self.sights();
-        let result = change(&mut sights);
-        for change in sights.take_changes() {
+    fn apply<R>(&self, change: impl FnOnce(&mut TrackedRoles) -> R) -> R {
+        let mut tracked_roles = self.tracked_roles();
+        let result = change(&mut tracked_roles);
+        for change in tracked_roles.take_changes() {
             log(&change);
             // Without a reader nobody needs to know.
             let _ = self.changes.send(change);
@@ -140,7 +142,7 @@ struct Running {
 pub(super) struct Watching {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
-    pace: Pace,
+    watch_backoff: WatchBackoff,
     reach: Option<Reach>,
     running: Option<Running>,
     /// When to begin the next watch.
@@ -153,7 +155,7 @@ impl Watching {
         Self {
             shared,
             monitor,
-            pace: Pace::new(clock::now()),
+            watch_backoff: WatchBackoff::new(clock::now()),
             reach: None,
             running: None,
             begin_at: None,
@@ -174,7 +176,7 @@ impl Watching {
                 },
                 Some(looked) = self.looks.join_next() => {
                     if let Ok((role, found)) = looked {
-                        self.shared.update(|sights| sights.looked(&role, found, now()));
+                        self.shared.update(|tracked_roles| tracked_roles.looked(&role, found, now()));
                     }
                 }
                 seen = next(&mut self.running) => self.saw(seen),
@@ -186,13 +188,14 @@ impl Watching {
         }
         // Only a crash of the monitor comes to this.
         let reason = "the connection's monitor has ended: start a new observer".to_owned();
-        self.shared.update(|sights| sights.watch_ended(reason));
+        self.shared
+            .update(|tracked_roles| tracked_roles.watch_ended(reason));
         self.shared.ended.cancel();
     }
 
     fn link_changed(&mut self, link: Link) {
         if self.running.take().is_some() {
-            self.pace.connection_lost(clock::now());
+            self.watch_backoff.connection_lost(clock::now());
         }
         self.begin_at = None;
         self.reach = None;
@@ -203,9 +206,9 @@ impl Watching {
                 self.stop("the watch has not begun yet".into());
                 let (epoch, max_age) = (info.epoch, info.max_age);
                 self.shared
-                    .update(|sights| sights.bucket_is(epoch, max_age, now()));
+                    .update(|tracked_roles| tracked_roles.bucket_is(epoch, max_age, now()));
                 self.reach = Some(Reach { bucket, epoch });
-                let rest = self.pace.reconnected();
+                let rest = self.watch_backoff.reconnected();
                 self.begin_at = Some(clock::now() + rest.unwrap_or_default());
             }
         }
@@ -213,7 +216,8 @@ impl Watching {
 
     fn stop(&mut self, reason: String) {
         self.looks = JoinSet::new();
-        self.shared.update(|sights| sights.watch_ended(reason));
+        self.shared
+            .update(|tracked_roles| tracked_roles.watch_ended(reason));
     }
 
     fn tick(&mut self) {
@@ -222,7 +226,9 @@ impl Watching {
         }
         let room = LOOKS.saturating_sub(self.looks.len());
         // Nobody waits for what time alone can bring.
-        let due = self.shared.apply(|sights| sights.tick(room, now()));
+        let due = self
+            .shared
+            .apply(|tracked_roles| tracked_roles.tick(room, now()));
         let Some(reach) = &self.reach else {
             return;
         };
@@ -244,8 +250,8 @@ impl Watching {
         let Some(reach) = self.reach.clone() else {
             return;
         };
-        self.pace.begun(clock::now());
-        self.shared.update(Sights::watch_begins);
+        self.watch_backoff.begun(clock::now());
+        self.shared.update(TrackedRoles::watch_begins);
         let (tell, seen) = mpsc::channel(BACKLOG);
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -260,13 +266,15 @@ impl Watching {
     fn saw(&mut self, seen: Option<Seen>) {
         let wall = clock::wall();
         let at = |clock| Now { clock, wall };
-        self.shared.update(|sights| match &seen {
+        self.shared.update(|tracked_roles| match &seen {
             Some(Seen::Role(role, entry, received)) => {
-                sights.role(role, entry.clone(), at(*received));
+                tracked_roles.role(role, entry.clone(), at(*received));
             }
-            Some(Seen::Fence(role, fence, received)) => sights.fence(role, *fence, at(*received)),
-            Some(Seen::Nothing(received)) => sights.heard(*received),
-            Some(Seen::CaughtUp(received)) => sights.caught_up(at(*received)),
+            Some(Seen::Fence(role, fence, received)) => {
+                tracked_roles.fence(role, *fence, at(*received));
+            }
+            Some(Seen::Nothing(received)) => tracked_roles.heard(*received),
+            Some(Seen::CaughtUp(received)) => tracked_roles.caught_up(at(*received)),
             Some(Seen::Ended(_)) | None => {}
         });
         let ended = match seen {
@@ -276,9 +284,9 @@ impl Watching {
         };
         self.running = None;
         if ended.cut_off {
-            self.pace.connection_lost(clock::now());
+            self.watch_backoff.connection_lost(clock::now());
         }
-        let wait = self.pace.ended(clock::now());
+        let wait = self.watch_backoff.ended(clock::now());
         tracing::debug!(ended.reason, ?wait, "the watch ended: watching anew");
         self.begin_at = Some(clock::now() + wait);
         self.stop(ended.reason);
@@ -338,10 +346,10 @@ async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
         })?;
         let received = clock::now();
         let seen = match told {
-            Told::Entry(role, entry) => Seen::Role(role, entry, received),
-            Told::Fence(role, fence) => Seen::Fence(role, fence, received),
-            Told::Idle if !caught_up => return Err(Ended::given_up(LAGS)),
-            Told::Nothing | Told::Idle | Told::Waiting(_) => Seen::Nothing(received),
+            Delivery::Entry(role, entry) => Seen::Role(role, entry, received),
+            Delivery::Fence(role, fence) => Seen::Fence(role, fence, received),
+            Delivery::Idle if !caught_up => return Err(Ended::given_up(LAGS)),
+            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => Seen::Nothing(received),
         };
         if tell.send(seen).await.is_err() {
             return Ok(());

@@ -281,15 +281,15 @@ mod tests {
 
     use super::*;
     use crate::model::config::RoleConfig;
-    use crate::model::notary::Notary;
+    use crate::model::keyring::Keyring;
     use crate::role::{BoxError, Instance, RoleHandler};
     use nats_elect_core::CoreStatus;
     use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
     /// Works on, whoever tells it to stop.
-    struct Deaf(Arc<AtomicU32>);
+    struct Unresponsive(Arc<AtomicU32>);
 
-    impl RoleHandler for Deaf {
+    impl RoleHandler for Unresponsive {
         async fn lead(&self, term: Term) -> Result<(), BoxError> {
             let spawned = Arc::clone(&self.0);
             term.spawn(async move { work(&spawned).await });
@@ -318,7 +318,7 @@ mod tests {
             Arc::new(handler),
             tokio::runtime::Handle::current(),
             Arc::new(|_| {}),
-            Notary::default(),
+            Keyring::default(),
             instance,
             CoreStatus::initial(clock::now()),
         );
@@ -340,7 +340,7 @@ mod tests {
     async fn nothing_of_a_term_runs_after_its_lease_also_if_nobody_aborts_it() {
         let done = Arc::new(AtomicU32::new(0));
         let lease = clock::now() + Duration::from_millis(50);
-        let (_scope, running) = lead_until(Deaf(Arc::clone(&done)), lease);
+        let (_scope, running) = lead_until(Unresponsive(Arc::clone(&done)), lease);
         tokio::time::sleep(Duration::from_millis(70)).await;
         let at_end = done.load(Ordering::SeqCst);
         assert!(at_end > 0);
@@ -357,7 +357,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_passes_a_lease_on_hears_of_its_extension_and_of_its_end() {
         let lease = clock::now() + Duration::from_secs(30);
-        let (_scope, running) = lead_until(Deaf(Arc::default()), lease);
+        let (_scope, running) = lead_until(Unresponsive(Arc::default()), lease);
         let mut changes = running.term.lease_changes();
         assert!(changes.next().now_or_never().is_none());
         assert!(running.extend(lease + Duration::from_secs(60), clock::now()));
@@ -374,7 +374,7 @@ mod tests {
     async fn an_extended_lease_is_worked_under() {
         let done = Arc::new(AtomicU32::new(0));
         let lease = clock::now() + Duration::from_millis(30);
-        let (_scope, running) = lead_until(Deaf(Arc::clone(&done)), lease);
+        let (_scope, running) = lead_until(Unresponsive(Arc::clone(&done)), lease);
         assert!(running.extend(lease + Duration::from_secs(60), clock::now()));
         tokio::time::sleep(Duration::from_millis(50)).await;
         let so_far = done.load(Ordering::SeqCst);

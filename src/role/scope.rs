@@ -12,12 +12,12 @@ use tracing::Span;
 
 use super::deadline::Deadline;
 use super::handler::ErasedHandler;
+use super::health_check::Check;
 use super::instance::Instance;
 use super::orders::{Order, Orders};
 use super::running::RunningTerm;
-use super::wellbeing::Check;
 use crate::model::config::RoleSettings;
-use crate::model::notary::Notary;
+use crate::model::keyring::Keyring;
 use crate::model::status::{LastFailure, RoleStatus};
 use crate::store::Bucket;
 use nats_elect_core::Moment;
@@ -69,7 +69,7 @@ pub(crate) struct RoleScope {
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
     pub ask: Ask,
-    pub notary: Notary,
+    pub keyring: Keyring,
     pub instance: Arc<Instance>,
     /// For what is said about the role apart from its terms.
     pub span: Span,
@@ -106,7 +106,7 @@ impl RoleScope {
         handler: Arc<dyn ErasedHandler>,
         runtime: Handle,
         ask: Ask,
-        notary: Notary,
+        keyring: Keyring,
         instance: Arc<Instance>,
         status: CoreStatus,
     ) -> Arc<Self> {
@@ -119,7 +119,7 @@ impl RoleScope {
             handler,
             runtime,
             ask,
-            notary,
+            keyring,
             acting: Deadline::over(),
             connection: watch::Sender::new(status.connection),
             status: watch::Sender::new(status),
@@ -275,8 +275,8 @@ async fn announce_leaders(
     mut leader: watch::Receiver<Option<LeaderInfo>>,
 ) {
     while leader.changed().await.is_ok() {
-        let latest = leader.borrow_and_update().clone();
-        let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest));
+        let latest_task = leader.borrow_and_update().clone();
+        let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest_task));
         if call.await.is_err_and(|error| error.is_panic()) {
             tracing::error!("on_leader_change panicked");
         }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
-use crate::model::notary::{Signer, Verify};
-use crate::model::statement::Vouched;
+use crate::model::keyring::{Signer, Verify};
+use crate::model::statement::VerifiedStatement;
 
 pub use keys::{KeyError, PublicKey, SigningKey, TrustedKeys};
 pub use proof::{LeaderProof, MAX_SKEW, ProofError, VerifiedLeader};
@@ -35,7 +35,7 @@ pub(crate) fn verifier(trusted: TrustedKeys, max_skew: Duration) -> Verify {
             let at = clock::wall();
             let verified = proof.verify(&trusted, at, max_skew)?;
             let over = verified.expires_at + max_skew.min(MAX_SKEW);
-            Ok(Vouched {
+            Ok(VerifiedStatement {
                 statement: proof.statement().clone(),
                 signer: verified.signer.to_string(),
                 valid_for: over.duration_since(at).unwrap_or_default(),

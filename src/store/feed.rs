@@ -37,7 +37,7 @@ enum CaughtUp {
 
 /// What one message tells.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Delivery {
     /// The last message of a role's key.
     Entry(RoleName, Entry),
     /// The last message of a role's fence key, where those are watched too.
@@ -76,7 +76,7 @@ impl Feed {
     /// # Errors
     ///
     /// Whatever is odd ends the watch: a message is missing, or the server says something else than that it is alive.
-    pub fn take(&mut self, message: &Message) -> Result<Told, StoreError> {
+    pub fn take(&mut self, message: &Message) -> Result<Delivery, StoreError> {
         // Only what the bucket holds has a position. Its headers, a status among them, are its writer's.
         if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
             return self.stored(message, &position);
@@ -88,7 +88,7 @@ impl Feed {
         }
     }
 
-    fn stored(&mut self, message: &Message, position: &Position) -> Result<Told, StoreError> {
+    fn stored(&mut self, message: &Message, position: &Position) -> Result<Delivery, StoreError> {
         self.received += 1;
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
@@ -102,27 +102,29 @@ impl Feed {
         let key = message.subject.strip_prefix(&*self.prefix);
         if let Some(role) = key.and_then(|key| key.strip_prefix(FENCES)) {
             let Ok(role) = RoleName::new(role) else {
-                return Ok(Told::Nothing);
+                return Ok(Delivery::Nothing);
             };
             let fence = fence_entry(position.in_stream, headers, &message.payload);
-            return Ok(Told::Fence(role, fence));
+            return Ok(Delivery::Fence(role, fence));
         }
         // What is no role's name is somebody else's key.
         let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
-            return Ok(Told::Nothing);
+            return Ok(Delivery::Nothing);
         };
         let entry = role_entry(position.in_stream, headers, &message.payload);
-        Ok(Told::Entry(role, entry))
+        Ok(Delivery::Entry(role, entry))
     }
 
-    fn heartbeat(&mut self, message: &Message) -> Result<Told, StoreError> {
+    fn heartbeat(&mut self, message: &Message) -> Result<Delivery, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        Ok(flow.map_or(Told::Idle, |subject| Told::Waiting(subject.to_owned())))
+        Ok(flow.map_or(Delivery::Idle, |subject| {
+            Delivery::Waiting(subject.to_owned())
+        }))
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
                 length: 1,
             };
             let told = feed.take(&message);
-            assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+            assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         }
     }
 
@@ -195,12 +197,12 @@ mod tests {
         feed.catches_up_at(Some(20));
         // That server has nothing else.
         let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.11.1.1700000000.0")));
-        assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+        assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(!feed.has_caught_up());
-        assert_eq!(feed.take(&message(None)), Ok(Told::Idle));
+        assert_eq!(feed.take(&message(None)), Ok(Delivery::Idle));
         assert!(!feed.has_caught_up());
         let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.20.2.1700000000.3")));
-        assert!(matches!(told, Ok(Told::Entry(..))), "{told:?}");
+        assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(feed.has_caught_up());
         feed.catches_up_at(None);
         assert!(feed.has_caught_up(), "there is nothing");

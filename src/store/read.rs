@@ -18,7 +18,7 @@ use nats_elect_core::record::{Content, Entry, FenceEntry, Snapshot};
 const NO_MESSAGE: u64 = 10037;
 
 #[derive(Deserialize)]
-pub(super) struct Answer {
+pub(super) struct StoredMessage {
     message: RawMessage,
 }
 
@@ -68,7 +68,7 @@ impl Bucket {
 
 /// The last message of a subject, if it has one.
 pub(super) fn last_message(
-    answer: Result<Answer, StoreError>,
+    answer: Result<StoredMessage, StoreError>,
 ) -> Result<Option<RawMessage>, StoreError> {
     match answer {
         Ok(answer) => Ok(Some(answer.message)),

@@ -26,7 +26,7 @@ pub enum Asked {
 }
 
 /// A request as it came in, unread: so that a flood of them costs little.
-pub struct Letter {
+pub struct AdminMessage {
     /// Told by the subscription.
     pub asked: Asked,
     message: Message,
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-impl Letter {
+impl AdminMessage {
     /// Reads it; nothing if it can't be answered.
     pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
         self.read_as(subjects, &inbox_prefix(bucket.client()))
@@ -85,7 +85,7 @@ impl Bucket {
         &self,
         subjects: &AdminSubjects,
         incarnation: Uuid,
-    ) -> Result<impl Stream<Item = Letter> + Send + Unpin + use<>, StoreError> {
+    ) -> Result<impl Stream<Item = AdminMessage> + Send + Unpin + use<>, StoreError> {
         self.require_connection()?;
         let tools = [
             (PING, Asked::Ping),
@@ -108,7 +108,7 @@ impl Bucket {
             let messages = self.client().subscribe(subject).await;
             let messages = messages
                 .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            subscriptions.push(messages.map(move |message| Letter { asked, message }));
+            subscriptions.push(messages.map(move |message| AdminMessage { asked, message }));
         }
         Ok(stream::select_all(subscriptions))
     }
@@ -156,7 +156,7 @@ mod tests {
             length: 0,
         };
         let subjects = AdminSubjects::new("admin", &bucket);
-        Letter { asked, message }.read_as(&subjects, "_mine")
+        AdminMessage { asked, message }.read_as(&subjects, "_mine")
     }
 
     fn requests() -> Vec<(Asked, String)> {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::bucket::Bucket;
 use super::error::StoreError;
-use super::feed::{FENCES, Feed, Told, broken};
+use super::feed::{Delivery, FENCES, Feed, broken};
 
 /// How often an idle watch hears from the server.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -153,7 +153,7 @@ impl Bucket {
 
 impl Watch {
     /// What the next message tells, also if that is nothing. The watch is over with the first error.
-    pub async fn next(&mut self) -> Result<Told, StoreError> {
+    pub async fn next(&mut self) -> Result<Delivery, StoreError> {
         let message = tokio::time::timeout(SILENCE, self.messages.next())
             .await
             .map_err(|_| self.bucket.silent_watch())?
@@ -162,7 +162,7 @@ impl Watch {
             return Err(broken("the connection was made anew"));
         }
         let told = self.feed.take(&message)?;
-        if let Told::Waiting(subject) = &told {
+        if let Delivery::Waiting(subject) = &told {
             self.go_on(subject.clone()).await?;
         }
         Ok(told)

@@ -44,7 +44,7 @@ async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
     assert!(ended.end() <= second.start);
     a.wait_until_leader().await;
     assert!(metrics.term().is_valid());
-    assert_eq!(journal.tenures("metrics").len(), 1);
+    assert_eq!(journal.terms("metrics").len(), 1);
     let role = a.role(ROLE);
     let token = eventually(SOON, "a living election", async || {
         role.validate().await.ok()
@@ -74,7 +74,7 @@ async fn what_was_ordered_outlives_a_crash_of_the_election() {
     role.crash_election();
     journal.ended(ROLE, 0).await;
     never("it leads after its crash", a_while, || {
-        journal.tenures(ROLE).len() > 1
+        journal.terms(ROLE).len() > 1
     })
     .await;
     assert!(role.status().paused);
@@ -87,9 +87,9 @@ async fn what_was_ordered_outlives_a_crash_of_the_election() {
     let cordoned = role.cordon().await.expect("it is begun anew");
     // The crash may have ended its term by then.
     assert!(cordoned.is_none_or(|ended| !ended.released));
-    assert!(journal.tenures(ROLE)[1].end.is_some(), "it has ended");
+    assert!(journal.terms(ROLE)[1].end.is_some(), "it has ended");
     never("it leads after its crash", a_while, || {
-        journal.tenures(ROLE).len() > 2
+        journal.terms(ROLE).len() > 2
     })
     .await;
     let log = a.log();
@@ -126,7 +126,7 @@ async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
     assert_eq!(after["started"], started);
     assert!(after["endpoints"][0]["num_requests"].as_u64() >= Some(2));
     assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,7 +153,7 @@ async fn a_service_that_crashes_again_and_again_is_started_anew_more_and_more_sl
         assert!(took >= wait, "{took:?}, not {wait:?}");
     }
     assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

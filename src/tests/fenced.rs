@@ -8,7 +8,7 @@ use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::{Instance, guest, instance, never};
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
@@ -16,7 +16,7 @@ const BATCHES: (u64, u64, u64) = (2, 12, 0);
 /// A leader `a`, and its term's store.
 struct Scene {
     journal: Journal,
-    first: Tenure,
+    first: RecordedTerm,
     store: FencedStore,
     a: Instance,
     stranger: Stranger,
@@ -203,12 +203,12 @@ async fn the_next_term_finds_what_was_written_and_the_last_one_writes_no_more() 
     assert!(down.expect("a leader").released);
     let second = scene.journal.started(ROLE, 1).await;
     assert_eq!(store.put("cursor", "x").await, Err(FencedError::NotLeader));
-    let heedless = store.clone().heedless();
+    let unchecked = store.clone().unchecked();
     let fence = second.fencing_token.sequence;
     let superseded = Err(FencedError::Superseded { fence });
-    assert_eq!(heedless.put("cursor", "x").await, superseded);
+    assert_eq!(unchecked.put("cursor", "x").await, superseded);
     assert_eq!(
-        heedless.update("cursor", "x", cursor.revision).await,
+        unchecked.update("cursor", "x", cursor.revision).await,
         superseded
     );
     assert!(
@@ -322,8 +322,8 @@ async fn roles_do_not_see_one_anothers_data() {
         .await;
     let mut stores = Vec::new();
     for role in [ROLE, "data", "scheduler2"] {
-        let tenure = journal.started(role, 0).await;
-        let store = tenure.term().store();
+        let recorded = journal.started(role, 0).await;
+        let store = recorded.term().store();
         store.put("key", role).await.expect("written");
         stores.push((role, store));
     }
@@ -335,7 +335,7 @@ async fn roles_do_not_see_one_anothers_data() {
     // No watch takes them for roles, and no election stirs.
     assert_eq!(a.manager().status().len(), 3);
     let tokens: Vec<_> = [ROLE, "data", "scheduler2"]
-        .map(|role| journal.tenures(role).len())
+        .map(|role| journal.terms(role).len())
         .into();
     assert_eq!(tokens, [1, 1, 1]);
 }
@@ -346,7 +346,7 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     if !scene.is_at_least(BATCHES) {
         return;
     }
-    let heedless = scene.store.clone().heedless();
+    let unchecked = scene.store.clone().unchecked();
     let revision = scene.store.put("a", "1").await.expect("written");
     let fence = format!("_fence.{ROLE}");
     let kv = scene.stranger.store().await;
@@ -363,10 +363,10 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     let superseded = Err(FencedError::Superseded { fence: marker });
     assert_eq!(scene.store.put("a", "2").await, superseded);
     // The next term may have its own fence there by now.
-    is_superseded(heedless.update("a", "2", revision).await, marker);
-    is_superseded(heedless.create("b", "2").await, marker);
-    is_superseded(heedless.delete("a").await, marker);
-    let batch = heedless.batch().put("a", "2").put("b", "2").commit().await;
+    is_superseded(unchecked.update("a", "2", revision).await, marker);
+    is_superseded(unchecked.create("b", "2").await, marker);
+    is_superseded(unchecked.delete("a").await, marker);
+    let batch = unchecked.batch().put("a", "2").put("b", "2").commit().await;
     is_superseded(batch, marker);
     let superseded = |event: &Event| {
         matches!(
@@ -395,7 +395,7 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     assert!(purged.expect("purged").success);
     let refused = store.put("a", "4").await;
     assert_eq!(refused, Err(FencedError::Superseded { fence: 0 }));
-    is_superseded(store.heedless().create("c", "4").await, 0);
+    is_superseded(store.unchecked().create("c", "4").await, 0);
     let third = scene.journal.started(ROLE, 2).await;
     assert_eq!(third.term().store().list().await.expect("keys"), ["a"]);
 }

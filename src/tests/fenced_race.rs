@@ -22,7 +22,7 @@ const BATCHES: (u64, u64, u64) = (2, 12, 0);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wrote {
     way: String,
-    heedless: bool,
+    unchecked: bool,
     /// When it began, and its end in one word.
     begun: u64,
     verdict: String,
@@ -37,11 +37,11 @@ fn child_process() {
 
 /// Writes under its term's fence in every way, on and on, whatever becomes of the term: with and without heed of its lease.
 async fn hammer(term: Term, _: Work) {
-    for heedless in [false, true] {
-        hammer_on(&term, heedless, move |blow| {
+    for unchecked in [false, true] {
+        hammer_on(&term, unchecked, move |blow| {
             let wrote = Wrote {
                 way: blow.way.to_owned(),
-                heedless,
+                unchecked,
                 begun: blow.begun.as_nanos(),
                 verdict: verdict(&blow.end).to_owned(),
             };
@@ -91,10 +91,10 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
         .start()
         .await;
     b.wait_until_following("child").await;
-    let all_ways = |writes: &[Wrote], heedless: bool, verdict: &str, least: usize| {
+    let all_ways = |writes: &[Wrote], unchecked: bool, verdict: &str, least: usize| {
         WAYS.iter().all(|way| {
             let these = writes.iter().filter(|wrote| {
-                wrote.way == *way && wrote.heedless == heedless && wrote.verdict == verdict
+                wrote.way == *way && wrote.unchecked == unchecked && wrote.verdict == verdict
             });
             these.count() >= least
         })
@@ -174,9 +174,9 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
         guest(id, proxy.url(), &journal).working(ROLE, leased_for(ttl), move |term| {
             let ends = Arc::clone(&ends);
             async move {
-                for heedless in [false, true] {
+                for unchecked in [false, true] {
                     let ends = Arc::clone(&ends);
-                    hammer_on(&term, heedless, move |blow| {
+                    hammer_on(&term, unchecked, move |blow| {
                         let mut ends = ends.lock().expect("no panic");
                         *ends.entry(verdict(&blow.end)).or_default() += 1;
                     });
@@ -244,11 +244,11 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
     }
     let stranger = Stranger::connect(&server.url()).await;
     let history = History::read(&stranger).await;
-    let terms = journal.tenures(ROLE);
+    let terms = journal.terms(ROLE);
     assert!(terms.len() >= 6, "{}", terms.len());
     assert!(history.terms.len() >= terms.len());
-    for tenure in &terms {
-        assert!(history.terms.contains(&tenure.fencing_token.sequence));
+    for recorded in &terms {
+        assert!(history.terms.contains(&recorded.fencing_token.sequence));
     }
     let sound: usize = history.sound.values().sum();
     let ends = ends.lock().expect("no panic").clone();

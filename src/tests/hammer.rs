@@ -145,13 +145,13 @@ impl History {
 }
 
 /// Writes for as long as its runtime lasts, whatever becomes of the term, and tells of each call.
-pub fn hammer_on(term: &Term, heedless: bool, tell: impl Fn(Blow) + Send + 'static) {
+pub fn hammer_on(term: &Term, unchecked: bool, tell: impl Fn(Blow) + Send + 'static) {
     let token = term.fencing_token();
     let mut store = term.store().timeout(crate::support::ms(500));
-    if heedless {
-        store = store.heedless();
+    if unchecked {
+        store = store.unchecked();
     }
-    let first = if heedless { 1_000_000 } else { 0 };
+    let first = if unchecked { 1_000_000 } else { 0 };
     tokio::spawn(async move {
         for number in first.. {
             hammer(&store, token, number)

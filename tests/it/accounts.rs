@@ -196,7 +196,7 @@ async fn who_is_in_another_account_changes_nothing_whatever_reply_he_names() {
     never("an effect", TTL / 4, || !scene.a.is_leader()).await;
     let role = scene.a.role(ROLE);
     eventually(SOON, "a proof", async || role.validate().await.ok()).await;
-    assert_eq!(scene.journal.tenures(ROLE).len(), 1);
+    assert_eq!(scene.journal.terms(ROLE).len(), 1);
     assert_eq!(admin.record().await["id"], "a");
     assert_eq!(admin.fence_sequence(ROLE).await, fence);
     assert!(admin.find("nobody").await.is_none());

@@ -84,7 +84,7 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
     assert_eq!(leading.healthy, Some(true));
     assert_eq!(following.healthy, Some(true));
     assert!(leading.lease_remaining.expect("a lease") <= ms(10_000));
-    let token = fleet.journal.tenures(ROLE)[0].fencing_token;
+    let token = fleet.journal.terms(ROLE)[0].fencing_token;
     assert_eq!(leading.fencing_token, Some(token));
     assert_eq!(following.state, Some(RoleState::Follower));
     assert_eq!(following.fencing_token, None);
@@ -196,7 +196,7 @@ async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
     let code = refused.expect_err("no leader").refusal();
     assert_eq!(code, Some(ProblemCode::NotLeader));
     assert!(fleet.a.is_leader());
-    assert_eq!(fleet.journal.tenures(ROLE).len(), 1);
+    assert_eq!(fleet.journal.terms(ROLE).len(), 1);
 
     let how = StepDown::any().expecting(leader.fencing_token);
     let down = admin.step_down(&leader.instance, ROLE, how).await;
@@ -249,7 +249,7 @@ async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
     assert!(ended["metrics"].released, "freed, though nobody is ready");
     assert_eq!(fleet.journal.started(ROLE, 1).await.instance, "b");
     never("a role led by who is paused", ms(500), || {
-        fleet.journal.tenures("metrics").len() > 1
+        fleet.journal.terms("metrics").len() > 1
     })
     .await;
     admin.resume(&a, None).await.expect("resumed");

@@ -75,7 +75,7 @@ async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
         .validate()
         .await
         .expect("nobody wrote to its key");
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
     operator
         .client
         .publish("orders.last", "".into())
@@ -180,7 +180,7 @@ async fn a_flood_of_requests_costs_no_lease() {
     })
     .await;
     assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1, "one term all along");
+    assert_eq!(journal.terms(ROLE).len(), 1, "one term all along");
     // And it still answers, as soon as the flood is a second past.
     let found = operator.instance("a").await;
     eventually(SOON, "a report", async || {
@@ -236,7 +236,7 @@ async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
     eprintln!("{whole} reports of {report} bytes and {busy} refusals in 6 s");
     assert!(a.log().count(is_beat) > beats + 3, "heartbeats meanwhile");
     assert!(a.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 1, "one term all along");
+    assert_eq!(journal.terms(ROLE).len(), 1, "one term all along");
     assert!(whole > 0 && busy > whole, "{whole} {busy}");
     // 4 MiB in each second that was touched, one report beyond it, and the refusals.
     assert!(bytes < 8 * ((4 << 20) + report + 200_000), "{bytes}");

@@ -281,7 +281,7 @@ async fn a_bucket_with_a_max_age_is_used_as_it_is() {
     b.wait_until_following("a").await;
     // Heartbeats keep the key, although every message in it lives no longer than the lease.
     never("an end of the term", ttl * 2, || {
-        !a.is_leader() || journal.tenures(ROLE).len() != 1
+        !a.is_leader() || journal.terms(ROLE).len() != 1
     })
     .await;
 
@@ -355,7 +355,7 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
     };
     a.log_of("network").wait_for("a word of it", denied).await;
     never("an effect on the other role", ttl, || {
-        !a.is_leader() || a.role("network").is_leader() || journal.tenures(ROLE).len() != 1
+        !a.is_leader() || a.role("network").is_leader() || journal.terms(ROLE).len() != 1
     })
     .await;
     assert_eq!(a.log().count(denied), 0);

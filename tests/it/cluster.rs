@@ -6,13 +6,13 @@ use nats_elect_testing::{NatsCluster, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
 /// A bucket of three replicas, a leader `a` and a follower `b`.
 struct Scene {
     journal: Journal,
-    first: Tenure,
+    first: RecordedTerm,
     a: Instance,
     b: Instance,
     cluster: NatsCluster,
@@ -99,7 +99,7 @@ async fn the_default_lease_rides_through_the_death_of_the_stream_leader() {
         return;
     };
     assert_eq!(proven, scene.first.fencing_token);
-    assert_eq!(scene.journal.tenures(ROLE).len(), 1);
+    assert_eq!(scene.journal.terms(ROLE).len(), 1);
     assert_eq!(scene.a.log().count(ends), 0);
     assert!(scene.stranger().await.message().await.sequence > before);
     scene.b.wait_until_following("a").await;
@@ -116,7 +116,7 @@ async fn a_short_lease_is_lost_with_the_stream_leader_and_won_again() {
     let mut scene = Scene::of(leased_for(ttl)).await;
 
     // A slow disk may have cost so short a lease before.
-    let last = scene.journal.tenures(ROLE).len() - 1;
+    let last = scene.journal.terms(ROLE).len() - 1;
     let fault = scene.kill_stream_leader();
     let first = scene.journal.ended(ROLE, last).await;
     assert!(first.end().since(fault) < ttl, "it outlived its lease");

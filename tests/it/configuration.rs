@@ -230,7 +230,7 @@ async fn a_client_of_the_callers_own_is_used_and_kept() {
         .await;
     proxy.restore();
     eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
     assert!(first.term().is_valid());
     a.stop().await;
     let state = client.connection_state();

@@ -65,7 +65,7 @@ async fn a_paused_leader_wakes_up_as_no_leader() {
     let first = journal.ended(ROLE, 0).await;
     assert_eq!(first.instance, "child");
     assert!(b.is_leader());
-    assert_eq!(journal.tenures(ROLE).len(), 2);
+    assert_eq!(journal.terms(ROLE).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,7 +26,7 @@ async fn one_of_three_leads_and_the_others_follow() {
     }
     never("a second term", ttl, || {
         let leaders = instances.iter().filter(|one| one.is_leader()).count();
-        leaders != 1 || journal.tenures(ROLE).len() != 1
+        leaders != 1 || journal.terms(ROLE).len() != 1
     })
     .await;
 
@@ -142,10 +142,7 @@ async fn a_hundred_candidates_on_an_expired_key_elect_one() {
     for other in instances.iter().filter(|one| one.id != first.instance) {
         other.wait_until_following(&first.instance).await;
     }
-    never("a second term", ms(1000), || {
-        journal.tenures(ROLE).len() != 1
-    })
-    .await;
+    never("a second term", ms(1000), || journal.terms(ROLE).len() != 1).await;
     let terms: usize = instances
         .iter()
         .map(|one| {
@@ -170,8 +167,5 @@ async fn a_hundred_candidates_on_an_expired_key_elect_one() {
     assert!(down.expect("a leader").released);
     let second = journal.started(ROLE, 1).await;
     recovered("step_down_among_a_hundred", ttl, fault, &second);
-    never("a third term", ms(1000), || {
-        journal.tenures(ROLE).len() != 2
-    })
-    .await;
+    never("a third term", ms(1000), || journal.terms(ROLE).len() != 2).await;
 }

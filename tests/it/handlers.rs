@@ -97,7 +97,7 @@ async fn a_handler_that_always_fails_stays_out_longer_each_time() {
         .start()
         .await;
     journal.started(ROLE, 3).await;
-    let terms = journal.tenures(ROLE);
+    let terms = journal.terms(ROLE);
     for (n, pair) in terms.windows(2).take(3).enumerate() {
         let out = pair[1].start.since(pair[0].end());
         assert!(out >= ms(100) * (1 << n), "cool-down {n} was {out:?}");
@@ -230,8 +230,8 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     let down = stepping.await.expect("no panic").expect("a step down");
     assert!(!down.released, "the role is another's");
     a.wait_until_following("b").await;
-    assert_eq!(journal.tenures(ROLE).len(), 2);
-    assert_eq!(journal.tenures("metrics").len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 2);
+    assert_eq!(journal.terms("metrics").len(), 1);
     assert!(metrics.term().is_valid());
     let stranger = Stranger::connect(&server.url()).await;
     assert_eq!(stranger.record().await["id"], "b");

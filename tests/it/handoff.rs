@@ -79,8 +79,11 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
             let handle = instances[leader].role(role);
             let handoff = hand_over(&handle, &instances[next].id).await;
             assert_eq!(handoff, Some(Handoff::Accepted), "{role}, round {round}");
-            let tenure = journal.started(role, round + 1).await;
-            assert_eq!(tenure.instance, instances[next].id, "{role}, round {round}");
+            let recorded = journal.started(role, round + 1).await;
+            assert_eq!(
+                recorded.instance, instances[next].id,
+                "{role}, round {round}"
+            );
             accepted += 1;
             at = Some(next);
         }
@@ -89,7 +92,7 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
     let accepted: usize = join_all(going).await.into_iter().sum();
     let mut gaps = Vec::new();
     for role in &roles {
-        for pair in journal.tenures(role).windows(2) {
+        for pair in journal.terms(role).windows(2) {
             // The journal itself checks that none overlap.
             gaps.push(pair[1].start.since(pair[0].end()));
         }
@@ -136,8 +139,8 @@ async fn a_role_is_given_to_a_successor_only_when_it_would_believe_the_release()
     let handed = hand_over(&c.role(ROLE), "b").await;
     assert_eq!(handed, Some(Handoff::Accepted));
     b.wait_until_leader().await;
-    let tenures = journal.tenures(ROLE);
-    let gap = tenures[2].start.since(tenures[1].end());
+    let terms = journal.terms(ROLE);
+    let gap = terms[2].start.since(terms[1].end());
     assert!(gap < ttl / 2, "it waited for a lease: {gap:?}");
 }
 
@@ -170,7 +173,7 @@ async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on(
     }
     let log = server.log();
     assert!(!log.contains("maximum control line exceeded"), "{log}");
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -368,7 +371,7 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
         sent.expect("publish");
     }
     client.flush().await.expect("published");
-    never("a third term", ms(300), || journal.tenures(ROLE).len() != 2).await;
+    never("a third term", ms(300), || journal.terms(ROLE).len() != 2).await;
     assert!(b.is_leader());
 }
 
@@ -443,7 +446,7 @@ async fn a_flood_of_questions_costs_a_leader_nothing() {
         }
     });
     never("an end of the term", ms(4000), || {
-        journal.tenures(ROLE).len() != 1 || !a.is_leader()
+        journal.terms(ROLE).len() != 1 || !a.is_leader()
     })
     .await;
     flooding.await.expect("no panic");

@@ -85,7 +85,7 @@ async fn a_stranger_that_renews_is_never_overwritten() {
     let begin = Stamp::now();
     while Stamp::now().since(begin) < ttl * 3 {
         tokio::time::sleep(ttl / 5).await;
-        assert!(journal.tenures(ROLE).is_empty());
+        assert!(journal.terms(ROLE).is_empty());
         let next = renew().await;
         let between = next.1 - last.1;
         assert_eq!(between, 1, "somebody else wrote");

@@ -166,7 +166,7 @@ async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
     journal.started(ROLE, 0).await;
     signal.send(()).expect("a running manager");
     running.await.expect("no panic").expect("a stop");
-    assert!(journal.tenures(ROLE)[0].end.is_some());
+    assert!(journal.terms(ROLE)[0].end.is_some());
     assert_eq!(role.status().state, RoleState::Stopped);
     assert_eq!(role.wait_for_leader().await, Err(Error::Stopped));
     assert_eq!(role.validate().await, Err(Error::Stopped));
@@ -201,7 +201,7 @@ async fn roles_are_added_and_removed_while_others_go_on() {
     let stranger = Stranger::connect(&server.url()).await;
     let left = stranger.find("network").await.expect("a message");
     assert!(release_of(&left.headers).is_some());
-    assert!(journal.tenures("network")[0].end.is_some());
+    assert!(journal.terms("network")[0].end.is_some());
     assert_eq!(network.status().state, RoleState::Stopped);
     assert_eq!(network.wait_for_leader().await, Err(Error::Stopped));
     let unknown = Err(Error::UnknownRole("network".into()));
@@ -212,7 +212,7 @@ async fn roles_are_added_and_removed_while_others_go_on() {
     let second = journal.started("network", 1).await;
     assert_eq!(second.instance, "a");
     assert!(first.term().is_valid());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -230,7 +230,7 @@ async fn two_instances_of_one_name_are_two() {
     let own = one.role(ROLE).wait_for_leader().await;
     assert!(own.expect("a leader").is_self);
     never("two leaders", ttl * 2, || {
-        two.is_leader() || !one.is_leader() || journal.tenures(ROLE).len() != 1
+        two.is_leader() || !one.is_leader() || journal.terms(ROLE).len() != 1
     })
     .await;
     let stranger = Stranger::connect(&server.url()).await;
@@ -261,11 +261,14 @@ async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
     for one in &instances {
         let log = one.log();
         let terms: Vec<_> = journal
-            .tenures(ROLE)
+            .terms(ROLE)
             .into_iter()
-            .filter(|tenure| tenure.instance == one.id)
+            .filter(|recorded| recorded.instance == one.id)
             .collect();
-        let ended = terms.iter().filter(|tenure| tenure.end.is_some()).count();
+        let ended = terms
+            .iter()
+            .filter(|recorded| recorded.end.is_some())
+            .count();
         let of = |is_it: fn(&Event) -> bool| log.count(is_it);
         let ends = || of(|event| matches!(event, Event::TermEnded { .. }));
         eventually(SOON, "a word of each end", async || {
@@ -319,12 +322,12 @@ async fn ten_roles_over_three_instances_fail_over_one_by_one() {
         assert_ne!(second.instance, first.instance);
     }
     for (n, role) in roles.iter().enumerate() {
-        let terms = journal.tenures(role);
+        let terms = journal.terms(role);
         assert_eq!(terms.len(), if n % 3 == 0 { 2 } else { 1 }, "{role}");
     }
 
     // An instance goes without a word: its roles move, those of the others stay where they are.
-    let current = |role: &String| journal.tenures(role).pop().expect("a term");
+    let current = |role: &String| journal.terms(role).pop().expect("a term");
     let before: Vec<_> = roles.iter().map(current).collect();
     let gone = instances.remove(0);
     let fault = Stamp::now();

@@ -22,6 +22,7 @@ mod flood;
 mod forged_release;
 mod handlers;
 mod handoff;
+#[cfg(feature = "health")]
 mod health;
 mod hostile;
 mod lifecycle;
@@ -41,6 +42,7 @@ mod secrets;
 mod security;
 mod security_environment;
 mod security_tls;
+#[cfg(feature = "signing")]
 mod signing;
 mod slow_network;
 mod support;

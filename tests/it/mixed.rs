@@ -191,7 +191,7 @@ async fn ours_stops_as_soon_as_a_foreign_candidate_of_higher_priority_takes_over
         one.wait_until_following("go").await;
     }
     assert!(!a.is_leader() && !first.term().is_valid());
-    let back = || stage.journal.tenures(ROLE).len() > 1 || go.reigns().len() > 1;
+    let back = || stage.journal.terms(ROLE).len() > 1 || go.reigns().len() > 1;
     never("another change", LEASE * 2, || back() || !go.believes()).await;
 
     go.stop().await;
@@ -246,7 +246,7 @@ async fn a_foreign_delete_while_we_lead_is_a_forced_failover() {
         _ => false,
     };
     a.log().wait_for("its end", why).await;
-    let ours = || stage.journal.tenures(ROLE).len() > 1;
+    let ours = || stage.journal.terms(ROLE).len() > 1;
     eventually(SOON, "another leader", async || {
         (go.believes() || ours()).then_some(())
     })
@@ -355,7 +355,7 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
     follower.crash(); // stopped, without `DeleteKey`
     let a = stage.ours("a").standing(leased_for(LEASE)).start().await;
     a.wait_until_following("go-1").await;
-    assert!(leader.believes() && stage.journal.tenures(ROLE).is_empty());
+    assert!(leader.believes() && stage.journal.terms(ROLE).is_empty());
     let stopped = leader.crash();
     let b = stage.ours("b").standing(leased_for(LEASE)).start().await;
     let first = stage.journal.started(ROLE, 0).await;
@@ -469,7 +469,7 @@ async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alo
     never("its leadership", LEASE * 2, || other.believes()).await;
     let _c = join("c").start().await;
     journal.started(ROLE, 2).await;
-    assert_eq!(go.overlap(&journal.tenures(ROLE)), Duration::ZERO);
+    assert_eq!(go.overlap(&journal.terms(ROLE)), Duration::ZERO);
 }
 
 async fn config_of(stranger: &Stranger) -> Config {

@@ -9,13 +9,13 @@ use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance, never};
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{ROLE, SOON, leased_for, ms, recovered};
 
 /// A server, a leader `a` that reaches it through a proxy, and a follower `b` that reaches it directly.
 struct Scene {
     journal: Journal,
-    first: Tenure,
+    first: RecordedTerm,
     a: Instance,
     b: Instance,
     stranger: Stranger,
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     fn term_is_the_first(&self) -> bool {
-        self.journal.tenures(ROLE).len() == 1 && self.first.term().is_valid()
+        self.journal.terms(ROLE).len() == 1 && self.first.term().is_valid()
     }
 }
 
@@ -178,7 +178,7 @@ async fn an_answer_that_comes_after_the_lease_revives_nothing() {
     assert!(!scene.a.is_leader());
     // Every answer of the first term arrives within this window.
     never("a revival", ttl * 2, || scene.first.term().is_valid()).await;
-    assert_eq!(scene.journal.tenures(ROLE).len(), 2);
+    assert_eq!(scene.journal.terms(ROLE).len(), 2);
     assert_eq!(scene.stranger.record().await["id"], "b");
 }
 

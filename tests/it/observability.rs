@@ -15,7 +15,7 @@ use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::instance;
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// Why a successor does not take a role; the first if nobody answered.
@@ -199,7 +199,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     .await;
     // One scrape is not one moment: in the first that shows the new leader other metrics may still lack it.
     let scrape = Scrape::now();
-    let terms = journal.tenures(ROLE);
+    let terms = journal.terms(ROLE);
 
     every_metric_is_there(&scrape, &[one, other]);
     let value = |metric, id: &str| scrape.value(metric, id, None);
@@ -208,7 +208,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     assert_eq!(value("election_lease_remaining_seconds", &follower.id), 0.0);
     assert!(value("election_token_validation_failures_total", other) >= 1.0);
     assert_eq!(value("election_handler_overruns_total", one), 0.0);
-    let of = |id: &str, is_it: fn(&Tenure) -> bool| {
+    let of = |id: &str, is_it: fn(&RecordedTerm) -> bool| {
         let terms = terms
             .iter()
             .filter(|term| term.instance == id && is_it(term));
@@ -351,15 +351,15 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
     let stranger = Stranger::connect(&server.url()).await;
     let mut shown = String::new();
     for n in 0..4 {
-        let tenure = journal.started(ROLE, n).await;
+        let recorded = journal.started(ROLE, n).await;
         a.wait_until_leader().await;
-        let token = tenure.term().lease_token();
+        let token = recorded.term().lease_token();
         let record = stranger.record().await;
         assert_eq!(record["token"], token.expose().to_string());
         let role = a.role(ROLE);
         let (status, manager) = (role.status(), a.manager());
         let json = serde_json::to_string(&status).expect("JSON");
-        let term = tenure.term();
+        let term = recorded.term();
         write!(
             shown,
             "{term:?} {token:?} {token} {role:?} {status:?} {json} {manager:?} {:?} {:?}",
@@ -387,7 +387,7 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
             }
         }
         journal.ended(ROLE, n).await;
-        let error = tenure.term().validate().await.expect_err("it is over");
+        let error = recorded.term().validate().await.expect_err("it is over");
         write!(shown, "{error} {error:?}").expect("text");
         proxy.restore();
     }
@@ -399,8 +399,8 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
     );
     shown.push_str(&logged);
     shown.push_str(&Scrape::now().text);
-    for tenure in journal.tenures(ROLE) {
-        let token = tenure.term().lease_token().expose();
+    for recorded in journal.terms(ROLE) {
+        let token = recorded.term().lease_token().expose();
         for secret in [token.to_string(), token.simple().to_string()] {
             let at = shown.to_lowercase().find(&secret);
             assert!(at.is_none(), "…{}…", &shown[at.unwrap_or(0)..][..100]);

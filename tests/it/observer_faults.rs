@@ -5,7 +5,7 @@ use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, never};
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::onlooker::{Onlooker, looking_at};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
@@ -15,7 +15,7 @@ fn told_as_free(on: &Onlooker) -> bool {
 }
 
 /// Waits until it sees the leader of this term alive, and its fence record, which is written after the claim.
-async fn sees_term(on: &Onlooker, term: &Tenure) {
+async fn sees_term(on: &Onlooker, term: &RecordedTerm) {
     on.sees("the term", |role| {
         let leader = role.leader.as_ref();
         let is_led = leader.is_some_and(|one| one.instance_id == term.instance);

@@ -7,7 +7,7 @@ use crate::support::backup::{Backup, DiskCopy};
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
-use crate::support::journal::{Journal, Tenure};
+use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 /// A leader `a` and a follower `b`, with leases as they are by default, in a bucket on disk.
@@ -34,7 +34,7 @@ async fn is_proven(leader: &Instance) -> FencingToken {
 async fn still_leads(a: &Instance, journal: &Journal) {
     let first = journal.started(ROLE, 0).await;
     assert_eq!(is_proven(a).await, first.fencing_token);
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 /// All replicas are there, and have everything.
@@ -166,12 +166,12 @@ impl Fleet {
         self.newest().fencing_token
     }
 
-    fn newest(&self) -> Tenure {
-        self.journal.tenures(ROLE).pop().expect("a term")
+    fn newest(&self) -> RecordedTerm {
+        self.journal.terms(ROLE).pop().expect("a term")
     }
 
     /// The first term that began after that one.
-    async fn term_after(&self, token: FencingToken) -> Tenure {
+    async fn term_after(&self, token: FencingToken) -> RecordedTerm {
         eventually(SOON, "a later term", async || {
             let newest = self.newest();
             (newest.fencing_token != token).then_some(newest)

@@ -78,7 +78,7 @@ async fn nobody_leads_while_all_who_are_left_are_paused() {
     };
     a.stop_with(options).await.expect("stopped");
     never("a paused instance leads", ttl * 3, || {
-        journal.tenures(ROLE).len() > 1
+        journal.terms(ROLE).len() > 1
     })
     .await;
     let status = b.role(ROLE).status();
@@ -104,7 +104,7 @@ async fn a_cordoned_leader_hands_over_and_goes_on_telling_who_leads() {
     let a = &fleet[0];
     let down = a.role(ROLE).cordon().await.expect("it runs");
     let down = down.expect("it led");
-    assert!(journal.tenures(ROLE)[0].end.is_some(), "it has ended");
+    assert!(journal.terms(ROLE)[0].end.is_some(), "it has ended");
     assert!(down.released);
     assert_eq!(down.handoff, Some(Handoff::Accepted));
     let next = journal.started(ROLE, 1).await;

@@ -80,8 +80,8 @@ async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
     tokio::time::sleep(ms(4000)).await;
     let tried = violations(&server, CLAIM) - before;
     assert!((2..=6).contains(&tried), "{tried} attempts");
-    assert_eq!(journal.tenures("metrics").len(), 1);
-    assert!(journal.tenures(ROLE).is_empty());
+    assert_eq!(journal.terms("metrics").len(), 1);
+    assert!(journal.terms(ROLE).is_empty());
     a.stop().await;
 }
 
@@ -102,7 +102,7 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
         "{tried} attempts in {:?}",
         Stamp::now().since(begin)
     );
-    assert!(journal.tenures(ROLE).is_empty());
+    assert!(journal.terms(ROLE).is_empty());
 
     let _b = guest("b", server.url(), &journal)
         .with(|it| it.user_and_password("all", "p"))
@@ -159,7 +159,7 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
             (!proved.as_ref().is_err_and(Error::is_transient)).then_some(proved)
         });
         proved.await.expect("it leads on");
-        assert_eq!(journal.tenures(role).len(), 1);
+        assert_eq!(journal.terms(role).len(), 1);
     }
 }
 
@@ -189,7 +189,7 @@ async fn who_may_not_read_the_keys_is_told_of_that() {
     let a = restricted("a", &server, &journal).await;
     a.log().wait_for("a word of it", denies(subject)).await;
     status_failure(&a, FailureKind::PermissionDenied, subject).await;
-    assert!(journal.tenures(ROLE).is_empty());
+    assert!(journal.terms(ROLE).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

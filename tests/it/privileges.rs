@@ -101,7 +101,7 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
     b.log_of("network")
         .wait_for("a word of what it may not do", denied)
         .await;
-    assert!(journal.tenures("network").is_empty());
+    assert!(journal.terms("network").is_empty());
     let user = User::connect(&server.url(), "candidate", PASSWORD).await;
     for subject in [
         "$KV.leaders._fence.network",
@@ -227,7 +227,7 @@ async fn an_observer_sees_everything_and_writes_nothing() {
     })
     .await;
     is_proven(&a).await;
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -322,7 +322,7 @@ async fn whoever_may_ask_jetstream_can_have_its_answer_stand_in_a_key_and_ends_a
     ];
     divert_answers(&user, &api).await;
     is_proven(&a).await;
-    assert_eq!(journal.tenures(ROLE).len(), 1, "answers are no requests");
+    assert_eq!(journal.terms(ROLE).len(), 1, "answers are no requests");
     divert_answers(&user, &["$KV.leaders.scheduler"]).await;
     journal.ended(ROLE, 0).await;
     assert_eq!(user.denied(), [""; 0], "the server does not mind");

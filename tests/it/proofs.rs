@@ -127,7 +127,7 @@ async fn while_acks_are_lost_the_watch_proves_and_without_it_nothing_does() {
     let role = a.role(ROLE);
     let token = eventually(SOON, "a proof", async || role.validate().await.ok()).await;
     assert_eq!(token, first.fencing_token);
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

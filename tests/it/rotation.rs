@@ -18,8 +18,8 @@ async fn a_long_term_changes_its_lease_token_and_nothing_else() {
         .fencing(fencing);
     let a = instance("a", server.url(), &journal).standing(config.clone());
     let _a = a.start().await;
-    let tenure = journal.started(ROLE, 0).await;
-    let term = tenure.term();
+    let recorded = journal.started(ROLE, 0).await;
+    let term = recorded.term();
     let b = instance("b", server.url(), &journal).standing(config);
     let b = b.start().await;
     b.wait_until_following("a").await;
@@ -39,10 +39,10 @@ async fn a_long_term_changes_its_lease_token_and_nothing_else() {
         assert!(!seen.iter().any(stands), "told before it stood");
         seen.push(token);
         let proved = eventually(SOON, "a proof", async || term.validate().await.ok());
-        assert_eq!(proved.await, tenure.fencing_token);
+        assert_eq!(proved.await, recorded.fencing_token);
     }
     assert!(term.is_valid() && !term.is_cancelled());
-    assert_eq!(journal.tenures(ROLE).len(), 1);
+    assert_eq!(journal.terms(ROLE).len(), 1);
     let changes = |event: &Event| matches!(event, Event::LeaderChanged(_));
     // The first may have been told before the recording began.
     assert!(

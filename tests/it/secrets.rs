@@ -116,11 +116,11 @@ async fn no_password_token_seed_or_jwt_is_ever_shown() {
         let joining = instance(way.id, &url, &journal)
             .with(|it| (way.right)(it.storage(nats_elect::Storage::File), &url));
         let a = joining.standing(leased_for(ms(20_000))).start().await;
-        let tenure = journal.started(ROLE, 0).await;
+        let recorded = journal.started(ROLE, 0).await;
         // Connecting again is where secrets are needed once more.
         server.restart().expect("restart");
         eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
-        let (role, term) = (a.role(ROLE), tenure.term());
+        let (role, term) = (a.role(ROLE), recorded.term());
         let _ = write!(
             shown,
             "{:?} {role:?} {term:?} {:?} {:?}",

@@ -172,7 +172,7 @@ async fn a_restarted_server_is_told_again_who_connects() {
     journal.started(ROLE, 0).await;
     server.restart().expect("restart");
     eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
-    assert_eq!(journal.tenures(ROLE).len(), 1, "the term goes on");
+    assert_eq!(journal.terms(ROLE).len(), 1, "the term goes on");
     a.stop().await;
 }
 
@@ -267,6 +267,6 @@ async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on(
     keep(&new);
     server.restart().expect("restart");
     eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
-    assert_eq!(journal.tenures(ROLE).len(), 1, "the term goes on");
+    assert_eq!(journal.terms(ROLE).len(), 1, "the term goes on");
     a.stop().await;
 }

@@ -220,7 +220,7 @@ async fn a_leader_that_signs_nothing_is_waited_for_and_not_told_where_keys_are_t
     let told = tokio::spawn(async move { told.wait_for_leader().await });
     never("a second term, or a word of the first", ttl * 2, || {
         let leader = leader(&b).is_some() || told.is_finished();
-        leader || journal.tenures(ROLE).len() != 1
+        leader || journal.terms(ROLE).len() != 1
     })
     .await;
     assert_eq!(b.state(), RoleState::Follower);
@@ -335,7 +335,7 @@ impl Forgery {
             RoleState::Follower,
             "it is waited for"
         );
-        assert_eq!(self.journal.tenures(ROLE).len(), 1, "nobody led but a");
+        assert_eq!(self.journal.terms(ROLE).len(), 1, "nobody led but a");
     }
 }
 

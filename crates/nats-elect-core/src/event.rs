@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::Handoff;
-use crate::letter::Refusal;
+use crate::peer::Refusal;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::FencingToken;
 

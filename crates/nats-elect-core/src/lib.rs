@@ -19,11 +19,11 @@ mod election;
 pub mod event;
 pub mod handoff;
 #[allow(missing_docs)]
-pub mod letter;
-#[allow(missing_docs)]
 pub mod millis;
 mod moment;
 pub mod name;
+#[allow(missing_docs)]
+pub mod peer;
 #[allow(missing_docs)]
 pub mod record;
 #[allow(missing_docs)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
-use super::{MonitorState, Standing};
+use super::{LinkState, MonitorState};
 use crate::actors::Link;
 use crate::actors::connection::{Connection, StartFailure};
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
@@ -40,7 +40,7 @@ impl MonitorState {
     }
 
     /// Those who asked are told with everyone.
-    fn tell_all(&mut self, standing: Standing, link: Link) {
+    fn tell_all(&mut self, standing: LinkState, link: Link) {
         self.awaiting.clear();
         self.asking.clear();
         self.tell(standing, link);
@@ -129,9 +129,9 @@ impl MonitorState {
                     return;
                 }
                 let link = Link::Up { bucket, info: core };
-                if !same || self.link != Standing::Up {
-                    self.link = Standing::Down;
-                    self.tell_all(Standing::Up, link);
+                if !same || self.link != LinkState::Up {
+                    self.link = LinkState::Down;
+                    self.tell_all(LinkState::Up, link);
                 } else {
                     self.answer(myself, &link);
                 }
@@ -168,10 +168,10 @@ impl MonitorState {
                 self.start_failed(StartFailure::Bucket(error));
             }
             let link = Link::Unusable(failure);
-            if self.link == Standing::Unusable {
+            if self.link == LinkState::Unusable {
                 self.answer(myself, &link);
             } else {
-                self.tell_all(Standing::Unusable, link);
+                self.tell_all(LinkState::Unusable, link);
             }
         }
         self.retry_later(myself);

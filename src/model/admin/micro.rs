@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Answer;
+use super::AdminReply;
 use nats_elect_core::text::printable;
 
 /// The verbs of these conventions.
@@ -109,7 +109,7 @@ impl Identity {
     }
 }
 
-impl Answer for Info {
+impl AdminReply for Info {
     const KIND: &'static str = "io.nats.micro.v1.info_response";
 
     fn kind(&self) -> &str {

@@ -3,26 +3,26 @@
 //! All of it comes from outside and is hostile until parsed. Requests that act are read strictly: a condition that this
 //! version does not know must not be skipped. Answers are read tolerantly: a later version may say more.
 
-mod demand;
 pub mod micro;
 mod problem;
 mod report;
+mod request;
 mod subjects;
 
 use serde::de::DeserializeOwned;
 
-pub use demand::{Demand, Done, Ended, LONGEST_HOLD_OFF};
 pub use problem::{Problem, ProblemCode};
 pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};
+pub use request::{AdminRequest, Done, Ended, LONGEST_HOLD_OFF};
 pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb};
 
 /// Requests larger than this are not read.
-pub const MAX_DEMAND_BYTES: usize = 4096;
+pub const MAX_REQUEST_BYTES: usize = 4096;
 /// Answers larger than this are not read.
 pub const MAX_REPORT_BYTES: usize = 8 << 20;
 
 /// Reads an answer: JSON of the type that was asked for; nothing if it is anything else.
-pub fn parse<T: Answer>(payload: &[u8]) -> Option<T> {
+pub fn parse<T: AdminReply>(payload: &[u8]) -> Option<T> {
     if payload.len() > MAX_REPORT_BYTES {
         return None;
     }
@@ -31,7 +31,7 @@ pub fn parse<T: Answer>(payload: &[u8]) -> Option<T> {
 }
 
 /// An answer that says what it is.
-pub trait Answer: DeserializeOwned {
+pub trait AdminReply: DeserializeOwned {
     const KIND: &'static str;
 
     fn kind(&self) -> &str;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Answer;
+use super::AdminReply;
 use nats_elect_core::text::printable;
 
 /// Why an instance did not do what it was asked; the reason as programs tell it apart.
@@ -103,7 +103,7 @@ impl Problem {
     }
 }
 
-impl Answer for Problem {
+impl AdminReply for Problem {
     const KIND: &'static str = "io.nats-elect.admin.v1.error";
 
     fn kind(&self) -> &str {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Answer;
+use super::AdminReply;
 use crate::model::config::Takeover;
 use crate::model::micros;
 use nats_elect_core::event::FailureKind;
@@ -145,7 +145,7 @@ pub struct FailureReport {
     pub ago: Duration,
 }
 
-impl Answer for InstanceReport {
+impl AdminReply for InstanceReport {
     const KIND: &'static str = "io.nats-elect.admin.v1.status";
 
     fn kind(&self) -> &str {

@@ -95,7 +95,7 @@ pub struct FencedStore {
     term: Term,
     timeout: Duration,
     /// Writes are sent although the lease is over, as by a process that was paused right after it had looked.
-    heedless: bool,
+    unchecked: bool,
 }
 
 /// What a term needs to write with.
@@ -133,7 +133,7 @@ impl FencedStore {
         Self {
             term,
             timeout: TIMEOUT,
-            heedless: false,
+            unchecked: false,
         }
     }
 
@@ -149,8 +149,8 @@ impl FencedStore {
     #[cfg(test)]
     #[doc(hidden)]
     #[must_use]
-    pub const fn heedless(mut self) -> Self {
-        self.heedless = true;
+    pub const fn unchecked(mut self) -> Self {
+        self.unchecked = true;
         self
     }
 

@@ -126,7 +126,7 @@ impl FencedStore {
     }
 
     fn may_send(&self) -> Result<(), FencedError> {
-        if self.term.is_valid() || self.heedless {
+        if self.term.is_valid() || self.unchecked {
             Ok(())
         } else {
             Err(FencedError::NotLeader)
@@ -172,7 +172,7 @@ impl FencedStore {
     /// Time left of the call, and of the lease.
     fn left(&self, until: Moment) -> Duration {
         let left = until.since(clock::now());
-        if self.heedless {
+        if self.unchecked {
             left
         } else {
             left.min(self.term.remaining())

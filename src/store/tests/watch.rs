@@ -5,7 +5,7 @@ use futures::StreamExt;
 
 use super::*;
 use crate::clock;
-use crate::store::Told;
+use crate::store::Delivery;
 use crate::store::watch::Watch;
 use nats_elect_core::record::{Content, Entry, Release};
 use nats_elect_testing::eventually;
@@ -14,7 +14,7 @@ impl Watch {
     /// The next message of a role's key.
     async fn next_entry(&mut self) -> (RoleName, Entry) {
         loop {
-            if let Told::Entry(role, entry) = self.next().await.unwrap() {
+            if let Delivery::Entry(role, entry) = self.next().await.unwrap() {
                 return (role, entry);
             }
         }
@@ -79,9 +79,9 @@ async fn a_watch_shows_fence_records_as_they_come() {
         over = lab.fence(&r, over, beat).await.unwrap();
         let told = loop {
             match watch.next().await.unwrap() {
-                Told::Fence(name, fence) => break (name, fence.revision, fence.nonce()),
-                Told::Entry(..) => panic!("nobody has claimed"),
-                Told::Nothing | Told::Idle | Told::Waiting(_) => {}
+                Delivery::Fence(name, fence) => break (name, fence.revision, fence.nonce()),
+                Delivery::Entry(..) => panic!("nobody has claimed"),
+                Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
             }
         };
         assert_eq!(told, (r.clone(), over, Some(nonce(beat))));
@@ -95,7 +95,7 @@ async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() 
     assert_eq!(epoch, lab.info.epoch);
     while !empty.has_caught_up() {
         // Old servers keep a marker there, which is no role's.
-        assert_eq!(empty.next().await.unwrap(), Told::Nothing);
+        assert_eq!(empty.next().await.unwrap(), Delivery::Nothing);
     }
     let kv = lab.kv().await;
     for key in ["a", "_fence.a", "_mine", "_data.a.x", "b", "_fence.b"] {
@@ -107,9 +107,9 @@ async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() 
     let (mut roles, mut fences) = (BTreeMap::new(), BTreeMap::new());
     while !survey.has_caught_up() {
         match survey.next().await.unwrap() {
-            Told::Entry(role, entry) => drop(roles.insert(role, entry.revision)),
-            Told::Fence(role, fence) => drop(fences.insert(role, fence.revision)),
-            Told::Nothing | Told::Idle | Told::Waiting(_) => {}
+            Delivery::Entry(role, entry) => drop(roles.insert(role, entry.revision)),
+            Delivery::Fence(role, fence) => drop(fences.insert(role, fence.revision)),
+            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
         }
     }
     let names = |map: &BTreeMap<RoleName, u64>| map.keys().cloned().collect::<Vec<_>>();
@@ -121,13 +121,13 @@ async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() 
     kv.put("_fence.c", "x".into()).await.unwrap();
     let told = survey.next().await.unwrap();
     assert!(
-        matches!(&told, Told::Fence(name, _) if *name == role("c")),
+        matches!(&told, Delivery::Fence(name, _) if *name == role("c")),
         "{told:?}"
     );
     assert!(survey.has_caught_up());
     let told = empty.next().await.unwrap();
     assert!(
-        matches!(&told, Told::Entry(name, _) if *name == role("a")),
+        matches!(&told, Delivery::Entry(name, _) if *name == role("a")),
         "{told:?}"
     );
 }
@@ -160,10 +160,10 @@ async fn a_survey_has_caught_up_with_every_role_also_after_removals_and_among_ot
         let mut roles = 0;
         while !survey.has_caught_up() {
             match survey.next().await.unwrap() {
-                Told::Entry(..) => roles += 1,
+                Delivery::Entry(..) => roles += 1,
                 // Before 2.12 some fence keys do not come. And an old server keeps a marker there.
-                Told::Fence(..) | Told::Nothing | Told::Waiting(_) => {}
-                Told::Idle => panic!("{storage:?}: it waits for what is not there"),
+                Delivery::Fence(..) | Delivery::Nothing | Delivery::Waiting(_) => {}
+                Delivery::Idle => panic!("{storage:?}: it waits for what is not there"),
             }
         }
         assert_eq!(roles, 49);

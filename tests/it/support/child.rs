@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stamp;
-use super::journal::{Journal, Running, Tenure};
+use super::journal::{Journal, RecordedTerm, Running};
 use super::{BUCKET, ROLE, SOON, leased_for};
 
 const ORDERS: &str = "NATS_ELECT_TEST_CHILD";
@@ -188,7 +188,7 @@ impl Heard {
     fn hear(&mut self, told: Told, id: &str, journal: &Journal) {
         match told {
             Told::Started(fencing_token, start) => {
-                self.running = Some(journal.enter_tenure(Tenure {
+                self.running = Some(journal.enter_term(RecordedTerm {
                     role: ROLE.to_owned(),
                     instance: id.to_owned(),
                     fencing_token,

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::bucket::Stranger;
 use super::clock::Stamp;
-use super::journal::Tenure;
+use super::journal::RecordedTerm;
 use super::{ROLE, SOON, ms};
 
 /// How often it looks at the key.
@@ -183,13 +183,13 @@ impl Foreign {
     }
 
     /// For how long it believed to lead while those handlers ran.
-    pub fn overlap(&self, tenures: &[Tenure]) -> Duration {
+    pub fn overlap(&self, terms: &[RecordedTerm]) -> Duration {
         let now = Stamp::now();
         let mut overlap = Duration::ZERO;
         for reign in self.reigns() {
-            for tenure in tenures {
-                let start = reign.start.max(tenure.start);
-                let end = reign.end.unwrap_or(now).min(tenure.end.unwrap_or(now));
+            for recorded in terms {
+                let start = reign.start.max(recorded.start);
+                let end = reign.end.unwrap_or(now).min(recorded.end.unwrap_or(now));
                 overlap += end.since(start);
             }
         }

@@ -11,7 +11,7 @@ use super::clock::Stamp;
 
 /// One run of a handler.
 #[derive(Clone, Debug)]
-pub struct Tenure {
+pub struct RecordedTerm {
     pub role: String,
     pub instance: String,
     pub fencing_token: FencingToken,
@@ -22,7 +22,7 @@ pub struct Tenure {
     pub term: Option<Term>,
 }
 
-impl Tenure {
+impl RecordedTerm {
     pub fn term(&self) -> &Term {
         self.term.as_ref().expect("a term of this process")
     }
@@ -39,7 +39,7 @@ pub struct Journal(Arc<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    tenures: Mutex<Vec<Tenure>>,
+    terms: Mutex<Vec<RecordedTerm>>,
     overlaps_allowed: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Journal {
     }
 
     pub fn enter(&self, instance: &str, term: Term) -> Running {
-        self.enter_tenure(Tenure {
+        self.enter_term(RecordedTerm {
             role: term.role().to_owned(),
             instance: instance.to_owned(),
             fencing_token: term.fencing_token(),
@@ -66,39 +66,39 @@ impl Journal {
         })
     }
 
-    pub fn enter_tenure(&self, tenure: Tenure) -> Running {
-        let mut tenures = self.0.tenures.lock().expect("no panic");
-        tenures.push(tenure);
+    pub fn enter_term(&self, recorded: RecordedTerm) -> Running {
+        let mut terms = self.0.terms.lock().expect("no panic");
+        terms.push(recorded);
         Running {
             journal: self.clone(),
-            index: tenures.len() - 1,
+            index: terms.len() - 1,
         }
     }
 
     /// All that ever was of a role.
-    pub fn tenures(&self, role: &str) -> Vec<Tenure> {
-        let tenures = self.0.tenures.lock().expect("no panic");
-        let of_role = tenures.iter().filter(|tenure| tenure.role == role);
+    pub fn terms(&self, role: &str) -> Vec<RecordedTerm> {
+        let terms = self.0.terms.lock().expect("no panic");
+        let of_role = terms.iter().filter(|recorded| recorded.role == role);
         of_role.cloned().collect()
     }
 
     /// Waits for the start of the role's term number `index`, from 0.
-    pub async fn started(&self, role: &str, index: usize) -> Tenure {
+    pub async fn started(&self, role: &str, index: usize) -> RecordedTerm {
         let what = format!("term {index} of role {role}");
         eventually(SOON, &what, async || {
-            self.tenures(role).into_iter().nth(index)
+            self.terms(role).into_iter().nth(index)
         })
         .await
     }
 
     /// Waits for the end of the role's term number `index`, from 0.
-    pub async fn ended(&self, role: &str, index: usize) -> Tenure {
+    pub async fn ended(&self, role: &str, index: usize) -> RecordedTerm {
         let what = format!("the end of term {index} of role {role}");
         eventually(SOON, &what, async || {
-            self.tenures(role)
+            self.terms(role)
                 .into_iter()
                 .nth(index)
-                .filter(|tenure| tenure.end.is_some())
+                .filter(|recorded| recorded.end.is_some())
         })
         .await
     }
@@ -106,8 +106,8 @@ impl Journal {
 
 impl Running {
     pub fn end_at(&self, end: Stamp) {
-        let mut tenures = self.journal.0.tenures.lock().expect("no panic");
-        tenures[self.index].end.get_or_insert(end);
+        let mut terms = self.journal.0.terms.lock().expect("no panic");
+        terms[self.index].end.get_or_insert(end);
     }
 }
 
@@ -122,12 +122,9 @@ impl Drop for Pages {
         if std::thread::panicking() {
             return;
         }
-        let mut tenures = std::mem::take(self.tenures.get_mut().expect("no panic"));
-        tenures.sort_by(|a, b| (&a.role, a.start).cmp(&(&b.role, b.start)));
-        for pair in tenures
-            .windows(2)
-            .filter(|pair| pair[0].role == pair[1].role)
-        {
+        let mut terms = std::mem::take(self.terms.get_mut().expect("no panic"));
+        terms.sort_by(|a, b| (&a.role, a.start).cmp(&(&b.role, b.start)));
+        for pair in terms.windows(2).filter(|pair| pair[0].role == pair[1].role) {
             let [earlier, later] = pair else {
                 unreachable!("windows of two")
             };

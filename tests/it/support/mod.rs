@@ -24,7 +24,7 @@ use std::time::Duration;
 use nats_elect::{Refusal, RoleConfig};
 
 use self::clock::Stamp;
-use self::journal::Tenure;
+use self::journal::RecordedTerm;
 
 /// How long a test waits for what must happen. It says nothing about how fast it should.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub const fn ms(millis: u64) -> Duration {
 }
 
 /// Tells how long a role was without a leader.
-pub fn recovered(test: &str, ttl: Duration, fault: Stamp, next: &Tenure) {
+pub fn recovered(test: &str, ttl: Duration, fault: Stamp, next: &RecordedTerm) {
     let after = next.start.since(fault);
     eprintln!(
         "RECOVERED {test} ttl={} after={}",

@@ -60,7 +60,7 @@ impl Stage {
     }
 
     pub fn overlap(&self, foreign: &Foreign) -> Duration {
-        foreign.overlap(&self.journal.tenures(ROLE))
+        foreign.overlap(&self.journal.terms(ROLE))
     }
 
     /// From the last foreign record to this claim of ours.

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
 
 use crate::cli::Shared;
-use crate::doctor::bucket::{self, Found, Standing};
+use crate::doctor::bucket::{self, Existence, Found};
 use crate::doctor::findings::Findings;
 use crate::doctor::server;
 use crate::exit::{Code, Failure, Outcome};
@@ -55,23 +55,23 @@ impl CreateBucket {
         }
         let mut findings = Findings::new(output);
         match bucket::standing(&line, &config.bucket).await {
-            Standing::There => {
+            Existence::There => {
                 let what = "nothing: a bucket that is there stays as it is";
                 findings.skipped("made", what)?;
             }
-            Standing::Missing => {
+            Existence::Missing => {
                 make(config.clone()).await?;
                 findings.ok("made", format!("bucket {:?}", config.bucket))?;
             }
             // A cluster that is just starting is waited for.
-            Standing::Unclear => {
+            Existence::Unclear => {
                 make(config.clone()).await?;
                 findings.ok(
                     "made",
                     format!("bucket {:?}, if it was not there", config.bucket),
                 )?;
             }
-            Standing::Denied(denied) => return Err(denied.into()),
+            Existence::Denied(denied) => return Err(denied.into()),
         }
         if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
             self.compare(&found, &mut findings)?;

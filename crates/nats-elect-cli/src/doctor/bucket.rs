@@ -38,7 +38,7 @@ impl Found {
 }
 
 /// What the server says of whether it exists.
-pub enum Standing {
+pub enum Existence {
     There,
     Missing,
     /// This user may not know.
@@ -48,13 +48,13 @@ pub enum Standing {
 }
 
 /// Whether it exists.
-pub async fn standing(line: &Line, bucket: &str) -> Standing {
+pub async fn standing(line: &Line, bucket: &str) -> Existence {
     let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
     match line.ask(&subject, &json!({})).await {
-        Answer::Json(answer) if answer["error"].is_null() => Standing::There,
-        Answer::Json(answer) if answer["error"]["err_code"] == NOT_FOUND => Standing::Missing,
-        Answer::Denied(denied) => Standing::Denied(denied),
-        Answer::Json(_) | Answer::Nobody | Answer::Silence => Standing::Unclear,
+        Answer::Json(answer) if answer["error"].is_null() => Existence::There,
+        Answer::Json(answer) if answer["error"]["err_code"] == NOT_FOUND => Existence::Missing,
+        Answer::Denied(denied) => Existence::Denied(denied),
+        Answer::Json(_) | Answer::Nobody | Answer::Silence => Existence::Unclear,
     }
 }
 

@@ -1,14 +1,14 @@
 //! From a confirmed claim to promotion: the fence record, which makes the term's place in the order of terms.
 
-use super::agenda::Task;
-use super::core::{Doing, Election, Hold, Phase};
+use super::attempts::{Attempt, Expected, Purpose};
 use super::draining::Drain;
 use super::effect::{Effect, TermStart, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
-use super::leading::Tenure;
-use super::ledger::{Attempt, Expected, Purpose};
+use super::leading::Leadership;
+use super::machine::{Election, HeldLease, Operation, Phase};
 use super::mutation::mutated;
-use super::standing::Standing;
+use super::timers::Timer;
+use super::waiting::Waiting;
 use crate::event::{Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{FenceEntry, SeenFence};
@@ -18,7 +18,7 @@ use crate::token::FencingToken;
 /// A claim is confirmed, its fence is not.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
-    pub hold: Hold,
+    pub held: HeldLease,
     /// The fence key's sequence when the role was judged free. If another's fence record came since, somebody else led meanwhile.
     fence_over: u64,
     step: Step,
@@ -38,29 +38,29 @@ enum Step {
 }
 
 impl Election {
-    pub(super) fn acquiring_agenda(&self, acquisition: &Acquisition) -> Vec<(Moment, Task)> {
+    pub(super) fn acquiring_timers(&self, acquisition: &Acquisition) -> Vec<(Moment, Timer)> {
         if self.leads_nowhere() {
             return if self.pending.is_none() {
-                vec![(self.now, Task::GiveBack)]
+                vec![(self.now, Timer::GiveBack)]
             } else {
                 Vec::new()
             };
         }
-        let promotable_until = self.promotable_until(&acquisition.hold);
-        let mut agenda = vec![(promotable_until, Task::GiveBack)];
+        let promotable_until = self.promotable_until(&acquisition.held);
+        let mut timers = vec![(promotable_until, Timer::GiveBack)];
         if self.may_send() && self.now < promotable_until {
             let task = match acquisition.step {
-                Step::Fence => Task::Fence,
-                Step::Look | Step::LookOnce => Task::Read,
+                Step::Fence => Timer::Fence,
+                Step::Look | Step::LookOnce => Timer::Read,
             };
-            agenda.push((self.retry.at().max(acquisition.hold.sent), task));
+            timers.push((self.retry.at().max(acquisition.held.sent), task));
         }
-        agenda
+        timers
     }
 
     /// A claim was answered.
-    pub(super) fn claim_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
-        let Doing::Write {
+    pub(super) fn claim_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
+        let Operation::Write {
             term, beat, sent, ..
         } = what
         else {
@@ -71,17 +71,17 @@ impl Election {
             WriteOutcome::Conflict { .. } => Outcome::Conflict,
             WriteOutcome::Failed(failure) => outcome_of(failure),
         };
-        let Phase::Standing(standing) = &self.phase else {
+        let Phase::Waiting(waiting) = &self.phase else {
             return;
         };
-        let cooling = standing.cooling_until().is_some();
+        let cooling = waiting.cooling_until().is_some();
         self.tell(Event::ClaimEnded { outcome: told });
         if cooling {
             return;
         }
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.ledger.find(Some(self.own_nonce(beat))) else {
+                let Some(attempt) = self.attempts.find(Some(self.own_nonce(beat))) else {
                     return;
                 };
                 debug_assert!(
@@ -89,17 +89,17 @@ impl Election {
                     "the ledger knows the attempt"
                 );
                 let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                let known = unique && self.view.is_charted(*revision, self.now);
+                let known = unique && self.observed_role.is_charted(*revision, self.now);
                 self.claimed(attempt, *revision, known);
             }
             WriteOutcome::Conflict { .. } => {
                 mutated!(CountFromErrorText => return);
-                let read_at = self.now + self.patience_for_watch();
-                self.standing_must_read(read_at, false);
+                let read_at = self.now + self.watch_timeout();
+                self.must_read(read_at, false);
             }
             WriteOutcome::Failed(failure) => {
                 self.request_failed(failure);
-                self.standing_must_read(self.now, true);
+                self.must_read(self.now, true);
             }
         }
     }
@@ -107,26 +107,26 @@ impl Election {
     /// A claim of ours stands in the bucket, by its answer or by a read.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
-        let seen = self.view.claim_over();
+        let seen = self.observed_role.claim_over();
         let over = claim.expected.over;
         let forced = claim.purpose == Purpose::ForcedClaim && (seen == over || seen == revision);
         let contested = !forced
-            && !self.view.shows_own_record()
+            && !self.observed_role.shows_own_record()
             && self
-                .view
+                .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
-        if !contested && !forced && self.view.fence_over() == claim.expected.fence {
-            self.view.note_end();
+        if !contested && !forced && self.observed_role.fence_over() == claim.expected.fence {
+            self.observed_role.note_end();
         }
-        self.view
+        self.observed_role
             .wrote(revision, self.own_content(claim.beat), self.now);
         if contested {
-            self.standing_must_read(self.now, false);
+            self.must_read(self.now, false);
             return;
         }
         self.forget_reads();
-        let hold = Hold {
+        let held = HeldLease {
             term: claim.term,
             secrets: claim.secrets,
             revision,
@@ -134,24 +134,24 @@ impl Election {
             until: self.lease_until(claim.sent),
         };
         self.phase = Phase::Acquiring(Acquisition {
-            hold,
+            held,
             fence_over: claim.expected.fence,
             step: Step::Fence,
             bucket_known,
         });
-        mutated!(SkipFence => self.promote(hold, revision));
+        mutated!(SkipFence => self.promote(held, revision));
     }
 
     pub(super) fn fence(&mut self) {
         let Phase::Acquiring(Acquisition {
-            hold, fence_over, ..
+            held, fence_over, ..
         }) = self.phase
         else {
             return;
         };
         let over = fence_over;
         let expected = Expected { over, fence: over };
-        let Hold { term, secrets, .. } = hold;
+        let HeldLease { term, secrets, .. } = held;
         self.send(
             Purpose::Fence,
             term,
@@ -162,21 +162,21 @@ impl Election {
                 fence: election.fence_record(secrets, nonce),
             },
         );
-        mutated!(PromoteBeforeFence => self.promote(hold, hold.revision + 1));
+        mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 
     /// The fence write was answered.
-    pub(super) fn fence_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
-        let Doing::Write { term, beat, .. } = what else {
+    pub(super) fn fence_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
+        let Operation::Write { term, beat, .. } = what else {
             return;
         };
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
-        if acquisition.hold.term != term {
+        if acquisition.held.term != term {
             return;
         }
-        let release = acquisition.hold.secrets.release.hash();
+        let release = acquisition.held.secrets.release.hash();
         match outcome {
             WriteOutcome::Acked { revision } => {
                 self.fenced(FenceEntry {
@@ -204,15 +204,15 @@ impl Election {
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
-        let (hold, step) = (acquisition.hold, acquisition.step);
+        let (held, step) = (acquisition.held, acquisition.step);
         let expected = acquisition.fence_over;
-        if self.now >= self.promotable_until(&hold) {
+        if self.now >= self.promotable_until(&held) {
             return;
         }
         let stands = snapshot.role.as_ref().is_some_and(|entry| {
-            let attempt = self.ledger.find(entry.content.nonce());
-            let ours = attempt.is_some_and(|it| it.settled == Some(hold.revision));
-            ours && entry.revision == hold.revision
+            let attempt = self.attempts.find(entry.content.nonce());
+            let ours = attempt.is_some_and(|it| it.settled == Some(held.revision));
+            ours && entry.revision == held.revision
         });
         if let Phase::Acquiring(acquisition) = &mut self.phase {
             acquisition.bucket_known |= snapshot.epoch.is_some();
@@ -224,18 +224,18 @@ impl Election {
         let fence = snapshot.fence.map_or(0, |fence| fence.revision);
         let own = snapshot
             .fence
-            .and_then(|fence| self.ledger.find(fence.nonce()))
-            .filter(|attempt| attempt.term == hold.term);
+            .and_then(|fence| self.attempts.find(fence.nonce()))
+            .filter(|attempt| attempt.term == held.term);
         if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
             if attempt.purpose == Purpose::Fence {
-                self.ledger.settle(attempt.beat, entry.revision);
+                self.attempts.settle(attempt.beat, entry.revision);
             }
             self.fenced(entry);
         } else if fence > expected && mutated!(FenceOverWhatStands) {
             self.write_fence(fence);
         } else if fence > expected {
             // Another term has come, whatever stood in the role's key: its lease may last.
-            self.view.overtaken(self.now);
+            self.observed_role.overtaken(self.now);
             self.abandon_claim();
         } else if step != Step::LookOnce {
             self.write_fence(expected);
@@ -245,7 +245,7 @@ impl Election {
         } else {
             let detail = format!(
                 "the server refused the fence record of a claim although both keys are as they were (at {} and {fence}): the role is given back",
-                hold.revision
+                held.revision
             );
             self.report(&Failure {
                 kind: FailureKind::Rejected,
@@ -262,38 +262,38 @@ impl Election {
             .retry
             .initial_backoff
             .min(self.settings.heartbeat);
-        self.phase = Phase::Standing(Standing::new());
-        self.standing_must_read(self.now + pause, false);
+        self.phase = Phase::Waiting(Waiting::new());
+        self.must_read(self.now + pause, false);
     }
 
     /// A claim stands that will come to nothing, for this instance leaves, pauses, or can't write its fence: release it, for
     /// nobody else can before its lease ends.
     pub(super) fn give_back(&mut self) {
-        let Phase::Acquiring(Acquisition { hold, .. }) = self.phase else {
+        let Phase::Acquiring(Acquisition { held, .. }) = self.phase else {
             return;
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
         self.retry.hurry();
-        self.phase = Phase::Draining(Drain::of_claim(hold, release, give_up));
+        self.phase = Phase::Draining(Drain::of_claim(held, release, give_up));
     }
 
     /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
     fn fenced(&mut self, fence: FenceEntry) {
-        let above = self.view.fenced(fence);
-        let claim = self.hold().map(|hold| hold.revision);
+        let above = self.observed_role.fenced(fence);
+        let claim = self.held().map(|held| held.revision);
         // A hint, and protects nothing: such a term would end by its first heartbeat.
-        let overwritten = self.view.revision() > claim;
+        let overwritten = self.observed_role.revision() > claim;
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
-        let hold = acquisition.hold;
+        let held = acquisition.held;
         if !above {
             self.write_fence(fence.revision);
         } else if !acquisition.bucket_known || overwritten {
             acquisition.step = Step::Look;
         } else {
-            self.promote(hold, fence.revision);
+            self.promote(held, fence.revision);
         }
     }
 
@@ -302,8 +302,8 @@ impl Election {
         self.stopping.is_some() || self.paused
     }
 
-    fn promote(&mut self, hold: Hold, fence_revision: u64) {
-        if self.now >= self.promotable_until(&hold) || self.leads_nowhere() {
+    fn promote(&mut self, held: HeldLease, fence_revision: u64) {
+        if self.now >= self.promotable_until(&held) || self.leads_nowhere() {
             return;
         }
         let Some(bucket) = self.bucket else { return };
@@ -311,13 +311,18 @@ impl Election {
             epoch: bucket.epoch,
             sequence: fence_revision,
         };
-        self.phase = Phase::Leading(Tenure::new(hold, fencing_token, self.now, &self.settings));
-        self.emit(Effect::StartTerm(TermStart {
-            term: hold.term,
-            lease_token: hold.secrets.token,
+        self.phase = Phase::Leading(Leadership::new(
+            held,
             fencing_token,
-            lease: hold.until,
-            proved: hold.sent,
+            self.now,
+            &self.settings,
+        ));
+        self.emit(Effect::StartTerm(TermStart {
+            term: held.term,
+            lease_token: held.secrets.token,
+            fencing_token,
+            lease: held.until,
+            proved: held.sent,
         }));
         self.become_state(RoleState::Leader);
         self.tell(Event::TermStarted { fencing_token });
@@ -327,9 +332,9 @@ impl Election {
     }
 
     /// A handler must have time to wind down before its lease ends: later than this none is started.
-    fn promotable_until(&self, hold: &Hold) -> Moment {
-        mutated!(PromoteLate => return hold.until);
-        hold.until - self.settings.stop_budget
+    fn promotable_until(&self, held: &HeldLease) -> Moment {
+        mutated!(PromoteLate => return held.until);
+        held.until - self.settings.stop_budget
     }
 
     fn write_fence(&mut self, over: u64) {

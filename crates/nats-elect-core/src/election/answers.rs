@@ -1,10 +1,10 @@
 //! Where the answers to requests go.
 
-use super::core::{Doing, Election, Phase};
+use super::attempts::Purpose;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
-use super::ledger::Purpose;
+use super::machine::{Election, Operation, Phase};
 use super::mutation::mutated;
-use super::view::Reading;
+use super::observed_role::Reading;
 use crate::event::{EndCause, FailureKind};
 use crate::moment::Moment;
 use crate::record::{Content, Entry, Nonce, SeenRecord};
@@ -24,7 +24,7 @@ impl Election {
             }
             None => return,
         };
-        let Doing::Write {
+        let Operation::Write {
             purpose,
             beat,
             term,
@@ -35,14 +35,14 @@ impl Election {
         };
         match outcome {
             WriteOutcome::Acked { revision } => {
-                self.ledger.settle(beat, *revision);
+                self.attempts.settle(beat, *revision);
                 self.request_answered();
             }
             WriteOutcome::Conflict { current } => {
                 self.request_answered();
                 // A fence's refusal speaks of the fence key.
                 if let Some(current) = current.filter(|_| purpose != Purpose::Fence)
-                    && let Some((was, is)) = self.view.refused_at(current, self.now)
+                    && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
                 {
                     self.regressed(was, is);
                 }
@@ -63,7 +63,7 @@ impl Election {
             None if outcome.is_ok() => self.finish_late(op),
             what => what,
         };
-        let Some(Doing::Read { sent }) = what else {
+        let Some(Operation::Read { sent }) = what else {
             return;
         };
         match outcome {
@@ -71,7 +71,7 @@ impl Election {
             Err(failure) => {
                 self.request_failed(&failure);
                 match &self.phase {
-                    Phase::Standing(_) if self.stopping.is_some() => self.leave(),
+                    Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
                     Phase::Leading(_) | Phase::Draining(_) => self.keeper_could_not_read(),
                     _ => {}
                 }
@@ -94,13 +94,13 @@ impl Election {
             .role
             .as_ref()
             .is_some_and(|entry| self.is_own(entry));
-        let reading = self.view.read(snapshot, own, sent, self.now);
+        let reading = self.observed_role.read(snapshot, own, sent, self.now);
         if let Reading::Regressed { was, is } = reading {
             self.regressed(was, is);
         }
         match &self.phase {
-            Phase::Standing(_) => {
-                self.standing_has_read(reading != Reading::Same, sent);
+            Phase::Waiting(_) => {
+                self.waiting_has_read(reading != Reading::Same, sent);
                 if let Some(entry) = &snapshot.role {
                     self.adopt_claim(entry, true);
                 }
@@ -116,14 +116,14 @@ impl Election {
     pub(super) fn observed(&mut self, entry: Entry) {
         let revision = entry.revision;
         let own = self.is_own(&entry);
-        let ours = self.ledger.find(entry.content.nonce());
+        let ours = self.attempts.find(entry.content.nonce());
         let shown = entry.clone();
-        if !self.view.watched(entry, own, self.now) {
+        if !self.observed_role.watched(entry, own, self.now) {
             return;
         }
-        self.sight_changed();
-        if self.view.shows_less() {
-            self.standing_must_read(self.now, false);
+        self.record_changed();
+        if self.observed_role.shows_less() {
+            self.must_read(self.now, false);
         }
         match ours {
             None => {
@@ -139,7 +139,7 @@ impl Election {
                 self.forget_reads();
                 if attempt.purpose.is_claim() {
                     let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                    let known = unique && self.view.is_charted(revision, self.now);
+                    let known = unique && self.observed_role.is_charted(revision, self.now);
                     self.adopt_claim(&shown, known);
                 } else {
                     self.landed(attempt, revision);
@@ -150,23 +150,23 @@ impl Election {
 
     fn is_own(&self, entry: &Entry) -> bool {
         let record = matches!(entry.content, Content::Record(_));
-        record && self.ledger.wrote(entry.content.nonce(), entry.revision)
+        record && self.attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
     /// A claim of ours that was never answered stands in the bucket: it is won, and its lease counts from its sending.
     fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
         let claim = self
-            .ledger
+            .attempts
             .find(entry.content.nonce())
             .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
         let Some(claim) = claim else { return };
-        let Phase::Standing(standing) = &self.phase else {
+        let Phase::Waiting(waiting) = &self.phase else {
             return;
         };
-        let cooling = standing.cooling_until().is_some();
-        self.ledger.settle(claim.beat, entry.revision);
-        if self.view.fence_over() > claim.expected.fence {
-            self.view.overtaken(self.now);
+        let cooling = waiting.cooling_until().is_some();
+        self.attempts.settle(claim.beat, entry.revision);
+        if self.observed_role.fence_over() > claim.expected.fence {
+            self.observed_role.overtaken(self.now);
             return;
         }
         if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
@@ -183,7 +183,7 @@ impl Election {
 
     /// Our record, as others see it.
     pub(super) fn own_content(&self, beat: u64) -> Content {
-        let attempt = self.ledger.find(Some(self.own_nonce(beat)));
+        let attempt = self.attempts.find(Some(self.own_nonce(beat)));
         Content::Record(Box::new(SeenRecord {
             id: self.candidate.instance_id.clone(),
             priority: self.settings.priority,

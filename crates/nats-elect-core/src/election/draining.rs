@@ -1,14 +1,14 @@
 //! The end of a term: wind the handler down, revoke the lease, and only then free the role.
 
-use super::agenda::Task;
-use super::core::{Election, Hold, Phase};
+use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{HandlerEnd, RequestId, Snapshot, TermId, WriteOutcome};
 use super::keeping::Keeper;
-use super::ledger::{Attempt, Expected, Purpose};
+use super::machine::{Election, HeldLease, Phase};
 use super::mutation::mutated;
-use super::standing::Standing;
 use super::succession::Succession;
+use super::timers::Timer;
+use super::waiting::Waiting;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::moment::Moment;
@@ -50,22 +50,26 @@ pub(super) struct Drain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Free {
     /// Our own record.
-    OverHold,
+    OverRecord,
     /// Somebody's delete marker, at this revision.
     OverMarker(u64),
 }
 
 impl Drain {
     /// Gives back a claim that never came to a term.
-    pub fn of_claim(hold: Hold, release: bool, give_up: Moment) -> Self {
+    pub fn of_claim(held: HeldLease, release: bool, give_up: Moment) -> Self {
         Self {
-            free: if release { Some(Free::OverHold) } else { None },
-            keeper: Keeper::new(hold, hold.until),
+            free: if release {
+                Some(Free::OverRecord)
+            } else {
+                None
+            },
+            keeper: Keeper::new(held, held.until),
             renewing: false,
             cause: EndCause::Stopped,
             term: None,
             running: false,
-            stop_by: hold.until,
+            stop_by: held.until,
             aborted: false,
             overrun: false,
             revoked: true,
@@ -92,78 +96,78 @@ impl Drain {
 
     /// Our own record is still to be replaced by a release.
     pub fn will_release(&self) -> bool {
-        self.free == Some(Free::OverHold) && self.released.is_none()
+        self.free == Some(Free::OverRecord) && self.released.is_none()
     }
 }
 
 impl Election {
-    pub(super) fn draining_agenda(&self, drain: &Drain) -> Vec<(Moment, Task)> {
-        let mut agenda = Vec::new();
+    pub(super) fn draining_timers(&self, drain: &Drain) -> Vec<(Moment, Timer)> {
+        let mut timers = Vec::new();
         if drain.running {
             let allowance = self.settings.abort_allowance();
-            let until = drain.keeper.hold.until;
+            let until = drain.keeper.held.until;
             let abort_at = if drain.revoked {
                 drain.stop_by
             } else {
                 drain.stop_by.min(until - allowance)
             };
             if !drain.aborted {
-                agenda.push((abort_at, Task::Abort));
+                timers.push((abort_at, Timer::Abort));
             }
             if !drain.overrun {
-                agenda.push((
+                timers.push((
                     if drain.revoked {
                         drain.stop_by + allowance
                     } else {
                         until
                     },
-                    Task::NoteOverrun,
+                    Timer::NoteOverrun,
                 ));
             }
             if drain.renewing && !drain.aborted && self.now < abort_at && self.may_send() {
-                agenda.push(drain.keeper.due(self.retry.at()));
+                timers.push(drain.keeper.due(self.retry.at()));
             }
-            return agenda;
+            return timers;
         }
         if let Some((marker, at)) = drain.released {
-            return self.accepting_agenda(drain, marker, at);
+            return self.accepting_timers(drain, marker, at);
         }
         if drain.free.is_none() {
-            return vec![(self.now, Task::FinishDrain)];
+            return vec![(self.now, Timer::FinishDrain)];
         }
         if let Some(give_up) = drain.give_up {
-            agenda.push((give_up, Task::FinishDrain));
+            timers.push((give_up, Timer::FinishDrain));
         }
         if self.may_send() {
-            agenda.push(if drain.look {
-                (self.retry.at(), Task::Read)
+            timers.push(if drain.look {
+                (self.retry.at(), Timer::Read)
             } else {
                 let searched = drain.succession.search_until();
                 let release_at = searched.map_or(self.retry.at(), |at| at.max(self.retry.at()));
-                (release_at, Task::Release)
+                (release_at, Timer::Release)
             });
         }
-        agenda
+        timers
     }
 
     /// The role is free. Whoever asked for a handoff wants to know whether the heir took it.
-    fn accepting_agenda(&self, drain: &Drain, marker: u64, at: Moment) -> Vec<(Moment, Task)> {
+    fn accepting_timers(&self, drain: &Drain, marker: u64, at: Moment) -> Vec<(Moment, Timer)> {
         let awaited = drain
             .succession
             .heir()
             .filter(|_| !drain.requests.is_empty() && self.stopping.is_none());
         let Some(heir) = awaited else {
-            return vec![(self.now, Task::FinishDrain)];
+            return vec![(self.now, Timer::FinishDrain)];
         };
         if self.seen_after(heir, marker).is_some() {
-            return vec![(self.now, Task::FinishDrain)];
+            return vec![(self.now, Timer::FinishDrain)];
         }
         let look_at = at + self.settings.handoff_hold();
-        let mut agenda = vec![(look_at + self.settings.request_timeout, Task::FinishDrain)];
+        let mut timers = vec![(look_at + self.settings.request_timeout, Timer::FinishDrain)];
         if self.may_send() && !drain.succession.has_looked() {
-            agenda.push((look_at.max(self.retry.at()), Task::Read));
+            timers.push((look_at.max(self.retry.at()), Timer::Read));
         }
-        agenda
+        timers
     }
 
     /// Ends the term in good order: there is a lease to finish under.
@@ -184,19 +188,19 @@ impl Election {
         };
         drain.renewing = kept_up;
         mutated!(ReleaseBeforeHandlerEnds => drain.running = false);
-        let term = drain.keeper.hold.term;
+        let term = drain.keeper.held.term;
         self.emit(Effect::Cancel { term });
     }
 
     /// Ends the term at once: what it rested on is gone. A foreign delete marker's lease still lasts, for others wait
-    /// a whole lease from the sight of it.
+    /// a whole lease from the moment at which they see it.
     pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
         if matches!(self.phase, Phase::Acquiring(_)) {
             self.abandon_claim();
             return;
         }
         if let Some(drain) = self.begin_drain(cause) {
-            let term = drain.keeper.hold.term;
+            let term = drain.keeper.held.term;
             self.emit(Effect::Cancel { term });
         }
         let now = self.now;
@@ -205,7 +209,7 @@ impl Election {
             return;
         };
         drain.renewing = false;
-        if cause == EndCause::Deleted && marker.is_some() && now < drain.keeper.hold.until {
+        if cause == EndCause::Deleted && marker.is_some() && now < drain.keeper.held.until {
             // The delete was somebody's wish that another lead: pass it on as a release. After the lease it might be
             // another leader's end.
             drain.free = drain.free.and(marker).map(Free::OverMarker);
@@ -215,7 +219,7 @@ impl Election {
         if !drain.revoked {
             drain.revoked = true;
             drain.stop_by = drain.stop_by.min(hurried);
-            let term = drain.keeper.hold.term;
+            let term = drain.keeper.held.term;
             self.emit(Effect::Revoke { term });
         }
     }
@@ -225,25 +229,25 @@ impl Election {
         let now = self.now;
         let stop_by = now + self.settings.stop_budget;
         let release = self.stopping.unwrap_or(true);
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return None;
         };
-        let term = tenure.keeper.hold.term;
-        let proofs = std::mem::take(&mut tenure.proofs);
-        let handing = tenure.handing.take();
-        let fencing_token = tenure.fencing_token;
-        let keeper = tenure.keeper;
+        let term = leadership.keeper.held.term;
+        let proofs = std::mem::take(&mut leadership.proofs);
+        let handoff_asked = leadership.handoff_asked.take();
+        let fencing_token = leadership.fencing_token;
+        let keeper = leadership.keeper;
         let drain = Drain {
             keeper,
             renewing: false,
             cause,
-            term: Some((fencing_token, tenure.started)),
+            term: Some((fencing_token, leadership.started)),
             running: true,
             stop_by,
             aborted: false,
             overrun: false,
             revoked: false,
-            free: release.then_some(Free::OverHold),
+            free: release.then_some(Free::OverRecord),
             released: None,
             look: false,
             give_up: None,
@@ -257,11 +261,11 @@ impl Election {
             fencing_token,
             cause,
         });
-        let handing = handing.map(|handing| handing.request);
+        let handoff_asked = handoff_asked.map(|handoff_asked| handoff_asked.request);
         for request in proofs
             .into_iter()
             .map(|(request, _)| request)
-            .chain(handing)
+            .chain(handoff_asked)
         {
             self.reply(request, Reply::NotLeader);
         }
@@ -273,13 +277,13 @@ impl Election {
 
     /// The handler is over: what it spawned winds down while the lease is kept up.
     pub(super) fn handler_ending(&mut self, term: TermId, end: HandlerEnd) {
-        if self.hold().is_some_and(|hold| hold.term == term) {
+        if self.held().is_some_and(|held| held.term == term) {
             self.wind_down(cause_of(end));
         }
     }
 
     pub(super) fn handler_ended(&mut self, term: TermId, end: HandlerEnd) {
-        if self.hold().is_none_or(|hold| hold.term != term) {
+        if self.held().is_none_or(|held| held.term != term) {
             return;
         }
         self.begin_drain(cause_of(end));
@@ -290,12 +294,12 @@ impl Election {
         };
         drain.running = false;
         drain.renewing = false;
-        drain.give_up = Some(drain.keeper.hold.until.max(give_up));
+        drain.give_up = Some(drain.keeper.held.until.max(give_up));
         if drain.overrun {
             // Its lease ran out under it: whoever waited has waited long enough.
             drain.free = None;
         }
-        drain.look = drain.free == Some(Free::OverHold) && drain.keeper.is_in_doubt();
+        drain.look = drain.free == Some(Free::OverRecord) && drain.keeper.is_in_doubt();
         if !std::mem::replace(&mut drain.revoked, true) && !mutated!(ReleaseBeforeRevoke) {
             self.emit(Effect::Revoke { term });
         }
@@ -307,7 +311,7 @@ impl Election {
         };
         drain.aborted = true;
         drain.renewing = false;
-        let term = drain.keeper.hold.term;
+        let term = drain.keeper.held.term;
         mutated!(NeverAbort => return);
         self.emit(Effect::Abort { term });
     }
@@ -318,7 +322,7 @@ impl Election {
         };
         drain.overrun = true;
         drain.renewing = false;
-        let term = drain.keeper.hold.term;
+        let term = drain.keeper.held.term;
         let fencing_token = drain.fencing_token();
         if !std::mem::replace(&mut drain.revoked, true) {
             self.emit(Effect::Revoke { term });
@@ -336,20 +340,20 @@ impl Election {
             drain.revoked && !drain.running,
             "nothing is freed before the handler has ended"
         );
-        let hold = drain.keeper.hold;
+        let held = drain.keeper.held;
         let over = match drain.free {
-            Some(Free::OverHold) => hold.revision,
+            Some(Free::OverRecord) => held.revision,
             Some(Free::OverMarker(revision)) => revision,
             None => return,
         };
         drain.succession.close();
         let heir = drain.succession.heir().map(|heir| heir.incarnation);
-        let secret = hold.secrets.release;
+        let secret = held.secrets.release;
         let expected = Expected { over, fence: 0 };
         self.send(
             Purpose::Release,
-            hold.term,
-            hold.secrets,
+            held.term,
+            held.secrets,
             expected,
             |_, _| WriteKind::Release { over, secret, heir },
         );
@@ -360,7 +364,7 @@ impl Election {
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
-        if drain.keeper.hold.term != of {
+        if drain.keeper.held.term != of {
             return;
         }
         match outcome {
@@ -369,10 +373,10 @@ impl Election {
                 let release = Release {
                     nonce,
                     heir: drain.succession.heir().map(|heir| heir.incarnation),
-                    secret: Some(drain.keeper.hold.secrets.release),
+                    secret: Some(drain.keeper.held.secrets.release),
                 };
                 let content = Content::Release(release);
-                self.view.wrote(*revision, content, self.now);
+                self.observed_role.wrote(*revision, content, self.now);
             }
             // Perhaps a heartbeat of ours came late; else somebody else has the role already.
             WriteOutcome::Conflict { .. } => drain.look = true,
@@ -389,9 +393,9 @@ impl Election {
         let Phase::Draining(drain) = &mut self.phase else {
             return;
         };
-        if drain.keeper.hold.term == attempt.term && drain.released.is_none() {
+        if drain.keeper.held.term == attempt.term && drain.released.is_none() {
             drain.released = Some((revision, now));
-            self.ledger.settle(attempt.beat, revision);
+            self.attempts.settle(attempt.beat, revision);
         }
     }
 
@@ -412,9 +416,9 @@ impl Election {
         }
         drain.look = false;
         // A copy of an earlier term's write is somebody else's hand.
-        let term = drain.keeper.hold.term;
+        let term = drain.keeper.held.term;
         let found = snapshot.role.as_ref().map(|entry| {
-            let attempt = self.ledger.find(entry.content.nonce());
+            let attempt = self.attempts.find(entry.content.nonce());
             let of_term = |attempt: &Attempt| {
                 let stands = attempt.settled.is_none_or(|at| at == entry.revision);
                 attempt.term == term && stands || mutated!(BelieveOldRelease)
@@ -423,18 +427,18 @@ impl Election {
         });
         match found {
             Some((revision, _))
-                if revision < drain.keeper.hold.revision && !mutated!(BelieveOldRelease) =>
+                if revision < drain.keeper.held.revision && !mutated!(BelieveOldRelease) =>
             {
                 // Older than what was confirmed: the read is stale, or NATS lost writes. Perhaps a release of an earlier term.
                 drain.look = true;
                 self.retry.wait_until(self.now + self.settings.heartbeat);
             }
             Some((revision, Some(attempt))) if attempt.purpose == Purpose::Release => {
-                self.ledger.settle(attempt.beat, revision);
+                self.attempts.settle(attempt.beat, revision);
                 drain.released = Some((revision, self.now));
             }
             Some((revision, Some(_))) => {
-                drain.keeper.hold.revision = drain.keeper.hold.revision.max(revision);
+                drain.keeper.held.revision = drain.keeper.held.revision.max(revision);
             }
             Some((revision, None)) if drain.free == Some(Free::OverMarker(revision)) => {}
             _ => drain.free = None,
@@ -498,7 +502,7 @@ impl Election {
         // Longer than the others wait for the heir.
         let least = succession.heir().map(|_| self.settings.handoff_hold() * 2);
         let cooldown = cooldown.max(least.unwrap_or_default());
-        self.phase = Phase::Standing(Standing::cooling(self.now + cooldown));
+        self.phase = Phase::Waiting(Waiting::cooling(self.now + cooldown));
         if was_term {
             self.become_state(RoleState::Demoted);
         }
@@ -525,7 +529,7 @@ impl Election {
             drain.free = None;
             drain.renewing = false;
         }
-        if matches!(self.phase, Phase::Standing(_) | Phase::Acquiring(_)) {
+        if matches!(self.phase, Phase::Waiting(_) | Phase::Acquiring(_)) {
             self.leave();
         }
     }

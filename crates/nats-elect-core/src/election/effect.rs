@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::input::{Failure, LetterId, OpId, QuestionId, RequestId, TermId};
+use super::input::{Failure, OpId, PeerRequestId, ReplyId, RequestId, TermId};
 use crate::event::Event;
 use crate::handoff::Handoff;
-use crate::letter::{Answer, Question, Refusal};
 use crate::moment::Moment;
+use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{FenceRecord, Nonce, Record};
 use crate::release::ReleaseSecret;
 use crate::token::{FencingToken, LeaseToken};
@@ -48,15 +48,18 @@ pub enum Effect {
     Abort { term: TermId },
     /// Ask the handler how it is; answer with `Health`.
     CheckHealth { term: TermId },
-    /// Ask the other instances. Each answer within this time is an `Answered`; at its end comes one without an answer. Before
+    /// Ask the other instances. Each answer within this time is an `PeerReplied`; at its end comes one without an answer. Before
     /// asking a leader to yield the handler is asked how it is; if it is not well nothing is sent, and that is the answer.
-    Ask {
-        id: QuestionId,
-        question: Question,
+    AskPeers {
+        id: PeerRequestId,
+        question: PeerRequest,
         within: Duration,
     },
     /// Answer another instance. Before saying that this one is ready, the handler is asked how it is.
-    Answer { letter: LetterId, answer: Answer },
+    AnswerPeer {
+        reply_to: ReplyId,
+        answer: PeerReply,
+    },
     /// Look at the bucket anew and answer with `Link`, also if nothing has changed.
     Reopen,
     /// Answer a caller.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::event::FailureKind;
-use crate::letter::{Answer, Question};
+use crate::peer::{PeerReply, PeerRequest};
 use crate::record::Entry;
 use crate::record::FenceEntry;
 pub use crate::record::Snapshot;
@@ -35,11 +35,11 @@ pub struct RequestId(pub u64);
 
 /// A question of ours to other instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct QuestionId(pub u64);
+pub struct PeerRequestId(pub u64);
 
 /// A question of another instance to us, numbered by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LetterId(pub u64);
+pub struct ReplyId(pub u64);
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -79,14 +79,14 @@ pub enum Input {
         hold_off: Duration,
     },
     /// Another instance asks. What is answered to it comes as an effect, or not at all.
-    Asked {
-        letter: LetterId,
-        question: Question,
+    PeerAsked {
+        reply_to: ReplyId,
+        question: PeerRequest,
     },
     /// A question of ours was answered; nothing if time is up.
-    Answered {
-        question: QuestionId,
-        answer: Option<Answer>,
+    PeerReplied {
+        question: PeerRequestId,
+        answer: Option<PeerReply>,
     },
     /// Prove the lease by a compare-and-set that is sent after this.
     Validate {

@@ -1,12 +1,12 @@
 //! Keeping a lease: heartbeats, and what becomes of one that is not simply confirmed.
 
 use super::acquiring::outcome_of;
-use super::agenda::Task;
-use super::core::{Doing, Election, Hold, Phase};
+use super::attempts::{Attempt, Expected, Purpose, Secrets};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Link, Snapshot, WriteOutcome};
-use super::ledger::{Attempt, Expected, Purpose, Secrets};
+use super::machine::{Election, HeldLease, Operation, Phase};
 use super::mutation::mutated;
+use super::timers::Timer;
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::Content;
@@ -14,7 +14,7 @@ use crate::record::Content;
 /// What is held, and how sure that is.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Keeper {
-    pub hold: Hold,
+    pub held: HeldLease,
     pub renew_at: Moment,
     doubt: Doubt,
     /// Compare-and-sets refused since the last confirmed one.
@@ -46,19 +46,19 @@ enum Verdict {
 }
 
 impl Keeper {
-    pub const fn new(hold: Hold, renew_at: Moment) -> Self {
+    pub const fn new(held: HeldLease, renew_at: Moment) -> Self {
         Self {
-            hold,
+            held,
             renew_at,
             doubt: Doubt::None,
             refusals: 0,
         }
     }
 
-    pub fn due(&self, retry_at: Moment) -> (Moment, Task) {
+    pub fn due(&self, retry_at: Moment) -> (Moment, Timer) {
         match self.doubt {
-            Doubt::None => (self.renew_at.max(retry_at), Task::Renew),
-            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => (retry_at, Task::Read),
+            Doubt::None => (self.renew_at.max(retry_at), Timer::Renew),
+            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => (retry_at, Timer::Read),
         }
     }
 
@@ -72,9 +72,9 @@ impl Keeper {
     }
 
     pub fn confirm(&mut self, revision: u64, sent: Moment, until: Moment, next: Moment) {
-        self.hold.revision = self.hold.revision.max(revision);
-        self.hold.sent = self.hold.sent.max(sent);
-        self.hold.until = self.hold.until.max(until);
+        self.held.revision = self.held.revision.max(revision);
+        self.held.sent = self.held.sent.max(sent);
+        self.held.until = self.held.until.max(until);
         self.renew_at = next;
         self.doubt = Doubt::None;
         self.refusals = 0;
@@ -84,24 +84,24 @@ impl Keeper {
 impl Election {
     pub(super) fn keeper(&mut self) -> Option<&mut Keeper> {
         match &mut self.phase {
-            Phase::Leading(tenure) => Some(&mut tenure.keeper),
+            Phase::Leading(leadership) => Some(&mut leadership.keeper),
             Phase::Draining(drain) => Some(&mut drain.keeper),
             _ => None,
         }
     }
 
     pub(super) fn renew(&mut self) {
-        let Some(hold) = self.hold().copied() else {
+        let Some(held) = self.held().copied() else {
             return;
         };
-        let token = self.next_token(&hold);
+        let token = self.next_token(&held);
         let secrets = Secrets {
             token,
-            ..hold.secrets
+            ..held.secrets
         };
-        let over = hold.revision;
+        let over = held.revision;
         let expected = Expected { over, fence: 0 };
-        let term = hold.term;
+        let term = held.term;
         self.send(
             Purpose::Renew,
             term,
@@ -115,8 +115,8 @@ impl Election {
     }
 
     /// A heartbeat was answered.
-    pub(super) fn renewal_ended(&mut self, what: Doing, outcome: &WriteOutcome) {
-        let Doing::Write {
+    pub(super) fn renewal_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
+        let Operation::Write {
             term,
             beat,
             over,
@@ -144,18 +144,18 @@ impl Election {
         mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
             return self.extend_unproved();
         });
-        let Some(keeper) = self.keeper().filter(|keeper| keeper.hold.term == term) else {
+        let Some(keeper) = self.keeper().filter(|keeper| keeper.held.term == term) else {
             return;
         };
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let attempt = self.ledger.find(Some(self.own_nonce(beat)));
+                let attempt = self.attempts.find(Some(self.own_nonce(beat)));
                 if let Some(attempt) = attempt {
                     self.confirmed(attempt, *revision);
                 }
             }
             // An earlier heartbeat of ours turned out to stand there meanwhile.
-            WriteOutcome::Conflict { .. } if over < keeper.hold.revision => {}
+            WriteOutcome::Conflict { .. } if over < keeper.held.revision => {}
             WriteOutcome::Conflict { .. } => {
                 keeper.doubt = Doubt::Refused;
                 keeper.refusals += 1;
@@ -188,7 +188,7 @@ impl Election {
     /// If the old deadline has passed, only its revision is learnt: it extends nothing.
     fn confirmed(&mut self, attempt: Attempt, revision: u64) {
         let record = self.own_content(attempt.beat);
-        self.view.wrote(revision, record, self.now);
+        self.observed_role.wrote(revision, record, self.now);
         self.forget_heartbeats(revision);
         let now = self.now;
         let late =
@@ -198,9 +198,9 @@ impl Election {
         let linked = matches!(self.link, Link::Up(_));
         let Some(keeper) = self.keeper() else { return };
         if late {
-            keeper.hold.revision = keeper.hold.revision.max(revision);
+            keeper.held.revision = keeper.held.revision.max(revision);
             keeper.doubt = Doubt::None;
-            let expired = now >= keeper.hold.until;
+            let expired = now >= keeper.held.until;
             if matches!(self.phase, Phase::Leading(_)) {
                 self.wind_down(if expired {
                     EndCause::LeaseExpired
@@ -211,26 +211,26 @@ impl Election {
             return;
         }
         keeper.confirm(revision, attempt.sent, until, next);
-        let hold = keeper.hold;
+        let held = keeper.held;
         let acting = match &mut self.phase {
-            Phase::Leading(tenure) => {
+            Phase::Leading(leadership) => {
                 if linked {
-                    tenure.suspended_since = None;
+                    leadership.suspended_since = None;
                 }
-                Some(tenure.acting_until(self.settings.grace))
+                Some(leadership.acting_until(self.settings.grace))
             }
             _ => None,
         };
         self.emit(Effect::Extend {
-            term: hold.term,
-            lease: hold.until,
+            term: held.term,
+            lease: held.until,
             acting,
-            proved: hold.sent,
+            proved: held.sent,
         });
         self.rotated(attempt.secrets.token, attempt.sent);
-        if let Phase::Leading(tenure) = &mut self.phase {
-            let fencing_token = tenure.fencing_token;
-            let proved: Vec<_> = tenure
+        if let Phase::Leading(leadership) = &mut self.phase {
+            let fencing_token = leadership.fencing_token;
+            let proved: Vec<_> = leadership
                 .proofs
                 .extract_if(.., |(_, first)| *first <= attempt.beat)
                 .collect();
@@ -243,10 +243,10 @@ impl Election {
     /// The keys were read, mostly because of a doubtful heartbeat.
     pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
         let now = self.now;
-        let Some(hold) = self.hold().copied() else {
+        let Some(held) = self.held().copied() else {
             return;
         };
-        let verdict = self.judge(&hold, snapshot);
+        let verdict = self.judge(&held, snapshot);
         mutated!(ReadIsProof => if matches!(verdict, Verdict::Stands) {
             return self.extend_unproved();
         });
@@ -280,18 +280,18 @@ impl Election {
     /// The attempt with this beat and where it stands, if that was what was seen last.
     fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
         let own = Some(self.own_nonce(beat));
-        let seen = self.view.seen()?;
-        let attempt = self.ledger.find(own)?;
+        let seen = self.observed_role.seen()?;
+        let attempt = self.attempts.find(own)?;
         (seen.content.nonce() == own).then_some((attempt, seen.revision))
     }
 
     /// A heartbeat of ours that was never answered stands in the role's key.
     pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
         let held = self.keeper().is_some_and(|keeper| {
-            keeper.hold.term == attempt.term && keeper.hold.revision < revision
+            keeper.held.term == attempt.term && keeper.held.revision < revision
         });
         if held && attempt.purpose == Purpose::Renew {
-            self.ledger.settle(attempt.beat, revision);
+            self.attempts.settle(attempt.beat, revision);
             self.confirmed(attempt, revision);
         }
     }
@@ -308,27 +308,27 @@ impl Election {
         }
     }
 
-    fn judge(&self, hold: &Hold, snapshot: &Snapshot) -> Verdict {
+    fn judge(&self, held: &HeldLease, snapshot: &Snapshot) -> Verdict {
         let Some(entry) = &snapshot.role else {
             return Verdict::Gone(EndCause::Deleted, None);
         };
         if let Some(attempt) = self
-            .ledger
+            .attempts
             .find(entry.content.nonce())
-            .filter(|attempt| attempt.term == hold.term)
+            .filter(|attempt| attempt.term == held.term)
         {
             let is_record = attempt.purpose.is_claim() || attempt.purpose == Purpose::Renew;
-            if attempt.settled == Some(entry.revision) && entry.revision == hold.revision {
+            if attempt.settled == Some(entry.revision) && entry.revision == held.revision {
                 return Verdict::Stands;
             }
-            if is_record && attempt.settled.is_none() && entry.revision > hold.revision {
+            if is_record && attempt.settled.is_none() && entry.revision > held.revision {
                 return Verdict::Landed(attempt, entry.revision);
             }
         }
-        if entry.revision == hold.revision {
+        if entry.revision == held.revision {
             return Verdict::Replaced;
         }
-        if entry.revision < hold.revision {
+        if entry.revision < held.revision {
             return Verdict::Gone(EndCause::Regressed, None);
         }
         match &entry.content {
@@ -341,8 +341,8 @@ impl Election {
     /// Until when this instance may act on its hold; nothing if it has resigned.
     fn acting_until(&self) -> Option<Moment> {
         match &self.phase {
-            Phase::Leading(tenure) => Some(tenure.acting_until(self.settings.grace)),
-            Phase::Draining(drain) if drain.renewing => Some(drain.keeper.hold.until),
+            Phase::Leading(leadership) => Some(leadership.acting_until(self.settings.grace)),
+            Phase::Draining(drain) if drain.renewing => Some(drain.keeper.held.until),
             _ => None,
         }
     }

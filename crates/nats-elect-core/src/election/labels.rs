@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::core::{Election, Phase};
+use super::machine::{Election, Phase};
 use crate::event::Event;
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
@@ -30,24 +30,26 @@ impl Election {
     /// When an outage has lasted too long, outside of a term.
     pub(super) fn connection_lost_at(&self) -> Option<Moment> {
         self.link_lost_at
-            .map(|since| since + self.patience())
+            .map(|since| since + self.adaptive_timeout())
             .filter(|lost_at| *lost_at > self.now)
     }
 
     pub(super) fn connection(&self) -> ConnectionStatus {
         let since = match &self.phase {
-            Phase::Leading(tenure) => tenure.suspended_since,
+            Phase::Leading(leadership) => leadership.suspended_since,
             _ => self.link_lost_at,
         };
         match since {
             None => ConnectionStatus::Connected,
-            Some(since) if self.now < since + self.patience() => ConnectionStatus::Suspended,
+            Some(since) if self.now < since + self.adaptive_timeout() => {
+                ConnectionStatus::Suspended
+            }
             Some(_) => ConnectionStatus::Lost,
         }
     }
 
     /// How long a role outlives its connection, at most.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn adaptive_timeout(&self) -> Duration {
         self.settings
             .grace
             .map_or(self.settings.ttl, |grace| grace.min(self.settings.ttl))
@@ -55,9 +57,9 @@ impl Election {
 
     /// Brings labels and announcements in line with what happened in this step.
     pub(super) fn relabel(&mut self) {
-        if let Phase::Standing(standing) = &self.phase {
+        if let Phase::Waiting(waiting) = &self.phase {
             let followed = self.followed();
-            if standing.cooling_until().is_some() && self.state == RoleState::Demoted {
+            if waiting.cooling_until().is_some() && self.state == RoleState::Demoted {
                 // Out for the cool-down, whoever leads.
             } else if followed {
                 self.become_state(RoleState::Follower);
@@ -79,9 +81,9 @@ impl Election {
 
     /// Whether somebody else's lease is believed to last.
     pub(super) fn followed(&self) -> bool {
-        self.view.foreign_content().is_some()
+        self.observed_role.foreign_content().is_some()
             && self
-                .view
+                .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at)
     }
@@ -100,6 +102,6 @@ impl Election {
         if !self.followed() {
             return None;
         }
-        LeaderInfo::shown_by(self.view.foreign_content()?)
+        LeaderInfo::shown_by(self.observed_role.foreign_content()?)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::agenda::Task;
-use super::core::{Election, Hold, Phase};
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
+use super::machine::{Election, HeldLease, Phase};
 use super::mutation::mutated;
-use super::succession::Handing;
+use super::succession::PendingHandoff;
+use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
@@ -16,7 +16,7 @@ use crate::token::{FencingToken, LeaseToken};
 
 /// A term in office.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Tenure {
+pub(super) struct Leadership {
     pub keeper: Keeper,
     pub fencing_token: FencingToken,
     pub started: Moment,
@@ -25,7 +25,7 @@ pub(super) struct Tenure {
     /// Callers who want a proof, and the first beat that was sent after they asked.
     pub proofs: Vec<(RequestId, u64)>,
     /// A named successor is asked whether it is ready.
-    pub handing: Option<Handing>,
+    pub handoff_asked: Option<PendingHandoff>,
     verify_at: Moment,
     /// When the lease token is replaced.
     rotate_at: Option<Moment>,
@@ -34,20 +34,20 @@ pub(super) struct Tenure {
     failed_checks: u32,
 }
 
-impl Tenure {
+impl Leadership {
     pub fn new(
-        hold: Hold,
+        held: HeldLease,
         fencing_token: FencingToken,
         now: Moment,
         settings: &RoleSettings,
     ) -> Self {
         Self {
-            keeper: Keeper::new(hold, hold.sent + settings.heartbeat),
+            keeper: Keeper::new(held, held.sent + settings.heartbeat),
             fencing_token,
             started: now,
             suspended_since: None,
             proofs: Vec::new(),
-            handing: None,
+            handoff_asked: None,
             verify_at: now + settings.validation_interval,
             rotate_at: settings.rotation_interval.map(|interval| now + interval),
             check_at: now + settings.health.interval,
@@ -58,12 +58,12 @@ impl Tenure {
 
     /// The instance may call itself leader until the lease or the grace period ends, whichever comes first.
     pub fn acting_until(&self, grace: Option<Duration>) -> Moment {
-        let until = self.keeper.hold.until;
+        let until = self.keeper.held.until;
         self.grace_until(grace)
             .map_or(until, |grace_until| until.min(grace_until))
     }
 
-    pub fn hash_situation(
+    pub fn hash_state(
         &self,
         now: Moment,
         settings: &RoleSettings,
@@ -77,7 +77,7 @@ impl Tenure {
             started,
             suspended_since,
             proofs,
-            handing,
+            handoff_asked,
             verify_at,
             rotate_at,
             check_at,
@@ -89,7 +89,7 @@ impl Tenure {
         // Without a grace period it does not matter since when.
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
-        handing.hash(hasher);
+        handoff_asked.hash(hasher);
         (verify_at, rotate_at, check_at, checking, failed_checks).hash(hasher);
     }
 
@@ -99,40 +99,40 @@ impl Tenure {
 }
 
 impl Election {
-    pub(super) fn leading_agenda(&self, tenure: &Tenure) -> Vec<(Moment, Task)> {
-        let last_call = tenure.keeper.hold.until - self.settings.stop_budget;
-        let mut agenda = vec![(last_call, Task::WindDown(EndCause::LeaseExpired))];
-        if let Some(grace_until) = tenure.grace_until(self.settings.grace) {
-            agenda.push((grace_until, Task::WindDown(EndCause::ConnectionLost)));
+    pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
+        let last_call = leadership.keeper.held.until - self.settings.stop_budget;
+        let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
+        if let Some(grace_until) = leadership.grace_until(self.settings.grace) {
+            timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
         // Once it is too late to go on, a heartbeat would only make others wait for longer.
-        let too_late = agenda.iter().any(|(due, _)| *due <= self.now);
-        if !tenure.checking {
-            agenda.push((tenure.check_at, Task::CheckHealth));
+        let too_late = timers.iter().any(|(due, _)| *due <= self.now);
+        if !leadership.checking {
+            timers.push((leadership.check_at, Timer::CheckHealth));
         }
         if self.may_send() && !too_late {
-            let (due, task) = tenure.keeper.due(self.retry.at());
+            let (due, task) = leadership.keeper.due(self.retry.at());
             // A look at the fence must not delay a heartbeat, let alone one that is late already.
-            let verify_at = tenure.verify_at.max(self.retry.at()).max(self.now);
+            let verify_at = leadership.verify_at.max(self.retry.at()).max(self.now);
             let takes = self.read_takes();
             // On a slow network it never fits between two heartbeats: then the lease must have room for it, and for two more.
-            let overdue = tenure.verify_at + self.settings.validation_interval <= self.now
+            let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
                 && self.now + takes * 2 <= last_call;
-            if task == Task::Renew && (verify_at + takes <= due || overdue) {
-                agenda.push((verify_at, Task::VerifyFence));
+            if task == Timer::Renew && (verify_at + takes <= due || overdue) {
+                timers.push((verify_at, Timer::VerifyFence));
             }
-            let asked = !tenure.proofs.is_empty() && task == Task::Renew;
-            agenda.push((if asked { self.retry.at() } else { due }, task));
+            let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
+            timers.push((if asked { self.retry.at() } else { due }, task));
         }
-        agenda
+        timers
     }
 
     /// The token of the next heartbeat: after the rotation interval, a new one.
-    pub(super) fn next_token(&self, hold: &Hold) -> LeaseToken {
-        let due = |tenure: &Tenure| tenure.rotate_at.is_some_and(|at| at <= self.now);
+    pub(super) fn next_token(&self, held: &HeldLease) -> LeaseToken {
+        let due = |leadership: &Leadership| leadership.rotate_at.is_some_and(|at| at <= self.now);
         match &self.phase {
-            Phase::Leading(tenure) if due(tenure) => self.fresh.lease_token,
-            _ => hold.secrets.token,
+            Phase::Leading(leadership) if due(leadership) => self.fresh.lease_token,
+            _ => held.secrets.token,
         }
     }
 
@@ -143,12 +143,12 @@ impl Election {
             .rotation_interval
             .map(|interval| sent + interval);
         let Some(keeper) = self.keeper() else { return };
-        if std::mem::replace(&mut keeper.hold.secrets.token, token) == token {
+        if std::mem::replace(&mut keeper.held.secrets.token, token) == token {
             return;
         }
-        let term = keeper.hold.term;
-        if let Phase::Leading(tenure) = &mut self.phase {
-            tenure.rotate_at = next;
+        let term = keeper.held.term;
+        if let Phase::Leading(leadership) = &mut self.phase {
+            leadership.rotate_at = next;
         }
         let lease_token = token;
         self.emit(Effect::Rotate { term, lease_token });
@@ -158,13 +158,13 @@ impl Election {
     pub(super) fn suspend(&mut self) {
         let now = self.now;
         let grace = self.settings.grace;
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        if tenure.suspended_since.is_none() {
-            tenure.suspended_since = Some(now);
+        if leadership.suspended_since.is_none() {
+            leadership.suspended_since = Some(now);
             if grace.is_some() {
-                let (term, acting) = (tenure.keeper.hold.term, tenure.acting_until(grace));
+                let (term, acting) = (leadership.keeper.held.term, leadership.acting_until(grace));
                 self.emit(Effect::Suspend { term, acting });
             }
         }
@@ -175,9 +175,9 @@ impl Election {
     pub(super) fn suspect(&mut self, revision: u64) {
         let now = self.now;
         let Some(keeper) = self.keeper() else { return };
-        if revision == keeper.hold.revision {
+        if revision == keeper.held.revision {
             keeper.look_for_impostor();
-        } else if revision > keeper.hold.revision {
+        } else if revision > keeper.held.revision {
             keeper.renew_at = now;
         }
     }
@@ -191,8 +191,8 @@ impl Election {
                 self.lost(EndCause::BucketLost, None);
             }
             Phase::Acquiring(_) if replaced => self.abandon_claim(),
-            Phase::Leading(tenure) => tenure.keeper.renew_at = now,
-            Phase::Standing(_) => self.standing_must_read(now, false),
+            Phase::Leading(leadership) => leadership.keeper.renew_at = now,
+            Phase::Waiting(_) => self.must_read(now, false),
             Phase::Acquiring(_) | Phase::Draining(_) | Phase::Stopped => {}
         }
     }
@@ -209,7 +209,7 @@ impl Election {
     }
 
     pub(super) fn lease_over(&mut self, term: TermId) {
-        if self.hold().is_some_and(|hold| hold.term == term) {
+        if self.held().is_some_and(|held| held.term == term) {
             self.lost(EndCause::LeaseExpired, None);
         }
     }
@@ -217,7 +217,7 @@ impl Election {
     /// Whoever moved the fence holds the role, or has broken what this term's writes rest on.
     pub(super) fn superseded(&mut self, term: TermId) {
         let in_office = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_));
-        if in_office && self.hold().is_some_and(|hold| hold.term == term) {
+        if in_office && self.held().is_some_and(|held| held.term == term) {
             if matches!(self.phase, Phase::Leading(_)) {
                 self.tell(Event::ValidationFailed);
             }
@@ -226,12 +226,14 @@ impl Election {
     }
 
     pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
-        let next_beat = self.ledger.next_beat();
+        let next_beat = self.attempts.next_beat();
         let linked = matches!(self.link, Link::Up(_));
         match &mut self.phase {
-            Phase::Leading(tenure) if term.is_none_or(|term| term == tenure.keeper.hold.term) => {
+            Phase::Leading(leadership)
+                if term.is_none_or(|term| term == leadership.keeper.held.term) =>
+            {
                 if linked {
-                    tenure.proofs.push((request, next_beat));
+                    leadership.proofs.push((request, next_beat));
                     return;
                 }
                 let detail = "not connected to NATS".to_owned();
@@ -247,10 +249,10 @@ impl Election {
 
     /// Callers who waited for the proof of this beat, or of an earlier one, can't have it just now.
     pub(super) fn refuse_proofs(&mut self, beat: u64, failure: &Failure) {
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        let refused: Vec<_> = tenure
+        let refused: Vec<_> = leadership
             .proofs
             .extract_if(.., |(_, first)| *first <= beat)
             .collect();
@@ -260,30 +262,30 @@ impl Election {
     }
 
     pub(super) fn check_health(&mut self) {
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        tenure.checking = true;
-        let term = tenure.keeper.hold.term;
+        leadership.checking = true;
+        let term = leadership.keeper.held.term;
         self.emit(Effect::CheckHealth { term });
     }
 
     pub(super) fn health_checked(&mut self, term: TermId, healthy: bool) {
         let next = self.now + self.settings.health.interval;
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        if tenure.keeper.hold.term != term || !tenure.checking {
+        if leadership.keeper.held.term != term || !leadership.checking {
             return;
         }
-        tenure.checking = false;
-        tenure.check_at = next;
+        leadership.checking = false;
+        leadership.check_at = next;
         if healthy {
-            tenure.failed_checks = 0;
+            leadership.failed_checks = 0;
             return;
         }
-        tenure.failed_checks += 1;
-        let consecutive = tenure.failed_checks;
+        leadership.failed_checks += 1;
+        let consecutive = leadership.failed_checks;
         self.tell(Event::HealthCheckFailed { consecutive });
         if consecutive >= self.settings.health.max_consecutive_failures {
             self.wind_down(EndCause::Unhealthy);
@@ -293,10 +295,10 @@ impl Election {
     /// Heartbeats prove the lease; now and then the fence record is looked at too.
     pub(super) fn verify_fence(&mut self) {
         let next = self.now + self.settings.validation_interval;
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        tenure.verify_at = next;
+        leadership.verify_at = next;
         self.send_read();
     }
 
@@ -305,13 +307,13 @@ impl Election {
         let own = self.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
         let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
         // What lies above our fence is no stale read. Without a nonce it is somebody's hand, and the token guards nothing any more.
         let outranked = snapshot.fence.is_some_and(|fence| {
             let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
-            fence.revision > tenure.fencing_token.sequence && anothers.unwrap_or(!expires)
+            fence.revision > leadership.fencing_token.sequence && anothers.unwrap_or(!expires)
         });
         if outranked {
             self.tell(Event::ValidationFailed);

@@ -13,32 +13,33 @@
 //! This is the room where the guarantees live. Nothing outside decides anything about leadership.
 
 mod acquiring;
-mod agenda;
 mod answers;
-mod core;
+mod attempts;
 mod draining;
 mod effect;
 mod input;
 mod keeping;
 mod labels;
 mod leading;
-mod ledger;
+mod machine;
 mod mutation;
+mod observed_record;
 mod pausing;
 mod retry;
-mod sight;
-mod standing;
+mod timers;
+
+mod observed_role;
 mod succession;
 mod takeover;
-mod view;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{Candidate, CoreStatus, Election, MOST_LATE};
+pub use self::machine::{Candidate, CoreStatus, Election, MOST_LATE};
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
 pub use input::{
-    Bucket, Failure, Fresh, HandlerEnd, Input, LetterId, Link, OpId, QuestionId, RequestId,
+    Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
     Snapshot, TermId, WriteOutcome,
 };
 #[cfg(nats_elect_mutations)]

@@ -1,8 +1,8 @@
 //! Standing for nothing while the instance stays in the election: it watches, tells who leads, and claims nothing.
 
-use super::core::{Election, Phase};
 use super::effect::Reply;
 use super::input::RequestId;
+use super::machine::{Election, Phase};
 use crate::event::{EndCause, Event};
 
 impl Election {

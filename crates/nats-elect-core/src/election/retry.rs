@@ -93,7 +93,7 @@ impl Retry {
         self.at = Moment::from_nanos(0);
     }
 
-    pub fn hash_situation(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
         let Self {
@@ -119,14 +119,14 @@ impl Retry {
 /// How long an answer is waited for before something else is tried: the request timeout, or longer where answers have come later than
 /// that.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct AdaptiveTimeout {
     timeout: Duration,
     longest: Duration,
     /// The slowest round trip of late; nothing while answers come in time.
     slow: Option<Duration>,
 }
 
-impl Patience {
+impl AdaptiveTimeout {
     pub fn new(timeout: Duration, ttl: Duration) -> Self {
         Self {
             timeout,
@@ -153,7 +153,7 @@ impl Patience {
         self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
     }
 
-    pub fn hash_situation(&self, hasher: &mut impl std::hash::Hasher) {
+    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
         self.slow.hash(hasher);
@@ -174,20 +174,24 @@ mod tests {
     #[test]
     fn patience_grows_with_late_answers_and_shrinks_with_early_ones() {
         let ms = Duration::from_millis;
-        let mut patience = Patience::new(ms(500), ms(15_000));
-        patience.answered(ms(499), 1, false);
-        assert_eq!(patience.within(1), ms(500));
-        patience.answered(ms(2000), 2, true);
+        let mut adaptive_timeout = AdaptiveTimeout::new(ms(500), ms(15_000));
+        adaptive_timeout.answered(ms(499), 1, false);
+        assert_eq!(adaptive_timeout.within(1), ms(500));
+        adaptive_timeout.answered(ms(2000), 2, true);
         assert_eq!(
-            (patience.within(1), patience.within(2)),
+            (adaptive_timeout.within(1), adaptive_timeout.within(2)),
             (ms(1500), ms(3000))
         );
-        patience.answered(ms(60_000), 1, true);
-        assert_eq!(patience.within(1), ms(5625), "three eighths of the ttl");
+        adaptive_timeout.answered(ms(60_000), 1, true);
+        assert_eq!(
+            adaptive_timeout.within(1),
+            ms(5625),
+            "three eighths of the ttl"
+        );
         for _ in 0..100 {
-            patience.answered(ms(5), 1, false);
+            adaptive_timeout.answered(ms(5), 1, false);
         }
-        assert_eq!(patience.within(1), ms(500));
+        assert_eq!(adaptive_timeout.within(1), ms(500));
     }
 
     #[test]

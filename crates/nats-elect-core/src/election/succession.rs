@@ -6,23 +6,23 @@
 
 use std::time::Duration;
 
-use super::core::{Doing, Election, Phase};
 use super::draining::Drain;
 use super::effect::{Effect, Reply};
-use super::input::{LetterId, Link, QuestionId, RequestId};
+use super::input::{Link, PeerRequestId, ReplyId, RequestId};
+use super::machine::{Election, Operation, Phase};
 use super::mutation::mutated;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
-use crate::letter::{Answer, Contender, Question, Refusal};
 use crate::moment::Moment;
+use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce};
 use crate::release::ReleaseHash;
 use crate::token::FencingToken;
 
 /// A leader asks a named successor whether it is ready; the term goes on meanwhile.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Handing {
-    question: QuestionId,
+pub(super) struct PendingHandoff {
+    question: PeerRequestId,
     pub request: RequestId,
     hold_off: Duration,
 }
@@ -43,7 +43,7 @@ pub(super) struct Succession {
 /// The candidates were asked.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Search {
-    question: QuestionId,
+    question: PeerRequestId,
     asked: Moment,
     /// The release waits for answers until then. After the first that is of a lower priority than ours, it waits for others as long again as
     /// that one took.
@@ -79,8 +79,8 @@ impl Succession {
     /// Of several who are ready, the one of the highest priority; the first, if there are more.
     fn answered(
         &mut self,
-        question: QuestionId,
-        answer: Option<Answer>,
+        question: PeerRequestId,
+        answer: Option<PeerReply>,
         now: Moment,
         own_priority: i64,
     ) {
@@ -92,14 +92,14 @@ impl Succession {
             return;
         }
         match answer {
-            Some(Answer::Ready { contender }) => {
+            Some(PeerReply::Ready { contender }) => {
                 // Somebody of no lower priority than ours is good enough; for one who is, others are waited for once more.
-                let patience = if contender.priority < own_priority {
+                let adaptive_timeout = if contender.priority < own_priority {
                     now.since(search.asked)
                 } else {
                     Duration::ZERO
                 };
-                search.until = search.until.min(now + patience);
+                search.until = search.until.min(now + adaptive_timeout);
                 let better = |heir: &Contender| contender.priority > heir.priority;
                 if self.heir.as_ref().is_none_or(better) {
                     self.heir = Some(contender);
@@ -146,11 +146,11 @@ impl Election {
 
     /// Asks the named successor first: the term ends only for somebody who is there and ready.
     fn hand_to(&mut self, request: RequestId, to: String, hold_off: Duration) {
-        let Phase::Leading(tenure) = &self.phase else {
+        let Phase::Leading(leadership) = &self.phase else {
             self.reply(request, Reply::NotLeader);
             return;
         };
-        if tenure.handing.is_some() {
+        if leadership.handoff_asked.is_some() {
             self.refused(request, Some(Refusal::Busy));
             return;
         }
@@ -159,12 +159,12 @@ impl Election {
             return;
         }
         let release = self.release_hash();
-        let question = self.ask(Question::Ready {
+        let question = self.ask(PeerRequest::Ready {
             to: Some(to),
             release,
         });
-        if let Phase::Leading(tenure) = &mut self.phase {
-            tenure.handing = Some(Handing {
+        if let Phase::Leading(leadership) = &mut self.phase {
+            leadership.handoff_asked = Some(PendingHandoff {
                 question,
                 request,
                 hold_off,
@@ -179,7 +179,7 @@ impl Election {
             return;
         }
         let release = self.release_hash();
-        let question = self.ask(Question::Ready { to: None, release });
+        let question = self.ask(PeerRequest::Ready { to: None, release });
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Phase::Draining(drain) = &mut self.phase {
@@ -193,17 +193,17 @@ impl Election {
 
     /// What the release of the present term will be known by.
     fn release_hash(&self) -> Option<ReleaseHash> {
-        self.hold().map(|hold| hold.secrets.release.hash())
+        self.held().map(|held| held.secrets.release.hash())
     }
 
-    pub(super) fn ask(&mut self, question: Question) -> QuestionId {
+    pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
         let id = self.next_question();
         // The other's handler is asked for its health, too.
         let within = self
             .settings
             .request_timeout
             .saturating_add(self.settings.health.timeout);
-        self.emit(Effect::Ask {
+        self.emit(Effect::AskPeers {
             id,
             question,
             within,
@@ -211,13 +211,13 @@ impl Election {
         id
     }
 
-    pub(super) fn answered(&mut self, question: QuestionId, answer: Option<Answer>) {
+    pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
         let now = self.now;
         match &mut self.phase {
-            Phase::Leading(tenure) => {
-                let asked = |handing: &mut Handing| handing.question == question;
-                if let Some(handing) = tenure.handing.take_if(asked) {
-                    self.successor_answered(handing, answer);
+            Phase::Leading(leadership) => {
+                let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
+                if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
+                    self.successor_answered(handoff_asked, answer);
                 }
             }
             Phase::Draining(drain) => {
@@ -226,23 +226,23 @@ impl Election {
                     .succession
                     .answered(question, answer, now, own_priority);
             }
-            Phase::Standing(_) => self.leader_answered(question, answer.as_ref()),
+            Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             Phase::Acquiring(_) | Phase::Stopped => {}
         }
     }
 
-    fn successor_answered(&mut self, handing: Handing, answer: Option<Answer>) {
+    fn successor_answered(&mut self, handoff_asked: PendingHandoff, answer: Option<PeerReply>) {
         match answer {
-            Some(Answer::Ready { contender }) => {
+            Some(PeerReply::Ready { contender }) => {
                 self.wind_down(EndCause::SteppedDown);
                 if let Phase::Draining(drain) = &mut self.phase {
                     drain.succession.heir = Some(contender);
-                    drain.succession.hold_off = handing.hold_off;
-                    drain.requests.push(handing.request);
+                    drain.succession.hold_off = handoff_asked.hold_off;
+                    drain.requests.push(handoff_asked.request);
                 }
             }
-            Some(Answer::Refused { why }) => self.refused(handing.request, Some(why)),
-            Some(Answer::Yielding) | None => self.refused(handing.request, None),
+            Some(PeerReply::Refused { why }) => self.refused(handoff_asked.request, Some(why)),
+            Some(PeerReply::Yielding) | None => self.refused(handoff_asked.request, None),
         }
     }
 
@@ -254,33 +254,33 @@ impl Election {
     }
 
     /// Another instance asks.
-    pub(super) fn asked(&mut self, letter: LetterId, question: Question) {
+    pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
         let answer = match question {
-            Question::Ready { to, release } => {
+            PeerRequest::Ready { to, release } => {
                 let answer = self.readiness(to.as_deref(), release);
-                if to.is_some() && matches!(answer, Some(Answer::Ready { .. })) {
+                if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
                     self.expect_handoff();
                 } else if self.is_behind(release) {
                     self.look_for_term();
                 }
                 answer
             }
-            Question::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
+            PeerRequest::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
                 None
             }
-            Question::Yield {
+            PeerRequest::Yield {
                 incarnation,
                 beat,
                 by,
             } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
-            self.emit(Effect::Answer { letter, answer });
+            self.emit(Effect::AnswerPeer { reply_to, answer });
         }
     }
 
     /// Whether this instance could lead, if it is asked.
-    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<Answer> {
+    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<PeerReply> {
         let named = to.is_some_and(|to| to == self.candidate.instance_id);
         if to.is_some() && !named {
             return None;
@@ -288,41 +288,41 @@ impl Election {
         let why = match &self.phase {
             // Perhaps another process of the same name is meant.
             Phase::Leading(_) | Phase::Stopped => return None,
-            Phase::Standing(_) if self.stopping.is_some() => Refusal::Leaving,
+            Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
             _ if self.paused => Refusal::Paused,
-            Phase::Standing(standing) if standing.cooling_until().is_some() => Refusal::CoolingDown,
-            Phase::Standing(_) if !self.could_claim_soon() => Refusal::Disconnected,
-            Phase::Standing(_) if self.is_behind(release) => Refusal::Behind,
-            Phase::Standing(_) => {
+            Phase::Waiting(waiting) if waiting.cooling_until().is_some() => Refusal::CoolingDown,
+            Phase::Waiting(_) if !self.could_claim_soon() => Refusal::Disconnected,
+            Phase::Waiting(_) if self.is_behind(release) => Refusal::Behind,
+            Phase::Waiting(_) => {
                 let contender = self.contender();
-                return Some(Answer::Ready { contender });
+                return Some(PeerReply::Ready { contender });
             }
             Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
         };
-        named.then_some(Answer::Refused { why })
+        named.then_some(PeerReply::Refused { why })
     }
 
     /// Whether the release of that term would not free the role at once, for all that was seen.
     fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
         let Some(release) = release else { return false };
-        let free_at = self.view.free_if_released(release);
+        let free_at = self.observed_role.free_if_released(release);
         free_at.is_none_or(|free_at| self.now < free_at)
     }
 
     /// Whether a role that is handed over now could be claimed before the others may.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
-        let reading = matches!(self.pending.map(|it| it.what), Some(Doing::Read { .. }));
-        let linked = matches!(self.link, Link::Up(_)) && (self.view.was_read() || reading);
-        let held_up_until = self.view.quarantined_until().max(self.retry.at());
+        let reading = matches!(self.pending.map(|it| it.what), Some(Operation::Read { .. }));
+        let linked = matches!(self.link, Link::Up(_)) && (self.observed_role.was_read() || reading);
+        let held_up_until = self.observed_role.quarantined_until().max(self.retry.at());
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
     /// Somebody wants the role from the leader that wrote this record. A request that comes late hits nobody.
-    fn yield_to(&mut self, record: Nonce, by: Contender) -> Answer {
-        let refused = |why| Answer::Refused { why };
-        let term = self.ledger.find(Some(record)).map(|attempt| attempt.term);
-        let current = term.is_some() && term == self.hold().map(|hold| hold.term);
+    fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
+        let refused = |why| PeerReply::Refused { why };
+        let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
+        let current = term.is_some() && term == self.held().map(|held| held.term);
         if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);
         }
@@ -343,7 +343,7 @@ impl Election {
                     return refused(Refusal::PriorityNotHigher);
                 }
                 succession.heir = Some(by);
-                Answer::Yielding
+                PeerReply::Yielding
             }
             Phase::Draining(_) | Phase::Leading(_) => refused(Refusal::Busy),
             _ => refused(Refusal::NotLeader),
@@ -360,7 +360,10 @@ impl Election {
 
     /// What became of a role that was freed for its heir by the marker at this revision; nothing yet if none has claimed it.
     pub(super) fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
-        let entry = self.view.seen().filter(|entry| entry.revision > marker)?;
+        let entry = self
+            .observed_role
+            .seen()
+            .filter(|entry| entry.revision > marker)?;
         Some(match &entry.content {
             Content::Record(record) if record.incarnation == Some(heir.incarnation) => {
                 Handoff::Accepted

@@ -5,31 +5,31 @@
 
 use uuid::Uuid;
 
-use super::core::{Election, Phase};
-use super::input::{Link, QuestionId};
+use super::input::{Link, PeerRequestId};
+use super::machine::{Election, Phase};
 use super::mutation::mutated;
-use super::standing::Standing;
+use super::waiting::Waiting;
 use crate::config::Takeover;
-use crate::letter::{Answer, Question, Refusal};
 use crate::moment::Moment;
+use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, SeenRecord};
 
 /// The wish to lead in another's place.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Bid {
+pub(super) struct TakeoverRequest {
     /// Against whom: records of other libraries have no incarnation.
     rival: (Option<Uuid>, String),
     /// When to ask, or to ask again.
     ask_at: Moment,
-    asking: Option<QuestionId>,
+    asking: Option<PeerRequestId>,
     /// Since when the leader has been asked, by an instance that was well.
     since: Option<Moment>,
     /// It agreed once: it has until then to hand over.
     agreed_until: Option<Moment>,
 }
 
-impl Bid {
-    pub fn hash_situation(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
+impl TakeoverRequest {
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
         let Self {
@@ -48,16 +48,16 @@ impl Bid {
 impl Election {
     /// The living leader that this instance should rather replace.
     fn rival(&self) -> Option<&SeenRecord> {
-        let Phase::Standing(standing) = &self.phase else {
+        let Phase::Waiting(waiting) = &self.phase else {
             return None;
         };
         let able = self.settings.takeover != Takeover::Never
             && matches!(self.link, Link::Up(_))
-            && standing.cooling_until().is_none()
+            && waiting.cooling_until().is_none()
             && self.stopping.is_none()
             && !self.paused
             && self.followed();
-        match self.view.foreign_content() {
+        match self.observed_role.foreign_content() {
             Some(Content::Record(record)) if able && record.priority < self.settings.priority => {
                 Some(record)
             }
@@ -66,19 +66,23 @@ impl Election {
     }
 
     /// Begins, keeps or drops the bid.
-    pub(super) fn weigh_bid(&mut self) {
+    pub(super) fn weigh_takeover_request(&mut self) {
         let rival = self
             .rival()
             .map(|record| (record.incarnation, record.id.clone()));
         let ask_at = self.now + self.settings.takeover_hysteresis;
-        let Phase::Standing(standing) = &mut self.phase else {
+        let Phase::Waiting(waiting) = &mut self.phase else {
             return;
         };
         match rival {
-            None => standing.bid = None,
-            Some(rival) if standing.bid.as_ref().is_some_and(|bid| bid.rival == rival) => {}
+            None => waiting.takeover_request = None,
+            Some(rival)
+                if waiting
+                    .takeover_request
+                    .as_ref()
+                    .is_some_and(|takeover_request| takeover_request.rival == rival) => {}
             Some(rival) => {
-                standing.bid = Some(Bid {
+                waiting.takeover_request = Some(TakeoverRequest {
                     rival,
                     ask_at,
                     asking: None,
@@ -90,22 +94,25 @@ impl Election {
     }
 
     /// When to ask the leader next.
-    pub(super) fn ask_leader_at(standing: &Standing) -> Option<Moment> {
-        let bid = standing.bid.as_ref()?;
-        bid.asking.is_none().then_some(bid.ask_at)
+    pub(super) fn ask_leader_at(waiting: &Waiting) -> Option<Moment> {
+        let takeover_request = waiting.takeover_request.as_ref()?;
+        takeover_request
+            .asking
+            .is_none()
+            .then_some(takeover_request.ask_at)
     }
 
     /// From then on the role may be claimed over its living leader. Not while a question is open, by which this instance also learns
     /// whether it is well; not from a leader that has just agreed; and not as long as somebody else than the one who is seen may lead,
     /// because its record was written over or lost.
-    pub(super) fn force_at(&self, standing: &Standing) -> Option<Moment> {
-        let bid = standing.bid.as_ref()?;
-        let since = bid.since?;
+    pub(super) fn force_at(&self, waiting: &Waiting) -> Option<Moment> {
+        let takeover_request = waiting.takeover_request.as_ref()?;
+        let since = takeover_request.since?;
         match self.settings.takeover {
-            Takeover::Forced { .. } if bid.asking.is_some() => None,
+            Takeover::Forced { .. } if takeover_request.asking.is_some() => None,
             Takeover::Forced { after } => {
-                let agreed_until = bid.agreed_until.unwrap_or(since);
-                let others_until = self.view.others_until(since);
+                let agreed_until = takeover_request.agreed_until.unwrap_or(since);
+                let others_until = self.observed_role.others_until(since);
                 Some((since + after).max(agreed_until).max(others_until))
             }
             Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
@@ -124,41 +131,53 @@ impl Election {
         let by = self.contender();
         let asking = leader
             .or(forced.then_some(nobody))
-            .map(|leader| self.ask(Question::hand_over(leader, by)));
+            .map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
         let now = self.now;
         let again = now + self.settings.takeover_hysteresis;
-        if let Phase::Standing(Standing { bid: Some(bid), .. }) = &mut self.phase {
-            bid.since.get_or_insert(now);
-            bid.asking = asking;
-            bid.ask_at = again;
+        if let Phase::Waiting(Waiting {
+            takeover_request: Some(takeover_request),
+            ..
+        }) = &mut self.phase
+        {
+            takeover_request.since.get_or_insert(now);
+            takeover_request.asking = asking;
+            takeover_request.ask_at = again;
         }
     }
 
-    pub(super) fn leader_answered(&mut self, question: QuestionId, answer: Option<&Answer>) {
+    pub(super) fn leader_answered(&mut self, question: PeerRequestId, answer: Option<&PeerReply>) {
         let soon = self.now + self.settings.heartbeat * 2;
         let later = self.now + self.settings.takeover_hysteresis;
         let handed_by = self.now + self.settings.handoff_time();
-        let Phase::Standing(Standing { bid: Some(bid), .. }) = &mut self.phase else {
+        let Phase::Waiting(Waiting {
+            takeover_request: Some(takeover_request),
+            ..
+        }) = &mut self.phase
+        else {
             return;
         };
-        if bid.asking.take_if(|asked| *asked == question).is_none() {
+        if takeover_request
+            .asking
+            .take_if(|asked| *asked == question)
+            .is_none()
+        {
             return;
         }
-        bid.ask_at = match answer {
+        takeover_request.ask_at = match answer {
             // The question or its answer may have been lost.
             None => soon,
-            Some(Answer::Refused {
+            Some(PeerReply::Refused {
                 why: Refusal::Unhealthy,
             }) => {
                 // This instance itself is not fit to lead.
-                bid.since = None;
+                takeover_request.since = None;
                 later
             }
             Some(_) => later,
         };
-        if answer == Some(&Answer::Yielding) {
+        if answer == Some(&PeerReply::Yielding) {
             // Once: whoever agrees again and again does not keep the role by that.
-            bid.agreed_until.get_or_insert(handed_by);
+            takeover_request.agreed_until.get_or_insert(handed_by);
             self.expect_handoff();
         }
     }

@@ -5,7 +5,7 @@ use nats_elect_core::record::Content;
 use crate::configuration::Configuration;
 use crate::fault::Fault;
 use crate::instance::{Instance, Process, Progress};
-use crate::letters::Stage;
+use crate::peers::Stage;
 use crate::state::State;
 
 /// One indivisible event. Instances are told by their index.
@@ -51,7 +51,7 @@ pub enum Action {
     /// its answer comes back,
     HearAnswer(usize),
     /// or one of them is lost.
-    LoseLetter(usize),
+    LosePeerMessage(usize),
     StepDown(usize),
     /// The leader is asked to hand over to another.
     HandOver(usize),
@@ -88,7 +88,7 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     for (index, instance) in state.instances.iter().enumerate() {
         possible_to(configuration, state, index, instance, actions);
     }
-    letters(state, actions);
+    peers(state, actions);
     for ghost in 0..state.ghosts.len() {
         actions.push(Action::ArriveLate(ghost));
     }
@@ -119,18 +119,18 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     }
 }
 
-fn letters(state: &State, actions: &mut Vec<Action>) {
+fn peers(state: &State, actions: &mut Vec<Action>) {
     let reached = |index: usize| {
         let process = state.instances[index].process.as_ref();
         process.is_some_and(|process| process.linked && !process.paused)
     };
     for from in (0..state.instances.len()).filter(|from| reached(*from)) {
         let process = state.instances[from].process.as_ref();
-        let Some(letter) = process.and_then(|process| process.letter.as_ref()) else {
+        let Some(reply_to) = process.and_then(|process| process.reply_to.as_ref()) else {
             continue;
         };
-        actions.push(Action::LoseLetter(from));
-        match letter.stage {
+        actions.push(Action::LosePeerMessage(from));
+        match reply_to.stage {
             Stage::Answered(_) => actions.push(Action::HearAnswer(from)),
             Stage::Sent => {
                 let others = (0..state.instances.len()).filter(|to| *to != from && reached(*to));

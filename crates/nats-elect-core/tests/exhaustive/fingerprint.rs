@@ -9,7 +9,7 @@
 //!   Zero stays zero.
 //! - *Incarnations.* They are compared for equality alone. Instances are alike, so all ways of numbering them are tried
 //!   and the least result is taken.
-//! - *What nobody looks at*: a machine's labels and counters (see `Election::hash_situation`), and revisions that an
+//! - *What nobody looks at*: a machine's labels and counters (see `Election::hash_state`), and revisions that an
 //!   instance was shown but has forgotten.
 
 use std::hash::{Hash, Hasher};
@@ -122,7 +122,7 @@ impl Scribe {
             clock,
             due,
             request,
-            letter,
+            reply_to,
             watch,
             term,
             paused,
@@ -132,15 +132,15 @@ impl Scribe {
             last_beat,
             doubted: _,
         } = process;
-        election.hash_situation(*clock, self);
+        election.hash_state(*clock, self);
         (due, watch, paused, linked, stopping, last_beat).hash(self);
         if let Some(request) = request {
             // Its number only tells its answer from others, and there is never a second one.
             (1u8, &request.asks, &request.progress).hash(self);
             (request.age, request.excused, request.spared).hash(self);
         }
-        if let Some(letter) = letter {
-            (3u8, letter).hash(self);
+        if let Some(reply_to) = reply_to {
+            (3u8, reply_to).hash(self);
         }
         if let Some(term) = term {
             (2u8, term.id, term.lease, term.acting, term.over).hash(self);

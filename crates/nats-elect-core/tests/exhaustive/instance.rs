@@ -9,7 +9,7 @@ use nats_elect_core::{Candidate, Election, Moment, TermId, Write, WriteOutcome};
 use uuid::Uuid;
 
 use crate::configuration::{Configuration, TICK};
-use crate::letters::Letter;
+use crate::peers::PeerMessage;
 
 /// Clocks begin here: far above all other numbers, so that a fingerprint can tell times by their size.
 pub const CLOCK_BASE: u64 = 1 << 60;
@@ -34,7 +34,7 @@ pub struct Process {
     pub clock: Moment,
     pub due: Option<Moment>,
     pub request: Option<Request>,
-    pub letter: Option<Letter>,
+    pub reply_to: Option<PeerMessage>,
     /// What the watch has yet to show, and for how many ticks it is under way.
     pub watch: VecDeque<(Entry, u8)>,
     pub term: Option<Term>,
@@ -181,7 +181,7 @@ impl Process {
             clock,
             due: None,
             request: None,
-            letter: None,
+            reply_to: None,
             watch: VecDeque::new(),
             term: None,
             paused: false,
@@ -211,8 +211,11 @@ impl Process {
             let listens = term.cancelled && !term.deaf && term.cancelled_for >= 1;
             term.running && (listens || term.aborted) && !term.blocked
         });
-        let letter_ends = self.letter.as_ref().is_some_and(|letter| letter.age >= 1);
-        self.is_timer_due() || letter_ends || request_ends || watch_shows || handler_ends
+        let message_ends = self
+            .reply_to
+            .as_ref()
+            .is_some_and(|reply_to| reply_to.age >= 1);
+        self.is_timer_due() || message_ends || request_ends || watch_shows || handler_ends
     }
 
     /// A tick passes; on its own clock, too, unless that stands still.
@@ -223,8 +226,8 @@ impl Process {
         if let Some(request) = &mut self.request {
             request.age = (request.age + 1).min(configuration.timeout);
         }
-        if let Some(letter) = &mut self.letter {
-            letter.age = 1;
+        if let Some(reply_to) = &mut self.reply_to {
+            reply_to.age = 1;
         }
         for (_, age) in &mut self.watch {
             *age = 1;

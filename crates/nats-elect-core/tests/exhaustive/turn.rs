@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
             }
             Action::Deliver { from, to } => self.deliver(from, to),
             Action::HearAnswer(index) => self.hear_answer(index, false),
-            Action::LoseLetter(index) => self.hear_answer(index, true),
+            Action::LosePeerMessage(index) => self.hear_answer(index, true),
             Action::StepDown(index) => {
                 self.spend(Fault::StepDown);
                 self.step_down(index, None);
@@ -387,8 +387,8 @@ impl<'a> Turn<'a> {
                 }
             }
             Effect::Abort { .. } => self.term(index).aborted = true,
-            Effect::Ask { id, question, .. } => self.ask(index, id, question),
-            Effect::Answer { answer, .. } => self.answer_letter(answer),
+            Effect::AskPeers { id, question, .. } => self.ask(index, id, question),
+            Effect::AnswerPeer { answer, .. } => self.answer_peer(answer),
             Effect::Reply {
                 reply:
                     Reply::SteppedDown {

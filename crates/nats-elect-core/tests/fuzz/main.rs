@@ -5,8 +5,8 @@
 
 mod election;
 mod inputs;
-mod letter;
 mod message;
+mod peer;
 
 use std::path::PathBuf;
 

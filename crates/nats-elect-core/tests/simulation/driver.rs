@@ -133,12 +133,12 @@ impl World {
             }
             // Nothing is done with it here.
             Effect::Rotate { .. } => {}
-            Effect::Ask {
+            Effect::AskPeers {
                 id,
                 question,
                 within,
             } => self.inquire(node, id, &question, within),
-            Effect::Answer { letter, answer } => self.answer_letter(node, letter, answer),
+            Effect::AnswerPeer { reply_to, answer } => self.answer_peer(node, reply_to, answer),
             Effect::Reopen => {
                 self.nodes[node].reopens += 1;
                 self.nodes[node].asked_for_look = true;

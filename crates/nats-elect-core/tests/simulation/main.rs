@@ -22,11 +22,11 @@ mod driver;
 mod faults;
 mod fenced;
 mod found;
-mod letters;
 #[cfg(nats_elect_mutations)]
 mod mutations;
 mod network;
 mod node;
+mod peers;
 mod plan;
 mod process;
 mod run;

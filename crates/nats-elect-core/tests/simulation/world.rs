@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use nats_elect_core::config::{RoleConfig, RoleSettings};
 use nats_elect_core::event::{Event, FailureKind};
-use nats_elect_core::letter::Answer as LetterAnswer;
+use nats_elect_core::peer::PeerReply;
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
 use nats_elect_core::status::RoleState;
 use nats_elect_core::{
-    Failure, HandlerEnd, Input, Link, OpId, QuestionId, TermId, Write, WriteOutcome,
+    Failure, HandlerEnd, Input, Link, OpId, PeerRequestId, TermId, Write, WriteOutcome,
 };
 
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
 use crate::fenced::{Step, Writers};
-use crate::letters::Letter;
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
+use crate::peers::PeerMessage;
 use crate::tally::Tally;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -145,14 +145,14 @@ pub enum Happening {
         node: usize,
         term: TermId,
     },
-    Letter {
+    PeerMessage {
         node: usize,
-        letter: Letter,
+        reply_to: PeerMessage,
     },
-    LetterAnswered {
+    PeerReplied {
         node: usize,
-        id: QuestionId,
-        answer: Option<LetterAnswer>,
+        id: PeerRequestId,
+        answer: Option<PeerReply>,
     },
     Fenced(Step),
     Expire,
@@ -175,7 +175,7 @@ impl Happening {
         match self {
             Self::Arrive { .. }
             | Self::Reading(_)
-            | Self::Letter { .. }
+            | Self::PeerMessage { .. }
             | Self::Fenced(_)
             | Self::Expire
             | Self::Wipe { .. }
@@ -188,7 +188,7 @@ impl Happening {
             | Self::TimedOut { node, .. }
             | Self::Watch { node, .. }
             | Self::Link { node }
-            | Self::LetterAnswered { node, .. }
+            | Self::PeerReplied { node, .. }
             | Self::HandlerEnds { node, .. }
             | Self::Health { node, .. } => *node == process,
         }
@@ -217,8 +217,8 @@ pub struct World {
     pub readers: bool,
     pub chance: Chance,
     /// What questions between instances meet.
-    pub letter_chance: Chance,
-    pub letters: Vec<Letter>,
+    pub peer_chance: Chance,
+    pub peers: Vec<PeerMessage>,
     /// Applications that write under their term's fence.
     pub writers: Option<Writers>,
     /// Where the key stands that they write.
@@ -268,8 +268,8 @@ impl World {
             fences_watched: true,
             readers: true,
             chance: Chance::new(seed),
-            letter_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
-            letters: Vec::new(),
+            peer_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
+            peers: Vec::new(),
             writers: None,
             data: 0,
             tally: Tally::default(),
@@ -440,8 +440,8 @@ impl World {
                 };
                 self.input(node, Input::Health { term, healthy });
             }
-            Happening::Letter { node, letter } => self.letter_arrives(node, letter),
-            Happening::LetterAnswered { node, id, answer } => {
+            Happening::PeerMessage { node, reply_to } => self.peer_message_arrives(node, reply_to),
+            Happening::PeerReplied { node, id, answer } => {
                 self.answer_arrives(node, id, answer);
             }
             Happening::Fenced(step) => self.fenced(step),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::election::core::{Election, Phase};
+use crate::election::machine::{Election, Phase};
 use crate::election::{Effect, Input};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
@@ -15,13 +15,13 @@ impl Election {
     pub(in crate::election) fn extend_unproved(&mut self) {
         let (now, lease) = (self.now, self.lease_until(self.now));
         let next = now + self.settings.heartbeat;
-        let Phase::Leading(tenure) = &mut self.phase else {
+        let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        tenure
+        leadership
             .keeper
-            .confirm(tenure.keeper.hold.revision, now, lease, next);
-        let term = tenure.keeper.hold.term;
+            .confirm(leadership.keeper.held.revision, now, lease, next);
+        let term = leadership.keeper.held.term;
         self.emit(Effect::Extend {
             term,
             lease,

@@ -14,7 +14,7 @@ mod fencing;
 mod forging;
 mod freeing;
 mod keeping;
-mod office;
+mod leading;
 mod pausing;
 mod proving;
 mod rotating;

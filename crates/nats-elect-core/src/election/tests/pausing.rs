@@ -9,12 +9,12 @@ use super::solo::{
     stranger,
 };
 use crate::election::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Input, LetterId, Link, QuestionId, Reply,
+    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
     RequestId, TermId, Write, WriteKind,
 };
 use crate::event::{EndCause, Event, FailureKind};
 use crate::handoff::Handoff;
-use crate::letter::{Answer, Contender, Question, Refusal};
+use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
 use crate::token::{FencingToken, LeaseToken};
@@ -92,19 +92,19 @@ fn writes(solo: &Solo) -> usize {
     solo.effects.iter().filter(is_write).count()
 }
 
-fn search(solo: &Solo) -> Option<QuestionId> {
+fn search(solo: &Solo) -> Option<PeerRequestId> {
     solo.effects.iter().find_map(|effect| match effect {
-        Effect::Ask {
+        Effect::AskPeers {
             id,
-            question: Question::Ready { to: None, .. },
+            question: PeerRequest::Ready { to: None, .. },
             ..
         } => Some(*id),
         _ => None,
     })
 }
 
-fn ready() -> Answer {
-    Answer::Ready {
+fn ready() -> PeerReply {
+    PeerReply::Ready {
         contender: Contender {
             id: "node-2".into(),
             incarnation: HEIR,
@@ -309,7 +309,7 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     let question = search(&solo).expect("the others are asked");
     let answer = Some(ready());
-    solo.feed(Input::Answered { question, answer });
+    solo.feed(Input::PeerReplied { question, answer });
     assert_eq!(writes(&solo), 0, "its handler still runs");
     end_handler(&mut solo, term);
     let release = solo.write();
@@ -409,15 +409,15 @@ fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
         (None, None),
     ] {
         solo.take();
-        solo.feed(Input::Asked {
-            letter: LetterId(1),
-            question: Question::Ready { to, release: None },
+        solo.feed(Input::PeerAsked {
+            reply_to: ReplyId(1),
+            question: PeerRequest::Ready { to, release: None },
         });
         let answer = solo.effects.iter().find_map(|effect| match effect {
-            Effect::Answer { answer, .. } => Some(answer.clone()),
+            Effect::AnswerPeer { answer, .. } => Some(answer.clone()),
             _ => None,
         });
-        assert_eq!(answer, why.map(|why| Answer::Refused { why }));
+        assert_eq!(answer, why.map(|why| PeerReply::Refused { why }));
     }
 }
 
@@ -425,17 +425,17 @@ fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
 fn an_heir_that_was_paused_meanwhile_leaves_what_is_handed_to_it() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
-    solo.feed(Input::Asked {
-        letter: LetterId(1),
-        question: Question::Ready {
+    solo.feed(Input::PeerAsked {
+        reply_to: ReplyId(1),
+        question: PeerRequest::Ready {
             to: Some("solo".to_owned()),
             release: None,
         },
     });
     assert!(solo.has(|effect| matches!(
         effect,
-        Effect::Answer {
-            answer: Answer::Ready { .. },
+        Effect::AnswerPeer {
+            answer: PeerReply::Ready { .. },
             ..
         }
     )));
@@ -548,7 +548,7 @@ fn a_step_down_that_is_meant_for_another_term_changes_nothing() {
         hold_off: ms(0),
     });
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Ask { .. })));
+    assert!(!solo.has(|effect| matches!(effect, Effect::AskPeers { .. })));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use super::solo::{
     OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
 use crate::election::{
-    Effect, HandlerEnd, Input, LetterId, Link, QuestionId, Reply, RequestId, TermId, Write,
+    Effect, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write,
     WriteKind,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
-use crate::letter::{Answer, Contender, Question, Refusal};
+use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release};
 use crate::release::ReleaseSecret;
 use crate::status::RoleState;
@@ -27,26 +27,26 @@ fn contender(incarnation: Uuid, priority: i64) -> Contender {
     }
 }
 
-fn ready(incarnation: Uuid, priority: i64) -> Answer {
+fn ready(incarnation: Uuid, priority: i64) -> PeerReply {
     let contender = contender(incarnation, priority);
-    Answer::Ready { contender }
+    PeerReply::Ready { contender }
 }
 
-fn question(solo: &Solo) -> Option<(QuestionId, Question)> {
+fn question(solo: &Solo) -> Option<(PeerRequestId, PeerRequest)> {
     solo.effects.iter().find_map(|effect| match effect {
-        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        Effect::AskPeers { id, question, .. } => Some((*id, question.clone())),
         _ => None,
     })
 }
 
 /// As older versions ask: they don't tell what their release will be known by.
-const fn ready_to(to: Option<String>) -> Question {
-    Question::Ready { to, release: None }
+const fn ready_to(to: Option<String>) -> PeerRequest {
+    PeerRequest::Ready { to, release: None }
 }
 
-fn answered(solo: &Solo) -> Option<Answer> {
+fn answered(solo: &Solo) -> Option<PeerReply> {
     solo.effects.iter().find_map(|effect| match effect {
-        Effect::Answer { answer, .. } => Some(answer.clone()),
+        Effect::AnswerPeer { answer, .. } => Some(answer.clone()),
         _ => None,
     })
 }
@@ -76,9 +76,9 @@ fn hand_over() -> Input {
     }
 }
 
-fn asked(question: Question) -> Input {
-    Input::Asked {
-        letter: LetterId(1),
+fn asked(question: PeerRequest) -> Input {
+    Input::PeerAsked {
+        reply_to: ReplyId(1),
         question,
     }
 }
@@ -88,7 +88,7 @@ fn wants_the_role(beat: u64, priority: i64) -> Input {
         incarnation: OWN,
         beat,
     };
-    asked(Question::hand_over(record, contender(HEIR, priority)))
+    asked(PeerRequest::hand_over(record, contender(HEIR, priority)))
 }
 
 /// In office, and the successor said that it is ready.
@@ -99,7 +99,7 @@ fn handing_over() -> (Solo, TermId) {
     solo.feed(hand_over());
     let (question, _) = question(&solo).expect("a question");
     let answer = Some(ready(HEIR, 0));
-    solo.feed(Input::Answered { question, answer });
+    solo.feed(Input::PeerReplied { question, answer });
     (solo, term)
 }
 
@@ -139,7 +139,7 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
     let release = Some(SECRET.hash());
     assert_eq!(
         question(&solo),
-        Some((QuestionId(1), Question::Ready { to, release }))
+        Some((PeerRequestId(1), PeerRequest::Ready { to, release }))
     );
     assert_eq!(solo.election.status().state, RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
@@ -147,26 +147,26 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
 
 #[test]
 fn without_its_successor_it_leads_on() {
-    let refusal = Answer::Refused {
+    let refusal = PeerReply::Refused {
         why: Refusal::Unhealthy,
     };
     for (answer, reply) in [
         (None, Reply::SuccessorAbsent),
-        (Some(Answer::Yielding), Reply::SuccessorAbsent),
+        (Some(PeerReply::Yielding), Reply::SuccessorAbsent),
         (Some(refusal), Reply::SuccessorRefused(Refusal::Unhealthy)),
     ] {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.take();
         solo.feed(hand_over());
         let (question, _) = question(&solo).expect("a question");
-        solo.feed(Input::Answered { question, answer });
+        solo.feed(Input::PeerReplied { question, answer });
         assert_eq!(solo.reply(ASK), Some(&reply));
         let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
         assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
         assert_eq!(solo.election.status().state, RoleState::Leader);
         // Answers that come later find nothing to end.
         let answer = Some(ready(HEIR, 0));
-        solo.feed(Input::Answered { question, answer });
+        solo.feed(Input::PeerReplied { question, answer });
         assert_eq!(solo.election.status().state, RoleState::Leader);
     }
 }
@@ -327,10 +327,10 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     solo.feed(Input::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
     let release = Some(SECRET.hash());
-    assert_eq!(asked, Question::Ready { to: None, release });
+    assert_eq!(asked, PeerRequest::Ready { to: None, release });
     let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
     for answer in others.map(Some) {
-        solo.feed(Input::Answered { question, answer });
+        solo.feed(Input::PeerReplied { question, answer });
     }
     end_handler(&mut solo, term);
     let release = release_to_heir(&mut solo);
@@ -367,7 +367,7 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
             incarnation: OWN,
             priority: 4,
         };
-        assert_eq!(answered(&solo), Some(Answer::Ready { contender }));
+        assert_eq!(answered(&solo), Some(PeerReply::Ready { contender }));
     }
     solo.take();
     solo.feed(asked(ready_to(Some("another".into()))));
@@ -375,7 +375,7 @@ fn who_stands_and_is_fit_says_that_it_is_ready() {
     solo.feed(Input::Link(Link::Down));
     solo.feed(asked(ready_to(Some("solo".into()))));
     let why = Refusal::Disconnected;
-    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }
 
 /// The record of a leader whose release this secret will prove.
@@ -401,12 +401,12 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
     let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
     let is_ready = || {
-        asked(Question::Ready {
+        asked(PeerRequest::Ready {
             to: Some("solo".into()),
             release: Some(NEXT.hash()),
         })
     };
-    let behind = Some(Answer::Refused {
+    let behind = Some(PeerReply::Refused {
         why: Refusal::Behind,
     });
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
@@ -419,7 +419,7 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     assert_eq!(answered(&solo), behind);
     solo.read(Some(entry(103, showing(NEXT))), fence(104, NEXT));
     solo.feed(is_ready());
-    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     solo.feed(Input::Observed(entry(105, release(NEXT, OWN))));
     solo.wait(ms(1));
     assert!(matches!(
@@ -436,7 +436,7 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     unseen.wait_showing(ms(1000), Some(&entry(103, showing(NEXT))), fence(104, NEXT));
     unseen.take();
     unseen.feed(is_ready());
-    assert!(matches!(answered(&unseen), Some(Answer::Ready { .. })));
+    assert!(matches!(answered(&unseen), Some(PeerReply::Ready { .. })));
 }
 
 /// However many ask for a term that there never was.
@@ -449,7 +449,7 @@ fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
     let heartbeat = settings(|_| {}).heartbeat;
     let end = solo.now + heartbeat;
     while solo.now < end {
-        solo.feed(asked(Question::Ready {
+        solo.feed(asked(PeerRequest::Ready {
             to: None,
             release: Some(SECRET.hash()),
         }));
@@ -477,11 +477,11 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
     solo.feed(Input::Observed(entry(100, showing(SECRET))));
     assert_eq!(solo.election.status().state, RoleState::Follower);
-    solo.feed(asked(Question::Ready {
+    solo.feed(asked(PeerRequest::Ready {
         to: None,
         release: Some(SECRET.hash()),
     }));
-    assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+    assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
 }
 
 /// In a bucket with a max age it expires under a leader.
@@ -492,8 +492,8 @@ fn without_a_fence_record_the_leaders_record_is_enough_to_be_ready() {
     for to in [None, Some("solo".to_owned())] {
         solo.take();
         let release = Some(SECRET.hash());
-        solo.feed(asked(Question::Ready { to, release }));
-        assert!(matches!(answered(&solo), Some(Answer::Ready { .. })));
+        solo.feed(asked(PeerRequest::Ready { to, release }));
+        assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     }
     solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
     let claim = solo.wait_showing(ms(2), Some(&entry(101, release(SECRET, OWN))), None);
@@ -509,7 +509,7 @@ fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
     let term = solo.started().expect("a term");
     solo.take();
     solo.feed(wants_the_role(0, 1));
-    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     assert!(solo.told(|event| matches!(
         event,
         Event::TermEnding {
@@ -530,7 +530,7 @@ fn a_leader_yields_to_nobody_of_equal_or_lower_priority() {
         solo.take();
         solo.feed(wants_the_role(0, priority));
         let why = Refusal::PriorityNotHigher;
-        assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+        assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
         assert_eq!(solo.election.status().state, RoleState::Leader);
     }
 }
@@ -572,7 +572,7 @@ fn a_request_for_another_term_hits_nobody() {
     solo.take();
     solo.feed(request);
     let why = Refusal::NotLeader;
-    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
     assert_eq!(solo.election.status().state, RoleState::Leader);
     // For an older process of this name: nobody answers.
     solo.take();
@@ -580,7 +580,7 @@ fn a_request_for_another_term_hits_nobody() {
         incarnation: Uuid::from_u128(77),
         beat: 0,
     };
-    solo.feed(asked(Question::hand_over(record, contender(HEIR, 9))));
+    solo.feed(asked(PeerRequest::hand_over(record, contender(HEIR, 9))));
     assert_eq!(answered(&solo), None);
 }
 
@@ -595,12 +595,12 @@ fn of_two_who_ask_the_higher_priority_gets_the_role() {
         beat: 0,
     };
     let third = Uuid::from_u128(3);
-    solo.feed(asked(Question::hand_over(record, contender(third, 2))));
-    assert_eq!(answered(&solo), Some(Answer::Yielding));
+    solo.feed(asked(PeerRequest::hand_over(record, contender(third, 2))));
+    assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     solo.take();
     solo.feed(wants_the_role(0, 1));
     let why = Refusal::PriorityNotHigher;
-    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
     end_handler(&mut solo, term);
     let WriteKind::Release { heir, .. } = solo.write().kind else {
         panic!("no release");
@@ -617,9 +617,9 @@ fn a_successor_that_an_operator_named_is_not_displaced() {
         beat: 0,
     };
     let other = contender(Uuid::from_u128(3), 9);
-    solo.feed(asked(Question::hand_over(record, other)));
+    solo.feed(asked(PeerRequest::hand_over(record, other)));
     let why = Refusal::Busy;
-    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }
 
 #[test]
@@ -628,7 +628,7 @@ fn a_request_that_comes_twice_is_agreed_to_twice() {
     for _ in 0..2 {
         solo.take();
         solo.feed(wants_the_role(0, 5));
-        assert_eq!(answered(&solo), Some(Answer::Yielding));
+        assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     }
     solo.take();
     let other = contender(Uuid::from_u128(3), 5);
@@ -636,7 +636,7 @@ fn a_request_that_comes_twice_is_agreed_to_twice() {
         incarnation: OWN,
         beat: 0,
     };
-    solo.feed(asked(Question::hand_over(record, other)));
+    solo.feed(asked(PeerRequest::hand_over(record, other)));
     let why = Refusal::PriorityNotHigher;
-    assert_eq!(answered(&solo), Some(Answer::Refused { why }));
+    assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }

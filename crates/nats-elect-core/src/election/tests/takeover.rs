@@ -5,9 +5,9 @@ use uuid::Uuid;
 use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
 use crate::config::{RoleSettings, Takeover};
 use crate::election::{
-    Bucket, Effect, HandlerEnd, Input, Link, QuestionId, RequestId, Snapshot, WriteKind,
+    Bucket, Effect, HandlerEnd, Input, Link, PeerRequestId, RequestId, Snapshot, WriteKind,
 };
-use crate::letter::{Answer, Question, Refusal};
+use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, SeenRecord};
 use crate::status::RoleState;
 
@@ -75,15 +75,15 @@ fn silently(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
         beats(solo, beat..=beat);
         for (question, _) in questions(solo).into_iter().skip(heard) {
             let answer = None;
-            solo.feed(Input::Answered { question, answer });
+            solo.feed(Input::PeerReplied { question, answer });
             heard += 1;
         }
     }
 }
 
-fn questions(solo: &Solo) -> Vec<(QuestionId, Question)> {
+fn questions(solo: &Solo) -> Vec<(PeerRequestId, PeerRequest)> {
     let asked = solo.effects.iter().filter_map(|effect| match effect {
-        Effect::Ask { id, question, .. } => Some((*id, question.clone())),
+        Effect::AskPeers { id, question, .. } => Some((*id, question.clone())),
         _ => None,
     });
     asked.collect()
@@ -108,10 +108,10 @@ fn a_leader_of_lower_priority_is_asked_after_the_hysteresis() {
         incarnation: RIVAL,
         beat: 2,
     };
-    let Question::Yield { by, .. } = question else {
+    let PeerRequest::Yield { by, .. } = question else {
         panic!("{question:?}");
     };
-    assert_eq!(*question, Question::hand_over(leader, by.clone()));
+    assert_eq!(*question, PeerRequest::hand_over(leader, by.clone()));
     assert_eq!((by.incarnation, by.priority), (OWN, 5));
 }
 
@@ -162,13 +162,13 @@ fn another_leader_or_a_lost_connection_begins_the_hysteresis_anew() {
 
 #[test]
 fn a_leader_that_refuses_is_asked_again_after_the_hysteresis_and_one_that_is_silent_sooner() {
-    let refusal = Answer::Refused { why: Refusal::Busy };
+    let refusal = PeerReply::Refused { why: Refusal::Busy };
     for (answer, again) in [(Some(refusal), ms(600)), (None, ms(400))] {
         let mut solo = following(ambitious(Takeover::Cooperative));
         beats(&mut solo, 1..=3);
         let (question, _) = questions(&solo)[0].clone();
         solo.take();
-        solo.feed(Input::Answered { question, answer });
+        solo.feed(Input::PeerReplied { question, answer });
         let before = solo.now;
         let mut beat = 4;
         while questions(&solo).is_empty() {
@@ -186,7 +186,7 @@ fn without_force_a_silent_leader_keeps_the_role() {
         beats(&mut solo, beat..=beat);
         for (question, _) in questions(&solo) {
             let answer = None;
-            solo.feed(Input::Answered { question, answer });
+            solo.feed(Input::PeerReplied { question, answer });
         }
         assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
         solo.take();
@@ -199,12 +199,12 @@ fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
     beats(&mut solo, 1..=3);
     let (question, _) = questions(&solo)[0].clone();
     let answer = None;
-    solo.feed(Input::Answered { question, answer });
+    solo.feed(Input::PeerReplied { question, answer });
     beats(&mut solo, 4..=6);
     // It was asked once more, and is silent again.
     let (question, _) = questions(&solo)[1].clone();
     let answer = None;
-    solo.feed(Input::Answered { question, answer });
+    solo.feed(Input::PeerReplied { question, answer });
     solo.wait(ms(199));
     assert_eq!(solo.find_write(), None);
     solo.wait(ms(1));
@@ -236,8 +236,8 @@ fn a_leader_that_has_just_agreed_gets_the_time_to_hand_over_once() {
     beats(&mut solo, 5..=5);
     solo.wait(ms(150));
     let (asked, _) = *questions(&solo).last().expect("a question");
-    for answer in [Some(Answer::Yielding), None] {
-        solo.feed(Input::Answered {
+    for answer in [Some(PeerReply::Yielding), None] {
+        solo.feed(Input::PeerReplied {
             question: asked,
             answer,
         });
@@ -265,8 +265,8 @@ fn who_is_not_well_forces_nothing() {
         beats(&mut solo, beat..=beat);
         for (question, _) in questions(&solo) {
             let why = Refusal::Unhealthy;
-            let answer = Some(Answer::Refused { why });
-            solo.feed(Input::Answered { question, answer });
+            let answer = Some(PeerReply::Refused { why });
+            solo.feed(Input::PeerReplied { question, answer });
         }
         assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
         solo.take();
@@ -288,7 +288,7 @@ fn a_leader_of_another_library_can_only_be_forced() {
             solo.feed(Input::Observed(seen(beat)));
             for (question, _) in questions(&solo).into_iter().skip(heard) {
                 let answer = None;
-                solo.feed(Input::Answered { question, answer });
+                solo.feed(Input::PeerReplied { question, answer });
                 heard += 1;
             }
         }
@@ -362,7 +362,7 @@ fn nothing_is_forced_while_the_leader_of_another_library_may_lead_whose_record_w
         let mut written = false;
         for effect in solo.take() {
             match effect {
-                Effect::Ask { id: question, .. } => solo.feed(Input::Answered {
+                Effect::AskPeers { id: question, .. } => solo.feed(Input::PeerReplied {
                     question,
                     answer: None,
                 }),

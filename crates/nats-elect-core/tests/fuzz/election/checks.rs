@@ -1,7 +1,7 @@
 //! What must hold of every effect.
 
 use nats_elect_core::event::Event;
-use nats_elect_core::letter::{Answer, Question};
+use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::{Effect, Moment, OpId, TermId, TermStart, Write, WriteKind};
 
 use super::{Life, Office, Request};
@@ -68,19 +68,19 @@ impl Life {
                 assert!(office.cancelled && !std::mem::replace(&mut office.aborted, true));
             }
             Effect::CheckHealth { term } => assert!(!self.office(term).resigned),
-            Effect::Ask { id, question, .. } => {
-                let bids = matches!(question, Question::Yield { .. });
+            Effect::AskPeers { id, question, .. } => {
+                let bids = matches!(question, PeerRequest::Yield { .. });
                 assert!(!(bids && self.paused), "a bid although it is paused");
                 assert_eq!(id.0, self.questions + 1, "each question has its own number");
                 assert!(self.link.is_some(), "asked without a link");
                 self.questions = id.0;
             }
-            Effect::Answer { letter, answer } => {
-                let ready = matches!(answer, Answer::Ready { .. });
+            Effect::AnswerPeer { reply_to, answer } => {
+                let ready = matches!(answer, PeerReply::Ready { .. });
                 assert!(!(ready && self.paused), "ready although it is paused");
                 assert_eq!(
-                    self.letter.take(),
-                    Some(letter),
+                    self.reply_to.take(),
+                    Some(reply_to),
                     "answered unasked, or twice"
                 );
             }

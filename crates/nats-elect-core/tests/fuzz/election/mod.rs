@@ -18,14 +18,14 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::RoleState;
 use nats_elect_core::token::{FencingToken, LeaseToken};
 use nats_elect_core::{
-    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, LetterId, Link, Moment,
-    OpId, QuestionId, RequestId, TermId, Write, WriteOutcome,
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Link, Moment, OpId,
+    PeerRequestId, ReplyId, RequestId, TermId, Write, WriteOutcome,
 };
 use uuid::Uuid;
 
 use self::honest::Honest;
 use self::made_up::{end, pause, settings};
-use crate::letter;
+use crate::peer;
 
 const OWN: Uuid = Uuid::from_u128(1);
 const STRANGER: Uuid = Uuid::from_u128(99);
@@ -82,7 +82,7 @@ struct Life {
     /// Questions asked so far.
     questions: u64,
     /// The letter that may be answered in this step.
-    letter: Option<LetterId>,
+    reply_to: Option<ReplyId>,
     /// Revisions that were shown, of the role's key and of the fence key, in this bucket.
     shown: HashSet<u64>,
     shown_fence: HashSet<u64>,
@@ -163,7 +163,7 @@ impl Life {
             void: false,
             last_op: 0,
             questions: 0,
-            letter: None,
+            reply_to: None,
             shown: HashSet::new(),
             shown_fence: HashSet::new(),
             nonces: HashSet::new(),
@@ -238,7 +238,7 @@ impl Life {
             }
             28 => {
                 let request = self.ask();
-                let to = u.ratio(1, 2)?.then(|| letter::name(u)).transpose()?;
+                let to = u.ratio(1, 2)?.then(|| peer::name(u)).transpose()?;
                 let hold_off = Duration::from_millis(u.int_in_range(0..=5_000)?);
                 self.tell(Input::StepDown {
                     request,
@@ -253,17 +253,17 @@ impl Life {
                 self.tell(Input::Validate { request, term });
             }
             32 => {
-                let letter = LetterId(u.arbitrary()?);
+                let reply_to = ReplyId(u.arbitrary()?);
                 let record = self.nonce(u)?;
-                let question = letter::question(u, record)?;
-                self.letter = Some(letter);
-                self.tell(Input::Asked { letter, question });
-                self.letter = None;
+                let question = peer::question(u, record)?;
+                self.reply_to = Some(reply_to);
+                self.tell(Input::PeerAsked { reply_to, question });
+                self.reply_to = None;
             }
             33 | 34 => {
-                let question = QuestionId(u.int_in_range(0..=self.questions + 1)?);
-                let answer = u.ratio(3, 4)?.then(|| letter::answer(u)).transpose()?;
-                self.tell(Input::Answered { question, answer });
+                let question = PeerRequestId(u.int_in_range(0..=self.questions + 1)?);
+                let answer = u.ratio(3, 4)?.then(|| peer::answer(u)).transpose()?;
+                self.tell(Input::PeerReplied { question, answer });
             }
             35 => {
                 let fence = self.fence(u)?;
@@ -427,7 +427,7 @@ impl Life {
                     || matches!(
                         effect,
                         Effect::Reply { .. }
-                            | Effect::Answer { .. }
+                            | Effect::AnswerPeer { .. }
                             | Effect::Event(_)
                             | Effect::Reopen
                     ),

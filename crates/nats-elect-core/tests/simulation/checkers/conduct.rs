@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use nats_elect_core::letter::{Answer, Question};
+use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, Nonce};
 use nats_elect_core::{Effect, Input, Link, Moment, OpId, Write, WriteKind, WriteOutcome};
 
@@ -126,8 +126,8 @@ impl Conduct {
                     "a lease is extended after its end".to_owned()
                 })
             }
-            Effect::Answer {
-                answer: Answer::Yielding,
+            Effect::AnswerPeer {
+                answer: PeerReply::Yielding,
                 ..
             } => {
                 let asked = seen.asked.and_then(|record| self.records.get(&record));
@@ -155,9 +155,9 @@ impl Seen {
         };
         self.watched = matches!(input, Input::Observed(_) | Input::ObservedFence(_));
         match input {
-            Input::Asked {
+            Input::PeerAsked {
                 question:
-                    Question::Yield {
+                    PeerRequest::Yield {
                         incarnation, beat, ..
                     },
                 ..

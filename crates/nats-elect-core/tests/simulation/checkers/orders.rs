@@ -1,7 +1,7 @@
 //! Who is paused stands for nothing: it claims nothing, begins no term, asks nobody to yield, and does not say that it is ready.
 
 use nats_elect_core::event::Event;
-use nats_elect_core::letter::{Answer, Question};
+use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::{Effect, Input, Write, WriteKind};
 
 use super::{Note, demand};
@@ -67,12 +67,12 @@ impl Stance {
                 kind: WriteKind::Claim { .. },
                 ..
             }) | Effect::StartTerm(_)
-                | Effect::Ask {
-                    question: Question::Yield { .. },
+                | Effect::AskPeers {
+                    question: PeerRequest::Yield { .. },
                     ..
                 }
-                | Effect::Answer {
-                    answer: Answer::Ready { .. },
+                | Effect::AnswerPeer {
+                    answer: PeerReply::Ready { .. },
                     ..
                 }
         );

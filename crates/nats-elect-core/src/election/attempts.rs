@@ -1,0 +1,343 @@
+//! Which writes are ours: every attempt, with the time at which it was sent.
+
+use std::collections::VecDeque;
+
+use uuid::Uuid;
+
+use super::input::TermId;
+use super::mutation::mutated;
+use crate::moment::Moment;
+use crate::record::Nonce;
+use crate::release::ReleaseSecret;
+use crate::token::LeaseToken;
+
+/// Attempts kept one by one. Of a term's heartbeats that were never answered more are known, but no longer when each was sent.
+const KEPT: usize = 128;
+
+/// What an attempt was to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    Claim,
+    /// A claim over a living lease of lower priority.
+    ForcedClaim,
+    Fence,
+    Renew,
+    Release,
+}
+
+impl Purpose {
+    pub const fn is_claim(self) -> bool {
+        matches!(self, Self::Claim | Self::ForcedClaim)
+    }
+}
+
+/// What an attempt expects of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Expected {
+    /// The sequence of the key under which it writes.
+    pub over: u64,
+    /// The fence key's sequence when the role was judged free, in its acquisition.
+    pub fence: u64,
+}
+
+/// What an acquisition is known by, secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Secrets {
+    pub token: LeaseToken,
+    pub release: ReleaseSecret,
+}
+
+/// One attempt to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    pub beat: u64,
+    pub purpose: Purpose,
+    pub term: TermId,
+    pub secrets: Secrets,
+    pub expected: Expected,
+    /// Fixed before the client got the message: a lease counts from here.
+    pub sent: Moment,
+    /// The revision at which it is known to be committed.
+    pub settled: Option<u64>,
+}
+
+/// The attempts of one incarnation on one role. No beat is ever given twice.
+#[derive(Clone, Debug)]
+pub struct Attempts {
+    incarnation: Uuid,
+    first_beat: u64,
+    next_beat: u64,
+    kept: VecDeque<Attempt>,
+    /// Heartbeats of one term that are not kept one by one: the first of them, and the last beat.
+    crowd: Option<(Attempt, u64)>,
+}
+
+impl Attempts {
+    pub fn new(incarnation: Uuid, first_beat: u64) -> Self {
+        Self {
+            incarnation,
+            first_beat,
+            next_beat: first_beat,
+            kept: VecDeque::new(),
+            crowd: None,
+        }
+    }
+
+    /// Opens an attempt sent now.
+    ///
+    /// What was sent over an earlier sequence of the same key can't be stored any more: it is forgotten.
+    pub fn open(
+        &mut self,
+        purpose: Purpose,
+        term: TermId,
+        secrets: Secrets,
+        expected: Expected,
+        sent: Moment,
+    ) -> Nonce {
+        let beat = self.next_beat;
+        self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
+        let is_fence = purpose == Purpose::Fence;
+        let may_come = |attempt: &Attempt| {
+            attempt.settled.is_some()
+                || (attempt.purpose == Purpose::Fence) != is_fence
+                || attempt.expected.over >= expected.over
+        };
+        self.kept.retain(may_come);
+        self.crowd.take_if(|(first, _)| !may_come(first));
+        self.make_room();
+        self.kept.push_back(Attempt {
+            beat,
+            purpose,
+            term,
+            secrets,
+            expected,
+            sent,
+            settled: None,
+        });
+        Nonce {
+            incarnation: self.incarnation,
+            beat,
+        }
+    }
+
+    /// The bucket is another one: nothing that was sent to the old one stands in it.
+    pub fn forget_all(&mut self) {
+        self.kept.clear();
+        self.crowd = None;
+    }
+
+    /// What is confirmed is never forgotten for want of room: what is held may be among it.
+    fn make_room(&mut self) {
+        if self.kept.len() < KEPT {
+            return;
+        }
+        let unanswered = |attempt: &Attempt| attempt.settled.is_none();
+        let oldest = if mutated!(ForgetWhatIsHeld) {
+            Some(0)
+        } else {
+            self.kept.iter().position(unanswered)
+        };
+        let Some(oldest) = oldest.and_then(|oldest| self.kept.remove(oldest)) else {
+            return;
+        };
+        if oldest.purpose != Purpose::Renew {
+            return;
+        }
+        match &mut self.crowd {
+            Some((first, last)) if first.term == oldest.term => *last = oldest.beat,
+            crowd => *crowd = Some((oldest, oldest.beat)),
+        }
+    }
+
+    /// The attempt was committed at this revision.
+    pub fn settle(&mut self, beat: u64, revision: u64) {
+        if let Some(attempt) = self.kept.iter_mut().find(|a| a.beat == beat) {
+            attempt.settled = Some(revision);
+        } else if let Some(mut attempt) = self.in_crowd(beat) {
+            attempt.settled = Some(revision);
+            self.kept.push_front(attempt);
+        }
+        // Of confirmed writes only the last two can still matter: the standing one, and a record over its claim.
+        let settled: Vec<u64> = self
+            .kept
+            .iter()
+            .filter(|a| a.settled.is_some())
+            .map(|a| a.beat)
+            .collect();
+        let old = &settled[..settled.len().saturating_sub(4)];
+        self.kept.retain(|a| !old.contains(&a.beat));
+    }
+
+    /// One of the heartbeats that are not kept one by one. It was sent no earlier than the first of them.
+    fn in_crowd(&self, beat: u64) -> Option<Attempt> {
+        let (first, last) = self.crowd?;
+        let among = (first.beat..=last).contains(&beat);
+        among.then_some(Attempt { beat, ..first })
+    }
+
+    /// The beat of the next attempt: those from here on are sent after now.
+    pub const fn next_beat(&self) -> u64 {
+        self.next_beat
+    }
+
+    /// The attempt that bears this nonce, if it is ours and remembered.
+    pub fn find(&self, nonce: Option<Nonce>) -> Option<Attempt> {
+        let nonce = nonce.filter(|n| n.incarnation == self.incarnation)?;
+        let kept = self.kept.iter().find(|a| a.beat == nonce.beat).copied();
+        let found = kept.or_else(|| self.in_crowd(nonce.beat));
+        if mutated!(AdoptFromLaterSend) {
+            let latest = self.kept.iter().map(|a| a.sent).max();
+            return found.map(|found| Attempt {
+                sent: latest.unwrap_or(found.sent),
+                ..found
+            });
+        }
+        found
+    }
+
+    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash;
+
+        let Self {
+            incarnation,
+            first_beat: _,
+            // Only to be greater than those in use.
+            next_beat: _,
+            kept: attempts,
+            crowd,
+        } = self;
+        (incarnation, attempts.len(), crowd.is_some()).hash(hasher);
+        for attempt in attempts {
+            let Attempt {
+                beat,
+                purpose,
+                term,
+                secrets,
+                expected,
+                sent,
+                settled,
+            } = attempt;
+            // No lease is counted twice from the same write.
+            let sent = settled.is_none().then_some(sent);
+            (beat, purpose, term, secrets, expected, sent, settled).hash(hasher);
+        }
+    }
+
+    /// Whether this nonce is of a write of ours: of one that is remembered as standing at this revision, or that was never answered,
+    /// or of an earlier machine of this incarnation.
+    pub fn wrote(&self, nonce: Option<Nonce>, revision: u64) -> bool {
+        let own = nonce.filter(|nonce| nonce.incarnation == self.incarnation);
+        own.is_some_and(|nonce| {
+            let attempt = self.find(Some(nonce));
+            let earlier = nonce.beat < self.first_beat;
+            earlier || attempt.is_some_and(|it| it.settled.is_none_or(|at| at == revision))
+        })
+    }
+
+    /// Whether a write that was never answered might still turn up.
+    pub fn in_doubt(&self, term: TermId) -> bool {
+        self.kept
+            .iter()
+            .any(|a| a.term == term && a.settled.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERM: TermId = TermId(1);
+    const SECRETS: Secrets = Secrets {
+        token: LeaseToken::new(Uuid::nil()),
+        release: ReleaseSecret::new(0),
+    };
+    const EXPECTED: Expected = Expected { over: 7, fence: 3 };
+
+    fn attempts() -> Attempts {
+        Attempts::new(Uuid::from_u128(1), 0)
+    }
+
+    fn open(attempts: &mut Attempts, purpose: Purpose, sent: u64) -> Nonce {
+        attempts.open(purpose, TERM, SECRETS, EXPECTED, Moment::from_nanos(sent))
+    }
+
+    #[test]
+    fn no_beat_is_given_twice_whatever_becomes_of_it() {
+        let mut attempts = attempts();
+        let mut beats = std::collections::HashSet::new();
+        for i in 0..1000u64 {
+            let nonce = open(&mut attempts, Purpose::Renew, i);
+            assert!(beats.insert(nonce.beat));
+            if i % 3 == 0 {
+                attempts.settle(nonce.beat, i);
+            }
+        }
+        assert!(attempts.kept.len() <= KEPT);
+    }
+
+    #[test]
+    fn an_attempt_is_found_with_its_own_send_time() {
+        let mut attempts = attempts();
+        let first = open(&mut attempts, Purpose::Renew, 10);
+        open(&mut attempts, Purpose::Renew, 20);
+        assert_eq!(
+            attempts.find(Some(first)).unwrap().sent,
+            Moment::from_nanos(10)
+        );
+    }
+
+    #[test]
+    fn another_incarnations_nonce_is_a_strangers() {
+        let mut attempts = attempts();
+        let own = open(&mut attempts, Purpose::Claim, 1);
+        let strangers = Nonce {
+            incarnation: Uuid::from_u128(2),
+            ..own
+        };
+        assert!(attempts.find(Some(strangers)).is_none());
+        assert!(attempts.find(None).is_none());
+    }
+
+    #[test]
+    fn a_copy_of_a_confirmed_write_is_a_strangers() {
+        let mut attempts = attempts();
+        let claim = open(&mut attempts, Purpose::Claim, 1);
+        assert!(attempts.wrote(Some(claim), 8), "it may stand anywhere");
+        attempts.settle(claim.beat, 8);
+        assert!(attempts.wrote(Some(claim), 8));
+        assert!(!attempts.wrote(Some(claim), 9));
+    }
+
+    #[test]
+    fn what_is_held_is_remembered_through_any_number_of_unanswered_heartbeats() {
+        let mut attempts = attempts();
+        let held = open(&mut attempts, Purpose::Renew, 1);
+        attempts.settle(held.beat, 7);
+        let lost: Vec<_> = (2..2000)
+            .map(|i| open(&mut attempts, Purpose::Renew, i))
+            .collect();
+        assert!(attempts.kept.len() <= KEPT);
+        assert_eq!(attempts.find(Some(held)).unwrap().settled, Some(7));
+        for (nonce, sent) in lost.iter().zip(2u64..) {
+            let found = attempts.find(Some(*nonce)).expect("each is known");
+            assert!(found.sent <= Moment::from_nanos(sent), "never too late");
+            assert_eq!((found.beat, found.settled), (nonce.beat, None));
+        }
+        let landed = lost[900];
+        attempts.settle(landed.beat, 9);
+        assert_eq!(attempts.find(Some(landed)).unwrap().settled, Some(9));
+    }
+
+    #[test]
+    fn what_was_sent_over_an_earlier_sequence_is_forgotten() {
+        let mut attempts = attempts();
+        let first = open(&mut attempts, Purpose::Renew, 1);
+        assert!(attempts.in_doubt(TERM));
+        let later = Expected {
+            over: 8,
+            ..EXPECTED
+        };
+        attempts.open(Purpose::Renew, TERM, SECRETS, later, Moment::from_nanos(2));
+        assert!(attempts.find(Some(first)).is_none());
+    }
+}

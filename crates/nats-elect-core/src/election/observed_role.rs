@@ -1,0 +1,794 @@
+//! What this instance has seen of a role's keys, and from when on the role is free.
+//!
+//! Terms are a chain: each one's fence record is written over the one before. So what counts is whether the term of the fence
+//! record that is known has ended: by a release that only its leader can have written, or because its lease was watched to its
+//! end. Whatever else stands in the role's key can make us wait, but not for longer than a lease; and if another term has come that was
+//! not seen, our own fence record is refused.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::input::Snapshot;
+use super::mutation::mutated;
+use super::observed_record::{LastRecord, ObservedRecord};
+use crate::config::RoleSettings;
+use crate::event::WaitReason;
+use crate::moment::Moment;
+use crate::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord};
+use crate::release::{ReleaseHash, ReleaseSecret};
+
+/// A bucket takes no more messages at once than this,
+const BURST: u64 = 100;
+/// and then no more than one in so many microseconds.
+const MICROS_A_MESSAGE: u64 = 10;
+/// What comes after a longer silence is not judged by that.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
+/// A record's lease that no fence record vouches for is waited for no longer than so many of our own, where there is no fence record at all.
+const MOST_UNVOUCHED: u32 = 4;
+
+/// How a release is known to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// By the fence record of the term that it ends, and by the record that stood there, if one was seen.
+    Fence,
+    /// By that record alone: there is no fence record, or it is of a term before that has ended.
+    Record,
+    /// By less: all leases that were seen before it may last.
+    ObservedRecord,
+}
+
+impl Trust {
+    /// Until when other leases may last than that of the term that was released.
+    const fn others_until(self, latest: &ObservedRecord) -> Moment {
+        match self {
+            Self::Fence | Self::Record => latest.others_until,
+            Self::ObservedRecord => latest.held_until,
+        }
+    }
+}
+
+/// What a read showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// What was known already.
+    Same,
+    /// Something newer.
+    Newer,
+    /// A confirmed write is gone.
+    Regressed { was: u64, is: u64 },
+}
+
+/// For whom a role is not free, and why.
+#[derive(Debug)]
+pub struct Wait {
+    pub holder: Option<String>,
+    pub why: WaitReason,
+}
+
+/// One instance's knowledge of one role's keys in one bucket.
+///
+/// The rule for "free" is this: the release of the term that the fence record tells of frees a role at once; anything else only
+/// after a full lease has been watched unchanged, counted from the moment at which the thing itself was received.
+#[derive(Clone, Debug)]
+pub struct ObservedRole {
+    own_incarnation: Uuid,
+    own_ttl: Duration,
+    /// After this time the bucket drops keys, fence records among them.
+    max_age: Option<Duration>,
+    /// How long a role that was handed over is left to its heir.
+    handoff_hold: Duration,
+    latest: Option<ObservedRecord>,
+    fence: Option<FenceEntry>,
+    /// Since when that has been known.
+    fence_since: Moment,
+    /// The lease of the last fence record of another instance that was seen, and its revision.
+    fenced_lease: Option<(u64, Duration)>,
+    /// The term of this fence record is known to have ended.
+    ended: Option<Nonce>,
+    /// Who was last seen to lead, by a record and a fence record of one incarnation, and its lease: it lasts also if another hand
+    /// has the fence record.
+    led: Option<(Uuid, Duration)>,
+    /// The highest sequence of the role's key, from confirmed writes, refusals and stream-leader reads.
+    role_highest: u64,
+    /// The same over both keys: fencing tokens lie above it.
+    highest: u64,
+    /// The keys of this bucket were read.
+    was_read: bool,
+    /// The fence record of ours that was found to lie above all others.
+    own_fence: Option<(u64, Option<Nonce>)>,
+    /// A sequence that is known to be of this bucket, by a read or in line with what came before, and since when.
+    known_sequence: Option<(u64, Moment)>,
+    /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
+    not_before: Moment,
+}
+
+impl ObservedRole {
+    pub const fn new(own_incarnation: Uuid, own_ttl: Duration, handoff_hold: Duration) -> Self {
+        Self {
+            own_incarnation,
+            own_ttl,
+            max_age: None,
+            handoff_hold,
+            latest: None,
+            fence: None,
+            fence_since: Moment::from_nanos(0),
+            fenced_lease: None,
+            ended: None,
+            led: None,
+            role_highest: 0,
+            highest: 0,
+            was_read: false,
+            own_fence: None,
+            known_sequence: None,
+            not_before: Moment::from_nanos(0),
+        }
+    }
+
+    /// The bucket is another one than before: nothing that was seen holds, but leases of the old one may last.
+    pub fn bucket_replaced(&mut self, now: Moment) {
+        self.wait_longest(now);
+        if let Some(held_until) = self.latest.as_ref().map(|latest| self.held_after(latest)) {
+            self.not_before = self.not_before.max(held_until);
+        }
+        self.latest = None;
+        self.fence = None;
+        self.fenced_lease = None;
+        self.ended = None;
+        self.led = None;
+        self.role_highest = 0;
+        self.highest = 0;
+        self.was_read = false;
+        self.own_fence = None;
+        self.known_sequence = None;
+    }
+
+    /// The bucket's own expiry bounds the lease of records that do not tell theirs.
+    pub fn bucket_max_age(&mut self, max_age: Option<Duration>) {
+        self.max_age = max_age;
+    }
+
+    /// The watch showed an entry, perhaps a record of our own that this instance remembers. Returns whether it was news.
+    pub fn watched(&mut self, entry: Entry, own: bool, now: Moment) -> bool {
+        let old = self
+            .seen()
+            .is_some_and(|seen| entry.revision < seen.revision || entry.is(seen));
+        if !old {
+            self.chart(entry.revision, now);
+            self.look(Some(entry), own, now);
+        }
+        !old
+    }
+
+    /// The watch showed a fence record.
+    pub fn watched_fence(&mut self, fence: FenceEntry, now: Moment) {
+        if self
+            .fence
+            .is_none_or(|known| known.revision < fence.revision)
+        {
+            self.learn_fence(Some(fence), now);
+            // Behind a missing key others may have come and gone: it is counted anew.
+            if self
+                .latest
+                .as_ref()
+                .is_some_and(|latest| latest.entry.is_none())
+            {
+                self.look(None, false, now);
+            }
+        }
+    }
+
+    /// The stream leader showed both keys, asked at `sent`.
+    pub fn read(&mut self, snapshot: &Snapshot, own: bool, sent: Moment, now: Moment) -> Reading {
+        self.was_read = true;
+        let fence_moved = self.fence != snapshot.fence;
+        self.learn_fence(snapshot.fence, now);
+        let is = snapshot.role.as_ref().map(|entry| entry.revision);
+        let fence = snapshot.fence.map(|fence| fence.revision);
+        let shown = is.max(fence).max(snapshot.last_sequence);
+        self.known_sequence = shown.map(|shown| (shown, now)).or(self.known_sequence);
+        if let Some(is) = is.filter(|is| *is < self.role_highest) {
+            let was = self.role_highest;
+            self.role_highest = is;
+            self.look(snapshot.role.clone(), own, now);
+            self.wait_longest(now);
+            return Reading::Regressed { was, is };
+        }
+        self.rose(is.unwrap_or(0));
+        if let Some(latest) = &self.latest {
+            // Behind a missing key others may have come and gone: the fence tells.
+            if latest.entry == snapshot.role && (is.is_some() || !fence_moved) {
+                return Reading::Same;
+            }
+            if is < self.revision() {
+                // The watch may be ahead of this read. If it was so before the read was sent, a write was lost.
+                if latest.received >= sent {
+                    return Reading::Same;
+                }
+                if is.is_some() {
+                    self.wait_longest(now);
+                }
+            }
+        }
+        self.look(snapshot.role.clone(), own, now);
+        Reading::Newer
+    }
+
+    /// A write of ours stands at this revision of the role's key.
+    pub fn wrote(&mut self, revision: u64, content: Content, now: Moment) {
+        self.rose(revision);
+        self.chart(revision, now);
+        if self.revision().is_none_or(|seen| seen < revision) {
+            let own = matches!(content, Content::Record(_));
+            self.look(Some(Entry { revision, content }), own, now);
+        }
+    }
+
+    /// A refusal named the role key's sequence. Only the sequence is learnt: no lease is counted from an error's text.
+    /// Returns the regression, if it is one.
+    pub fn refused_at(&mut self, current: u64, now: Moment) -> Option<(u64, u64)> {
+        if current != 0 && current < self.role_highest {
+            let was = self.role_highest;
+            self.role_highest = current;
+            self.wait_longest(now);
+            return Some((was, current));
+        }
+        mutated!(CountFromErrorText => if let Some(ObservedRecord { entry: Some(entry), .. }) = &mut self.latest {
+            entry.revision = current;
+        });
+        self.rose(current);
+        None
+    }
+
+    /// Whether this sequence can only be of the bucket that was read, where a recreated bucket begins with the time of
+    /// its creation in microseconds. Then it lies above those of the old bucket by as many as that was microseconds old, less its
+    /// messages; what is written within a second lies above by a tenth of a second's microseconds at most.
+    pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
+        mutated!(TrustAnyJump => return true);
+        self.known_sequence.is_some_and(|(shown, at)| {
+            let silence = now.since(at).min(LONGEST_SILENCE);
+            let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
+            revision
+                <= shown
+                    .saturating_add(BURST)
+                    .saturating_add(micros / MICROS_A_MESSAGE)
+        })
+    }
+
+    /// A later sequence in line with those before it is a mark for the next.
+    fn chart(&mut self, revision: u64, now: Moment) {
+        if self.is_charted(revision, now) {
+            self.known_sequence = Some((revision, now));
+        }
+    }
+
+    /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
+    pub fn fenced(&mut self, entry: FenceEntry) -> bool {
+        let attempt = (entry.revision, entry.nonce());
+        // The same attempt may be found twice; that of another term must lie higher.
+        let above = entry.revision > self.highest || self.own_fence == Some(attempt);
+        if above {
+            self.own_fence = Some(attempt);
+        }
+        self.highest = self.highest.max(entry.revision);
+        self.fence = Some(entry);
+        above
+    }
+
+    fn learn_fence(&mut self, fence: Option<FenceEntry>, now: Moment) {
+        if fence != self.fence {
+            self.fence_since = now;
+        }
+        let released = self.latest.as_ref().and_then(|latest| self.trust(latest));
+        if released == Some(Trust::Fence)
+            && let Some(latest) = &mut self.latest
+        {
+            latest.released = true;
+        }
+        // A fence record of our own counts when it is adopted, not before: it must lie above the others.
+        let own = self.own_incarnation;
+        let another =
+            fence.filter(|fence| fence.nonce().is_none_or(|nonce| nonce.incarnation != own));
+        if let Some(fence) = another {
+            self.highest = self.highest.max(fence.revision);
+            if let Some(lease) = fence.record.and_then(|record| record.ttl) {
+                // Where the older one is read again, the read is stale, or writes were lost.
+                let known = self.fenced_lease.filter(|(at, _)| *at > fence.revision);
+                let longest = known.map_or(lease, |(_, known)| known.max(lease));
+                self.fenced_lease = Some((fence.revision, longest));
+            }
+        }
+        self.fence = fence;
+        self.note_led();
+    }
+
+    /// Whether the keys of this bucket were ever read.
+    pub const fn was_read(&self) -> bool {
+        self.was_read
+    }
+
+    /// The sequence that our next fence record expects of the fence key.
+    pub fn fence_over(&self) -> u64 {
+        self.fence.map_or(0, |fence| fence.revision)
+    }
+
+    /// The revision last seen under the role's key.
+    pub fn revision(&self) -> Option<u64> {
+        self.seen().map(|entry| entry.revision)
+    }
+
+    /// Whether what was seen last lies below a sequence that is known: the watch lags, or NATS lost confirmed writes. The sooner
+    /// that is known, the sooner its wait is over.
+    pub fn shows_less(&self) -> bool {
+        mutated!(IgnoreShownLoss => return false);
+        let shown = self.revision();
+        shown.is_some_and(|shown| shown < self.role_highest)
+    }
+
+    /// The last message under the role's key, as last seen.
+    pub fn seen(&self) -> Option<&Entry> {
+        self.latest.as_ref()?.entry.as_ref()
+    }
+
+    /// From then on the role may be claimed over [`claim_over`](Self::claim_over); nothing if it was never seen.
+    pub fn free_at(&self) -> Option<Moment> {
+        let latest = self.latest.as_ref()?;
+        #[cfg(nats_elect_mutations)]
+        if let Some(free_at) = super::mutation::free_at(
+            latest.entry.as_ref(),
+            latest.received,
+            self.wait_for(latest),
+        ) {
+            return Some(free_at.max(self.not_before));
+        }
+        let free_at = match self.trust(latest) {
+            Some(trust) => trust
+                .others_until(latest)
+                .max(latest.received + self.held(latest)),
+            None if latest.ended => latest.received,
+            None => latest
+                .held_until
+                .max(latest.received + self.wait_for(latest)),
+        };
+        Some(free_at.max(self.not_before))
+    }
+
+    /// When the role would be free by what stands in its key, were it not for a fence record that says that another led: perhaps it
+    /// is not the last one.
+    pub fn free_by_record(&self) -> Option<Moment> {
+        let latest = self.latest.as_ref()?;
+        let disbelieved = latest.release().is_some() && self.trust(latest).is_none();
+        let free_at = if disbelieved {
+            latest.received
+        } else {
+            self.shown_until(latest)
+        };
+        Some(free_at.max(self.not_before))
+    }
+
+    /// Whether what stands in the role's key can be claimed over without another look at both keys: the fence record that is known speaks of
+    /// the same term.
+    pub fn is_vouched(&self) -> bool {
+        self.latest.as_ref().is_some_and(|latest| {
+            let vouched = latest
+                .record()
+                .is_some_and(|record| self.vouches_for(record));
+            vouched || latest.own || self.trust(latest) == Some(Trust::Fence)
+        })
+    }
+
+    /// Whether what was last seen is a record that this instance wrote.
+    pub fn shows_own_record(&self) -> bool {
+        self.latest.as_ref().is_some_and(|latest| latest.own)
+    }
+
+    /// Since when the message under the role's key has been there, for all that is known.
+    pub fn received(&self) -> Option<Moment> {
+        self.latest.as_ref().map(|latest| latest.received)
+    }
+
+    /// Until when nothing is free, since something was seen to be lost.
+    pub const fn quarantined_until(&self) -> Moment {
+        self.not_before
+    }
+
+    /// Until when others may lead than the one who is seen to: who led before it was first seen, which was before `since`, or by what
+    /// was lost.
+    pub fn others_until(&self, since: Moment) -> Moment {
+        mutated!(ForceOverTheUnseen => return self.not_before);
+        let Some(latest) = &self.latest else {
+            return self.not_before;
+        };
+        let holder = latest.record().and_then(|record| record.incarnation);
+        let has_led = self.led.is_some_and(|(who, _)| Some(who) == holder);
+        let expired = self
+            .max_age
+            .filter(|_| !self.knows_fence_record() && !has_led);
+        let unseen = self.lease_before(holder).max(expired.unwrap_or_default());
+        let fenced = since.max(self.fence_since) + unseen;
+        self.not_before.max(latest.others_until).max(fenced)
+    }
+
+    /// From when on the role would be free if the release that is known by this hash came now; nothing if a record of its term is not the
+    /// last one that was seen, so that it would not be believed. (A fence record that is not known yet is read when the release comes.)
+    pub fn free_if_released(&self, release: ReleaseHash) -> Option<Moment> {
+        let latest = self
+            .latest
+            .as_ref()
+            .filter(|latest| latest.is_of(release))?;
+        Some(latest.others_until)
+    }
+
+    /// The sequence that a claim expects.
+    pub fn claim_over(&self) -> u64 {
+        self.revision().unwrap_or(0)
+    }
+
+    /// Whether the role was handed over to us.
+    pub fn names_us(&self) -> bool {
+        let own = self.own_incarnation;
+        let release = self.latest.as_ref().and_then(ObservedRecord::release);
+        release.is_some_and(|release| release.heir == Some(own))
+    }
+
+    /// The record of another incarnation, whether its lease lasts or not.
+    pub fn foreign_content(&self) -> Option<&Content> {
+        let content = &self.latest.as_ref()?.entry.as_ref()?.content;
+        match content {
+            Content::Record(record) if record.incarnation == Some(self.own_incarnation) => None,
+            Content::Record(_) | Content::Opaque => Some(content),
+            Content::Release(_) | Content::ForeignMarker => None,
+        }
+    }
+
+    /// The term of the fence record that is known has ended: it was released, or a claim over what was free took effect, so that nothing
+    /// had been written since that was seen. (That nothing was heard for a lease alone proves nothing.)
+    pub fn note_end(&mut self) {
+        self.ended = self.fence_nonce();
+    }
+
+    /// For whom the role is not free, and why.
+    pub fn wait(&self) -> Wait {
+        let holder = match self.seen().map(|entry| &entry.content) {
+            Some(Content::Record(record)) => Some(record.id.clone()),
+            _ => None,
+        };
+        let latest = self.latest.as_ref();
+        let shown = latest.map(|latest| self.shown_until(latest));
+        let why = if self.free_at() == Some(self.not_before) {
+            WaitReason::Lost
+        } else if shown < self.free_at() {
+            WaitReason::FenceRecord
+        } else {
+            match latest.and_then(ObservedRecord::content) {
+                Some(Content::Record(record)) if self.vouches_for(record) => WaitReason::Leader,
+                Some(Content::Record(_)) => WaitReason::UnfencedRecord,
+                Some(Content::Opaque) => WaitReason::UnreadableRecord,
+                Some(Content::Release(_)) => WaitReason::UnprovenRelease,
+                Some(Content::ForeignMarker) | None => WaitReason::Deleted,
+            }
+        };
+        Wait { holder, why }
+    }
+
+    /// An operator says that whoever wrote what stands in the role's key, or led before, leads no more.
+    pub fn end_lease(&mut self, now: Moment) {
+        if let Some(latest) = &mut self.latest {
+            latest.ended = true;
+            latest.held_until = now;
+            latest.others_until = now;
+        }
+        self.note_end();
+        self.not_before = self.not_before.min(now);
+    }
+
+    /// `read_sent` is when the read under way was sent, or else now. Sequences must not outrun
+    /// [`is_charted`](Self::is_charted).
+    pub fn hash_state(
+        &self,
+        now: Moment,
+        read_sent: Moment,
+        settings: &RoleSettings,
+        hasher: &mut impl std::hash::Hasher,
+    ) {
+        use std::hash::Hash;
+
+        let Self {
+            own_incarnation,
+            own_ttl: _,
+            max_age: _,
+            handoff_hold: _,
+            latest,
+            fence,
+            // It matters for force alone, which is not explored.
+            fence_since: _,
+            fenced_lease,
+            ended: _,
+            led,
+            role_highest,
+            highest,
+            was_read,
+            own_fence,
+            known_sequence,
+            not_before,
+        } = self;
+        let fenced_lease = fenced_lease.map(|(_, lease)| lease);
+        let ended = self.has_ended();
+        (own_incarnation, fence, fenced_lease, ended, led).hash(hasher);
+        (role_highest, highest, was_read).hash(hasher);
+        (own_fence, known_sequence.is_some()).hash(hasher);
+        // What has been free for longer is free, and any check that still counts came after.
+        let long_free = now - settings.heartbeat - settings.claim_delay;
+        (*not_before).max(long_free).hash(hasher);
+        let latest = latest.as_ref().map(|latest| {
+            let ObservedRecord {
+                entry,
+                received,
+                held_until,
+                own,
+                untouched,
+                told: _,
+                before,
+                others_until,
+                ended,
+                released,
+            } = latest;
+            // By its length of wait, whatever is read of the fence, its age matters no more than this.
+            let longest = self.longest().max(self.wait_for(latest));
+            let age = (*received).max(long_free - longest);
+            let late = *received >= read_sent;
+            let age = (self.trust(latest) != Some(Trust::Fence) && !own).then_some(age);
+            let held_until = (*held_until).max(long_free);
+            let others_until = (*others_until).max(long_free);
+            let free_at = self.free_at().unwrap_or(now).max(long_free);
+            let ends = (held_until, others_until, free_at);
+            (
+                entry,
+                late,
+                age,
+                ends,
+                own,
+                untouched,
+                before,
+                (ended, released),
+            )
+        });
+        latest.hash(hasher);
+    }
+
+    fn rose(&mut self, revision: u64) {
+        self.role_highest = self.role_highest.max(revision);
+        self.highest = self.highest.max(revision);
+    }
+
+    /// Somebody led since the keys were last read: its lease may last.
+    pub fn overtaken(&mut self, now: Moment) {
+        self.wait_longest(now);
+    }
+
+    fn wait_longest(&mut self, now: Moment) {
+        mutated!(NoQuarantine => return);
+        self.not_before = self.not_before.max(now + self.longest());
+    }
+
+    fn look(&mut self, entry: Option<Entry>, own: bool, now: Moment) {
+        let released = self.latest.as_ref().and_then(|latest| self.trust(latest));
+        if released == Some(Trust::Fence) {
+            self.note_end();
+        }
+        let untouched = entry.is_none() && self.fence.is_none() && self.latest.is_none();
+        let before = self.latest.as_ref().map_or(LastRecord::Unseen, |latest| {
+            let record = latest.record().map(LastRecord::of);
+            record.unwrap_or_else(|| latest.before.clone())
+        });
+        let (told, record) = match entry.as_ref().map(|entry| &entry.content) {
+            Some(Content::Release(release)) => (release.secret.map(ReleaseSecret::hash), None),
+            Some(Content::Record(record)) => (None, Some(LastRecord::of(record))),
+            _ => (None, None),
+        };
+        let held_until = match &self.latest {
+            None => now,
+            // Released by whoever wrote it.
+            Some(latest) if told.is_some_and(|told| latest.is_of(told)) => latest.held_until,
+            Some(latest) => self.held_after(latest),
+        };
+        let others_until = self.latest.as_ref().map_or(now, |latest| {
+            let displaced =
+                before != LastRecord::Unseen && record.as_ref().is_some_and(|it| *it != before);
+            if displaced && released != Some(Trust::Fence) && !latest.released {
+                self.held_after(latest)
+            } else {
+                latest.others_until
+            }
+        });
+        self.latest = Some(ObservedRecord {
+            entry,
+            received: now,
+            held_until,
+            others_until,
+            own,
+            untouched,
+            told,
+            before,
+            ended: false,
+            released: false,
+        });
+        self.note_led();
+    }
+
+    /// Until when a lease that was seen lasts, whatever is written over it now: whoever does that does not end it, for its holder may not
+    /// know yet. Only its release does.
+    fn held_after(&self, latest: &ObservedRecord) -> Moment {
+        match self.trust(latest) {
+            Some(trust) => trust.others_until(latest).max(latest.received),
+            None if latest.ended => latest.received,
+            None => self.shown_until(latest),
+        }
+    }
+
+    /// Whether the release that stands there, if one does, was written by whoever led.
+    fn trust(&self, latest: &ObservedRecord) -> Option<Trust> {
+        latest.release()?;
+        mutated!(BelieveAnyRelease => return Some(Trust::Fence));
+        let by_less = if latest.fits_record() {
+            Trust::Record
+        } else {
+            Trust::ObservedRecord
+        };
+        let fence = self.fence.and_then(|fence| fence.record);
+        match fence {
+            // The fence record alone could have been written by whoever forged the release, too.
+            Some(fence) if releases(fence, latest.told) => match &latest.before {
+                LastRecord::Of(hash) if latest.told != Some(*hash) => None,
+                _ => Some(Trust::Fence),
+            },
+            // A claim that was given back: it never had a fence record, and the term before it is over.
+            Some(_) => self.has_ended().then_some(by_less),
+            None => {
+                let old_form =
+                    matches!(latest.before, LastRecord::Plain { .. }) && latest.told.is_none();
+                (latest.fits_record() || old_form).then_some(by_less)
+            }
+        }
+    }
+
+    /// Free as after any release; the wait is a courtesy to the heir, and protects nothing.
+    fn held(&self, latest: &ObservedRecord) -> Duration {
+        match latest.release().and_then(|release| release.heir) {
+            Some(heir) if heir != self.own_incarnation => self.handoff_hold,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether a fence record stands there, and not nothing or a marker.
+    fn knows_fence_record(&self) -> bool {
+        self.fence.is_some_and(|fence| fence.record.is_some())
+    }
+
+    fn fence_nonce(&self) -> Option<Nonce> {
+        self.fence?.nonce()
+    }
+
+    /// Whether the term of the fence record that is known is known to have ended.
+    fn has_ended(&self) -> bool {
+        self.ended.is_some() && self.ended == self.fence_nonce()
+    }
+
+    fn vouches_for(&self, record: &SeenRecord) -> bool {
+        let fence = self.fence_nonce();
+        fence.is_some_and(|nonce| record.incarnation == Some(nonce.incarnation))
+    }
+
+    /// The lease of a record that does not tell its own.
+    fn default_lease(&self) -> Duration {
+        self.max_age.unwrap_or(self.own_ttl)
+    }
+
+    /// The lease of a record. That of a leader is what its fence record tells; that which a record claims by itself counts no further than it
+    /// may be true.
+    fn lease_of(&self, record: &SeenRecord) -> Duration {
+        let lease = record.ttl.unwrap_or_else(|| self.default_lease());
+        if self.vouches_for(record) {
+            let fence = self.fence.and_then(|fence| fence.record);
+            return fence.and_then(|fence| fence.ttl).unwrap_or(lease);
+        }
+        let led = self.led.filter(|(who, _)| record.incarnation == Some(*who));
+        if let Some((_, lease)) = led {
+            return lease;
+        }
+        if record.ttl.is_none() || mutated!(BelieveAnyLease) {
+            return lease;
+        }
+        let known = self.knows_fence_record();
+        let most = match self.max_age {
+            // Somebody leads whose fence record is known, or has led: who wrote this has never led.
+            _ if known => self.own_ttl,
+            // Fence records expire under their leaders.
+            Some(max_age) => self.own_ttl.max(max_age),
+            None => self.own_ttl.saturating_mul(MOST_UNVOUCHED),
+        };
+        lease.min(most)
+    }
+
+    fn note_led(&mut self) {
+        let record = self.latest.as_ref().and_then(ObservedRecord::record);
+        if let Some(record) = record.filter(|record| self.vouches_for(record)) {
+            self.led = record.incarnation.map(|who| (who, self.lease_of(record)));
+        }
+    }
+
+    /// The longest lease that somebody may have of whom nothing is seen. Where keys expire, fence records do so under their leaders.
+    fn longest(&self) -> Duration {
+        mutated!(ForgetExpiredFences => return self.longest_told());
+        let expired = self.max_age.filter(|_| !self.knows_fence_record());
+        self.longest_told().max(expired.unwrap_or_default())
+    }
+
+    /// The same, where every leader has told its own.
+    fn longest_told(&self) -> Duration {
+        mutated!(IgnoreFenceLease => return self.own_ttl);
+        let fenced = self.fenced_lease.filter(|_| !self.has_ended());
+        fenced.map_or(self.own_ttl, |(_, lease)| lease.max(self.own_ttl))
+    }
+
+    /// The lease of the last term, if somebody else than `holder` and than us had it and it is not known to have ended.
+    fn lease_before(&self, holder: Option<Uuid>) -> Duration {
+        let own = self.own_incarnation;
+        mutated!(IgnoreFenceLease => return Duration::ZERO);
+        self.fence
+            .and_then(|fence| fence.record)
+            .filter(|record| {
+                let incarnation = record.nonce.incarnation;
+                incarnation != own
+                    && Some(incarnation) != holder
+                    && self.ended != Some(record.nonce)
+            })
+            .and_then(|record| record.ttl)
+            .unwrap_or_default()
+    }
+
+    /// Until when the leases last that were seen, without that of another term that the fence record tells of.
+    fn shown_until(&self, latest: &ObservedRecord) -> Moment {
+        latest
+            .held_until
+            .max(latest.received + self.own_wait(latest))
+    }
+
+    /// How long this is to be watched unchanged before it is free.
+    fn wait_for(&self, latest: &ObservedRecord) -> Duration {
+        let own_wait = self.own_wait(latest);
+        match latest.record() {
+            Some(_) if latest.own => self.lease_before(None),
+            Some(record) => own_wait.max(self.lease_before(record.incarnation)),
+            None => own_wait,
+        }
+    }
+
+    /// The same, without the lease of another term that the fence record tells of.
+    fn own_wait(&self, latest: &ObservedRecord) -> Duration {
+        if latest.own || latest.untouched && self.fence.is_none() {
+            return Duration::ZERO;
+        }
+        match latest.content() {
+            // A copy of a record of ours is somebody else's hand.
+            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
+                self.longest()
+            }
+            Some(Content::Record(record)) if record.incarnation.is_some() => self.lease_of(record),
+            // Somebody's who may not have asked whether another still leads.
+            Some(Content::Record(record)) => self.lease_of(record).max(self.longest()),
+            Some(Content::Opaque) => self.default_lease().max(self.longest()),
+            // Where keys expire, none is missing before the lease of whoever wrote it last is over.
+            Some(Content::Release(_)) | None => self.longest_told(),
+            Some(Content::ForeignMarker) => self.longest(),
+        }
+    }
+}
+
+/// Whether a release that told this secret is that of this fence record's term. Versions that write no hash release without a secret.
+fn releases(fence: SeenFence, told: Option<ReleaseHash>) -> bool {
+    fence.release.is_none_or(|hash| told == Some(hash))
+}
+
+#[cfg(test)]
+mod tests;

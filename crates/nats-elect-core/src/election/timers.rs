@@ -1,0 +1,86 @@
+//! What is due when. One table serves both the timer and the work, so that no due thing can be slept over.
+
+use super::machine::{Election, Phase};
+use crate::event::EndCause;
+use crate::moment::Moment;
+
+/// Something that time brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// A lease that we watch runs out, or a connection is given up: nothing to do, something to tell.
+    Notice,
+    EndCooldown,
+    Read,
+    Claim,
+    AskLeader,
+    Leave,
+    Reopen,
+    WarnOfWait,
+    Fence,
+    GiveBack,
+    Renew,
+    WindDown(EndCause),
+    CheckHealth,
+    VerifyFence,
+    Abort,
+    NoteOverrun,
+    Release,
+    FinishDrain,
+}
+
+/// More tasks than this in one step mean that one of them does not get done.
+const MOST_TIMERS_A_STEP: usize = 32;
+
+impl Election {
+    pub(super) fn timers(&self) -> Vec<(Moment, Timer)> {
+        let mut timers = match &self.phase {
+            Phase::Waiting(waiting) => self.waiting_timers(waiting),
+            Phase::Acquiring(acquisition) => self.acquiring_timers(acquisition),
+            Phase::Leading(leadership) => self.leading_timers(leadership),
+            Phase::Draining(drain) => self.draining_timers(drain),
+            Phase::Stopped => return Vec::new(),
+        };
+        timers.extend(self.reopen_at().map(|due| (due, Timer::Reopen)));
+        if !matches!(self.phase, Phase::Leading(_)) {
+            timers.extend(self.connection_lost_at().map(|due| (due, Timer::Notice)));
+        }
+        timers
+    }
+
+    /// Does all that is due now, the earliest first.
+    pub(super) fn run_timers(&mut self) {
+        for _ in 0..MOST_TIMERS_A_STEP {
+            let due = self
+                .timers()
+                .into_iter()
+                .filter(|(due, _)| *due <= self.now)
+                .min_by_key(|(due, _)| *due);
+            let Some((_, task)) = due else { return };
+            self.perform(task);
+        }
+        debug_assert!(false, "a due task does not get done: {:?}", self.timers());
+    }
+
+    fn perform(&mut self, task: Timer) {
+        match task {
+            Timer::Notice => {}
+            Timer::EndCooldown => self.end_cooldown(),
+            Timer::Read => self.send_read(),
+            Timer::Claim => self.claim(),
+            Timer::AskLeader => self.ask_leader(),
+            Timer::Leave => self.leave(),
+            Timer::Reopen => self.reopen(),
+            Timer::WarnOfWait => self.warn_of_wait(),
+            Timer::Fence => self.fence(),
+            Timer::GiveBack => self.give_back(),
+            Timer::Renew => self.renew(),
+            Timer::WindDown(cause) => self.wind_down(cause),
+            Timer::CheckHealth => self.check_health(),
+            Timer::VerifyFence => self.verify_fence(),
+            Timer::Abort => self.abort_handler(),
+            Timer::NoteOverrun => self.note_overrun(),
+            Timer::Release => self.release(),
+            Timer::FinishDrain => self.finish_drain(),
+        }
+    }
+}

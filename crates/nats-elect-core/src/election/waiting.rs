@@ -1,0 +1,397 @@
+//! Standing for election: watch until the role is free, then claim it by compare-and-set.
+
+use std::time::Duration;
+
+use super::attempts::{Expected, Purpose, Secrets};
+use super::effect::{Reply, WriteKind};
+use super::input::RequestId;
+use super::machine::{Election, Phase};
+use super::mutation::mutated;
+use super::takeover::TakeoverRequest;
+use super::timers::Timer;
+use crate::config::RoleSettings;
+use crate::event::{Event, Vacancy};
+use crate::moment::Moment;
+use crate::record::Content;
+use crate::status::RoleState;
+
+/// An instance that does not lead.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Waiting {
+    /// The keys must be read before anything is claimed.
+    unread: bool,
+    /// The watch may bring the news before then and spare the read.
+    read_at: Moment,
+    /// A claim of ours was never answered: it may have been written.
+    in_doubt: bool,
+    /// The random delay before the next claim.
+    claim_wait: Duration,
+    /// When the keys and the bucket's identity were last read,
+    checked_at: Option<Moment>,
+    /// and when that read was sent.
+    looked_at: Option<Moment>,
+    cooling_until: Option<Moment>,
+    /// To lead in the place of one of lower priority.
+    pub takeover_request: Option<TakeoverRequest>,
+    promised: Option<PromisedHandoff>,
+    /// When the record arrived for which a long wait was told.
+    warned: Option<Moment>,
+}
+
+/// A role that is being handed over to this instance: should the watch be silent, reads show it.
+#[derive(Clone, Copy, Debug, Hash)]
+struct PromisedHandoff {
+    look_at: Moment,
+    until: Moment,
+}
+
+impl Waiting {
+    pub const fn new() -> Self {
+        Self {
+            unread: true,
+            read_at: Moment::from_nanos(0),
+            in_doubt: false,
+            claim_wait: Duration::ZERO,
+            checked_at: None,
+            looked_at: None,
+            cooling_until: None,
+            takeover_request: None,
+            promised: None,
+            warned: None,
+        }
+    }
+
+    /// After a term: out until then.
+    pub fn cooling(until: Moment) -> Self {
+        Self {
+            cooling_until: Some(until),
+            ..Self::new()
+        }
+    }
+
+    pub const fn cooling_until(&self) -> Option<Moment> {
+        self.cooling_until
+    }
+
+    pub fn hash_state(
+        &self,
+        now: Moment,
+        paused: bool,
+        settings: &RoleSettings,
+        hasher: &mut impl std::hash::Hasher,
+    ) {
+        use std::hash::Hash;
+
+        let Self {
+            unread,
+            read_at,
+            in_doubt,
+            claim_wait,
+            checked_at,
+            looked_at,
+            cooling_until,
+            takeover_request,
+            promised,
+            // Told, but nothing is decided by it.
+            warned: _,
+        } = self;
+        // Of things that are due it does not matter since when.
+        let read_at = unread.then(|| (*read_at).max(now));
+        let cooling_until = cooling_until.map(|until| until.max(now));
+        // An older check is none.
+        let counts_for = if paused {
+            settings.ttl
+        } else {
+            settings.heartbeat
+        };
+        let checked_at = checked_at.filter(|at| *at >= now - counts_for);
+        let looked_at = looked_at.filter(|at| *at >= now - settings.ttl);
+        (
+            read_at,
+            in_doubt,
+            claim_wait,
+            checked_at,
+            looked_at,
+            cooling_until,
+        )
+            .hash(hasher);
+        promised
+            .filter(|promised| promised.until > now)
+            .hash(hasher);
+        takeover_request.is_some().hash(hasher);
+        if let Some(takeover_request) = takeover_request {
+            takeover_request.hash_state(now, hasher);
+        }
+    }
+}
+
+impl Election {
+    pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
+        let mut timers = Vec::new();
+        if self.stopping.is_some() {
+            if self.pending.is_some() {
+                return timers;
+            }
+            // A claim that may have been written is looked for once, to give it back.
+            let task = if waiting.in_doubt && self.may_send() {
+                Timer::Read
+            } else {
+                Timer::Leave
+            };
+            timers.push((self.now, task));
+            return timers;
+        }
+        let free_at = self.observed_role.free_at();
+        if let Some(free_at) = free_at.filter(|free_at| *free_at > self.now) {
+            timers.push((free_at, Timer::Notice));
+        }
+        timers.extend(
+            self.warn_of_wait_at(waiting)
+                .map(|due| (due, Timer::WarnOfWait)),
+        );
+        if let Some(until) = waiting.cooling_until {
+            timers.push((until, Timer::EndCooldown));
+            return timers;
+        }
+        timers.extend(Self::ask_leader_at(waiting).map(|due| (due, Timer::AskLeader)));
+        if !self.may_send() {
+            return timers;
+        }
+        let retry_at = self.retry.at();
+        if let Some(promised) = waiting.promised.filter(|it| self.now < it.until) {
+            timers.push((promised.look_at.max(retry_at), Timer::Read));
+        }
+        if waiting.unread {
+            timers.push((waiting.read_at.max(retry_at), Timer::Read));
+        } else if let Some(look_at) = self.look_for_fence_at(waiting) {
+            timers.push((look_at.max(retry_at), Timer::Read));
+        } else if self.paused && !mutated!(ClaimWhilePaused) {
+            timers.extend(free_at.map(|free_at| {
+                let look_at = self.look_again_at(waiting, free_at);
+                (look_at.max(retry_at), Timer::Read)
+            }));
+        } else if let Some(free_at) = free_at {
+            let free_at = self
+                .force_at(waiting)
+                .map_or(free_at, |force_at| free_at.min(force_at));
+            let claim_at = (free_at + waiting.claim_wait).max(retry_at);
+            // Where sequences are used again, or what stands there does not tell who led last, only a fresh read does.
+            let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
+                && self.observed_role.is_vouched();
+            let recently = self.now - self.settings.heartbeat;
+            let checked = tells
+                || waiting
+                    .checked_at
+                    .is_some_and(|at| at >= free_at && at >= recently);
+            timers.push((claim_at, if checked { Timer::Claim } else { Timer::Read }));
+        }
+        timers
+    }
+
+    /// Before a lease is waited for that the role's key does not show, the fence record that tells of it is read again: it may be of the term
+    /// before.
+    fn look_for_fence_at(&self, waiting: &Waiting) -> Option<Moment> {
+        mutated!(BelieveOldFence => return None);
+        let shown = self.observed_role.free_by_record()?;
+        let waits = self
+            .observed_role
+            .free_at()
+            .is_some_and(|free_at| shown < free_at);
+        let looked = waiting.looked_at.is_some_and(|sent| sent >= shown);
+        (waits && !looked).then_some(shown)
+    }
+
+    /// A paused instance finds out who leads by reading, should the watch be silent: when the role seems free, and once a lease
+    /// from then on. Others find out by claiming.
+    fn look_again_at(&self, waiting: &Waiting, free_at: Moment) -> Moment {
+        let next = waiting.checked_at.map(|at| at + self.settings.ttl);
+        next.map_or(free_at, |next| next.max(free_at))
+    }
+
+    /// The role's key holds something new.
+    pub(super) fn record_changed(&mut self) {
+        let claim_wait = self.claim_wait();
+        let now = self.now;
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.claim_wait = claim_wait;
+            if waiting.in_doubt {
+                waiting.read_at = now;
+            } else {
+                waiting.unread &= !self.observed_role.was_read();
+            }
+        }
+    }
+
+    /// The keys were read: the view is up to date.
+    pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
+        let claim_wait = self.claim_wait();
+        let now = self.now;
+        let look_at = now + self.pause_between_looks();
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.unread = false;
+            waiting.in_doubt = false;
+            waiting.checked_at = Some(now);
+            waiting.looked_at = Some(sent);
+            if let Some(promised) = &mut waiting.promised {
+                promised.look_at = look_at;
+            }
+            if news {
+                waiting.claim_wait = claim_wait;
+            }
+        }
+    }
+
+    /// Between two reads for something that the watch should show any moment.
+    fn pause_between_looks(&self) -> Duration {
+        self.settings.heartbeat / 4
+    }
+
+    /// The leader winds down to hand the role over to this instance.
+    pub(super) fn expect_handoff(&mut self) {
+        let look_at = self.now + self.pause_between_looks();
+        let until = self.now + self.settings.handoff_time();
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.promised = Some(PromisedHandoff { look_at, until });
+        }
+    }
+
+    /// The leader's term was not seen yet: the keys are read once, and four times a heartbeat at most.
+    pub(super) fn look_for_term(&mut self) {
+        let pause = self.pause_between_looks();
+        let now = self.now;
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            let look_at = waiting.looked_at.map_or(now, |at| now.max(at + pause));
+            let until = look_at + pause;
+            let promised = waiting
+                .promised
+                .get_or_insert(PromisedHandoff { look_at, until });
+            promised.look_at = promised.look_at.min(look_at);
+            promised.until = promised.until.max(until);
+        }
+    }
+
+    /// Whatever is handed over is not for this instance.
+    pub(super) fn expect_nothing(&mut self) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.promised = None;
+        }
+    }
+
+    /// The keys must be read anew, at `read_at` unless the watch shows them first.
+    pub(super) fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.unread = true;
+            waiting.read_at = read_at;
+            waiting.in_doubt |= in_doubt;
+        }
+    }
+
+    pub(super) fn end_cooldown(&mut self) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.cooling_until = None;
+        }
+        self.become_state(RoleState::Candidate);
+    }
+
+    pub(super) fn claim(&mut self) {
+        self.become_state(RoleState::Candidate);
+        let term = self.next_term();
+        let secrets = Secrets {
+            token: self.fresh.lease_token,
+            release: self.fresh.release_secret,
+        };
+        let over = self.observed_role.claim_over();
+        let fence = self.observed_role.fence_over();
+        let forced = self
+            .observed_role
+            .free_at()
+            .is_some_and(|free_at| self.now < free_at);
+        let vacancy = self.vacancy(forced);
+        self.tell(Event::ClaimBegan { vacancy });
+        let purpose = if forced {
+            Purpose::ForcedClaim
+        } else {
+            Purpose::Claim
+        };
+        let expected = Expected { over, fence };
+        self.send(purpose, term, secrets, expected, |election, nonce| {
+            WriteKind::Claim {
+                over,
+                record: election.record(secrets, nonce),
+            }
+        });
+    }
+
+    /// How the role that is claimed now has become free.
+    fn vacancy(&self, forced: bool) -> Vacancy {
+        match self.observed_role.seen().map(|entry| &entry.content) {
+            _ if forced => Vacancy::Forced,
+            _ if self.observed_role.names_us() => Vacancy::HandedOver,
+            None => Vacancy::Untouched,
+            Some(Content::Record(_) | Content::Opaque) => Vacancy::Expired,
+            Some(Content::Release(_)) => Vacancy::Released,
+            Some(Content::ForeignMarker) => Vacancy::Deleted,
+        }
+    }
+
+    /// A lease that is longer than ours is waited for although nothing was heard of its holder for ours.
+    pub(super) fn warn_of_wait_at(&self, waiting: &Waiting) -> Option<Moment> {
+        let received = self.observed_role.received()?;
+        let due = received + self.settings.ttl + self.settings.heartbeat;
+        let waits = self
+            .observed_role
+            .free_at()
+            .is_some_and(|free_at| due < free_at);
+        (waits && waiting.warned != Some(received)).then_some(due)
+    }
+
+    pub(super) fn warn_of_wait(&mut self) {
+        let (Some(received), Some(free_at)) =
+            (self.observed_role.received(), self.observed_role.free_at())
+        else {
+            return;
+        };
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.warned = Some(received);
+        }
+        let wait = self.observed_role.wait();
+        self.tell(Event::WaitingForLease {
+            holder: wait.holder,
+            why: wait.why,
+            revision: self.observed_role.claim_over(),
+            waited: self.now.since(received),
+            left: free_at.since(self.now),
+        });
+    }
+
+    /// An operator says that whoever wrote what stands there leads no more.
+    pub(super) fn end_lease(&mut self, request: RequestId, revision: u64) {
+        let waits = matches!(self.phase, Phase::Waiting(_)) && self.observed_role.was_read();
+        let reply = if waits && self.observed_role.claim_over() == revision {
+            self.observed_role.end_lease(self.now);
+            Reply::Noted
+        } else {
+            Reply::Changed
+        };
+        self.reply(request, reply);
+    }
+
+    /// Leaves the election: nothing of ours is held.
+    pub(super) fn leave(&mut self) {
+        self.phase = Phase::Stopped;
+        self.become_state(RoleState::Stopped);
+    }
+
+    /// Between losing a claim and reading the keys: time for the watch to bring the winner's record.
+    pub(super) fn watch_timeout(&self) -> Duration {
+        (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
+    }
+
+    /// An heir does not wait: the others leave the role to it.
+    fn claim_wait(&self) -> Duration {
+        if self.observed_role.names_us() {
+            return Duration::ZERO;
+        }
+        self.settings.claim_delay.mul_f64(self.fresh.chance)
+    }
+}

@@ -1,0 +1,244 @@
+//! What the admin service finds out about the roles, and what it has their elections do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::sync::oneshot;
+
+use super::AdminHandler;
+use crate::actors::messages::SupervisorMsg;
+use crate::model::admin::{
+    AdminReply, AdminRequest, Done, Ended, FailureReport, InstanceReport, LeaderReport, Problem,
+    ProblemCode, RoleReport,
+};
+use crate::model::config::RoleSettings;
+use crate::role::{Health, Order, Request, RoleScope, SteppedDown};
+use nats_elect_core::Reply;
+use nats_elect_core::name::RoleName;
+
+/// How long a status waits for a handler to say whether it is well.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl AdminHandler {
+    pub(super) async fn status_of(&self, role: &RoleName) -> Result<InstanceReport, Problem> {
+        let scope = self.scope(role)?;
+        Ok(self.report(vec![scope]).await)
+    }
+
+    /// What all roles are like.
+    pub(super) async fn report_all(&self) -> InstanceReport {
+        self.report(self.registry.all()).await
+    }
+
+    async fn report(&self, scopes: Vec<Arc<RoleScope>>) -> InstanceReport {
+        let well = join_all(scopes.iter().map(|scope| {
+            let well = scope.is_healthy_for_others();
+            async move {
+                match tokio::time::timeout(PATIENCE, well).await {
+                    Ok(Health::Well) => Some(true),
+                    Ok(Health::Ill) => Some(false),
+                    Ok(Health::Unanswered) | Err(_) => None,
+                }
+            }
+        }))
+        .await;
+        let roles = scopes.iter().zip(well).map(|(scope, well)| {
+            let name = scope.role.as_str().to_owned();
+            (name, role_report(scope, well))
+        });
+        let roles = roles.collect();
+        given_back(scopes);
+        InstanceReport {
+            kind: InstanceReport::KIND.into(),
+            instance_id: self.instance.id.as_str().to_owned(),
+            incarnation: self.instance.incarnation,
+            version: Self::version().into(),
+            bucket: self.instance.bucket.as_str().to_owned(),
+            uptime: self.uptime(),
+            trouble: self.trouble(),
+            roles,
+        }
+    }
+
+    pub(super) async fn step_down(
+        &self,
+        role: &RoleName,
+        request: AdminRequest,
+    ) -> Result<Done, Problem> {
+        let scope = self.scope(role)?;
+        let AdminRequest {
+            to,
+            hold_off,
+            expected_fencing_token: expected,
+            revision: _,
+        } = request;
+        let successor = to.clone().unwrap_or_default();
+        let (reply, answer) = oneshot::channel();
+        (scope.ask)(Request::StepDown {
+            to,
+            expected,
+            hold_off,
+            reply,
+        });
+        let answer = in_time(answers_within(&scope.settings), answer).await;
+        let leads = scope.is_leader();
+        scope.give_back();
+        let answer = answer?;
+        let problem = match answer {
+            Reply::SteppedDown { released, handoff } => {
+                let ended = Ended { released, handoff };
+                let role = role.as_str().to_owned();
+                return Ok(Done::new(BTreeMap::from([(role, ended)])));
+            }
+            Reply::SuccessorAbsent => Problem::new(
+                ProblemCode::SuccessorAbsent,
+                format!(
+                    "no answer from {successor:?}; {} leads on",
+                    self.instance.id
+                ),
+            ),
+            Reply::SuccessorRefused(why) => Problem::new(
+                ProblemCode::SuccessorRefused,
+                format!(
+                    "{successor:?} can't take the role: {why}; {} leads on",
+                    self.instance.id
+                ),
+            ),
+            _ if expected.is_some() && leads => Problem::new(
+                ProblemCode::UnexpectedTerm,
+                format!("{} leads {role} in another term", self.instance.id),
+            ),
+            _ => Problem::new(
+                ProblemCode::NotLeader,
+                format!("{} does not lead {role}", self.instance.id),
+            ),
+        };
+        Err(problem)
+    }
+
+    /// Gives an order to one role, or to all and those that are added later.
+    pub(super) async fn order(
+        &self,
+        order: Order,
+        role: Option<&RoleName>,
+    ) -> Result<Done, Problem> {
+        let (reply, followed) = oneshot::channel();
+        let within = if let Some(name) = role {
+            let scope = self.scope(name)?;
+            let (name, following) = (name.clone(), scope.order(order));
+            tokio::spawn(async move {
+                if let Ok(ended) = following.await {
+                    let _ = reply.send(ended.map(|ended| (name, ended)).into_iter().collect());
+                }
+            });
+            let within = answers_within(&scope.settings);
+            scope.give_back();
+            within
+        } else {
+            let _ = self
+                .supervisor
+                .send_message(SupervisorMsg::Order { order, reply });
+            let scopes = self.registry.all();
+            let longest = scopes.iter().map(|scope| answers_within(&scope.settings));
+            let longest = longest.max().unwrap_or(PATIENCE);
+            given_back(scopes);
+            longest
+        };
+        let ended: Vec<(RoleName, SteppedDown)> = in_time(within, followed).await?;
+        let ended = ended.into_iter().map(|(role, down)| {
+            let SteppedDown { released, handoff } = down;
+            (role.as_str().to_owned(), Ended { released, handoff })
+        });
+        Ok(Done::new(ended.collect()))
+    }
+
+    /// Takes an operator's word that whoever wrote the message at this revision leads no more.
+    pub(super) async fn end_lease(&self, role: &RoleName, revision: u64) -> Result<Done, Problem> {
+        let scope = self.scope(role)?;
+        let (reply, answer) = oneshot::channel();
+        (scope.ask)(Request::EndLease { revision, reply });
+        scope.give_back();
+        match in_time(PATIENCE, answer).await? {
+            Reply::Noted => Ok(Done::new(BTreeMap::new())),
+            _ => Err(Problem::new(
+                ProblemCode::Changed,
+                format!(
+                    "{} does not wait for {role}, or sees another message there than {revision}",
+                    self.instance.id
+                ),
+            )),
+        }
+    }
+
+    fn scope(&self, role: &RoleName) -> Result<Arc<RoleScope>, Problem> {
+        let unknown = || {
+            let why = format!("{} has no role {role}", self.instance.id);
+            Problem::new(ProblemCode::UnknownRole, why)
+        };
+        self.registry.find(role.as_str()).ok_or_else(unknown)
+    }
+}
+
+/// Handlers are the application's: whoever is the last to have one does not drop it here.
+fn given_back(scopes: Vec<Arc<RoleScope>>) {
+    for scope in scopes {
+        scope.give_back();
+    }
+}
+
+async fn in_time<T>(within: Duration, answer: oneshot::Receiver<T>) -> Result<T, Problem> {
+    match tokio::time::timeout(within, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(Problem::new(
+            ProblemCode::Stopped,
+            "the role is being stopped",
+        )),
+        Err(_) => Err(Problem::new(
+            ProblemCode::Unfinished,
+            format!("not done within {within:?}; it goes on"),
+        )),
+    }
+}
+
+/// The question to a successor, the handler's winding down, the release, and the time that a successor has to claim the role.
+fn answers_within(settings: &RoleSettings) -> Duration {
+    settings.handoff_time() + settings.handoff_hold() + settings.request_timeout * 2
+}
+
+fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
+    let status = scope.status();
+    let settings = &scope.settings;
+    RoleReport {
+        state: Some(status.state),
+        is_leader: status.is_leader,
+        paused: status.paused,
+        leader: status.leader.map(|leader| LeaderReport {
+            instance_id: leader.instance_id,
+            incarnation: leader.incarnation,
+            priority: leader.priority,
+            signer: leader.signer,
+        }),
+        fencing_token: status.fencing_token,
+        lease_remaining: status.lease_remaining,
+        last_heartbeat: status.last_heartbeat,
+        heartbeat_took: status.heartbeat_took,
+        last_transition: status.last_transition,
+        revision: status.revision,
+        connection: Some(status.connection),
+        healthy,
+        priority: settings.priority,
+        takeover: Some(settings.takeover),
+        ttl: settings.ttl,
+        heartbeat: settings.heartbeat,
+        stop_budget: settings.stop_budget,
+        answers_within: answers_within(settings),
+        overruns: scope.overruns(),
+        last_failure: status.last_failure.map(|failure| FailureReport {
+            kind: Some(failure.kind),
+            detail: failure.detail,
+            ago: failure.ago,
+        }),
+    }
+}

@@ -1,0 +1,294 @@
+//! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use humantime_serde::re::humantime;
+use ractor::ActorRef;
+
+use super::counters::Counters;
+use super::ration::Ration;
+use super::refusals::Refusals;
+use crate::actors::Link;
+use crate::actors::messages::SupervisorMsg;
+use crate::clock;
+use crate::model::admin::micro::{EndpointInfo, Identity, Info};
+use crate::model::admin::{
+    AdminRequest, AdminSubjects, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb,
+};
+use crate::role::{Instance, Order, RoleRegistry};
+use crate::store::{Asked, Bucket, Call, Denied};
+use nats_elect_core::Moment;
+use nats_elect_core::name::RoleName;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
+
+/// The status of all roles, as it is answered.
+type Look = Shared<BoxFuture<'static, Arc<[u8]>>>;
+
+/// The instance as the admin service shows it.
+pub(crate) struct AdminHandler {
+    pub(super) instance: Arc<Instance>,
+    subjects: AdminSubjects,
+    pub(super) registry: RoleRegistry,
+    pub(super) supervisor: ActorRef<SupervisorMsg>,
+    started: Moment,
+    /// By the wall clock, for people.
+    started_at: String,
+    identity: Identity,
+    counters: Counters,
+    trouble: Mutex<Option<String>>,
+    /// The status that is being found out, for all who ask meanwhile.
+    status: Mutex<Option<Look>>,
+    ration: Mutex<Ration>,
+    refused: Mutex<Refusals>,
+}
+
+impl AdminHandler {
+    pub fn new(
+        instance: Arc<Instance>,
+        subject_prefix: &str,
+        registry: RoleRegistry,
+        supervisor: ActorRef<SupervisorMsg>,
+    ) -> Arc<Self> {
+        let subjects = AdminSubjects::new(subject_prefix, &instance.bucket);
+        let metadata = [
+            ("bucket", instance.bucket.to_string()),
+            ("instance_id", instance.id.to_string()),
+            ("incarnation", instance.incarnation.to_string()),
+            ("subject_prefix", subject_prefix.to_owned()),
+        ];
+        let identity = Identity {
+            name: SERVICE.into(),
+            id: instance.incarnation.to_string(),
+            version: VERSION.into(),
+            metadata: BTreeMap::from(metadata.map(|(name, value)| (name.to_owned(), value))),
+        };
+        Arc::new(Self {
+            instance,
+            subjects,
+            registry,
+            supervisor,
+            started: clock::now(),
+            started_at: humantime::format_rfc3339_millis(clock::wall()).to_string(),
+            identity,
+            counters: Counters::default(),
+            trouble: Mutex::default(),
+            status: Mutex::default(),
+            ration: Mutex::new(Ration::new(clock::now())),
+            refused: Mutex::default(),
+        })
+    }
+
+    pub const fn subjects(&self) -> &AdminSubjects {
+        &self.subjects
+    }
+
+    pub fn uptime(&self) -> Duration {
+        clock::now().since(self.started)
+    }
+
+    pub const fn version() -> &'static str {
+        VERSION
+    }
+
+    /// Keeps in mind why the bucket can't be used, if it can't.
+    pub fn note_trouble(&self, link: &Link) {
+        let trouble = match link {
+            Link::Up { .. } => None,
+            Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
+            Link::Unusable(failure) => Some(failure.detail.clone()),
+        };
+        *locked(&self.trouble) = trouble;
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        locked(&self.trouble).clone()
+    }
+
+    /// Keeps in mind that the server refused an answer there. Returns whether it is an inbox of others, which need not be granted.
+    pub fn inbox_refused(&self, subject: &str) -> bool {
+        if self.subjects.include(subject) {
+            return false;
+        }
+        if locked(&self.refused).note(subject, clock::now()) {
+            tracing::info!(
+                "answers to \"{subject}\" are not permitted: those who operate this instance must use the inbox prefix \"{}\"",
+                self.subjects.answers()
+            );
+        }
+        true
+    }
+
+    pub fn refuses_inbox(&self, reply: &str) -> bool {
+        locked(&self.refused).include(reply, clock::now())
+    }
+
+    /// What is not permitted, as it is told.
+    pub fn told_as(&self, denied: &Denied) -> String {
+        if denied.publish {
+            format!("publish to \"{}.>\"", self.subjects.answers())
+        } else {
+            // Each start has another incarnation.
+            let own = self.instance.incarnation.to_string();
+            format!("subscribe to \"{}\"", denied.subject.replace(&own, "*"))
+        }
+    }
+
+    /// Does what is asked, and answers.
+    pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
+        let body = match call.asked {
+            Asked::Ping => json(&self.identity.ping()),
+            Asked::Info | Asked::Search => json(&self.info()),
+            Asked::Stats => {
+                let stats = self
+                    .counters
+                    .stats(|it| self.subjects.pattern(it, self.instance.incarnation));
+                json(&self.identity.stats(&self.started_at, stats))
+            }
+            Asked::Endpoint(endpoint) => {
+                let begun = clock::now();
+                let answer = self.obey(endpoint.verb, call.role.as_ref(), call.payload());
+                let answer = answer.await.and_then(|body| fitting(body, bucket));
+                let took = clock::now().since(begun);
+                self.counters.note(endpoint, took, answer.as_ref().err());
+                log(endpoint.verb, call.role.as_ref(), answer.as_ref().err());
+                match answer {
+                    Ok(body) => body,
+                    Err(problem) => return bucket.reply_problem(call.reply, &problem).await,
+                }
+            }
+        };
+        bucket.reply(call.reply, body).await;
+    }
+
+    async fn obey(
+        self: &Arc<Self>,
+        verb: Verb,
+        role: Option<&RoleName>,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Problem> {
+        let request = AdminRequest::parse(payload);
+        let request = request.map_err(bad_request)?;
+        check_fields(verb, &request)?;
+        match (verb, role) {
+            (Verb::Status, None) => self.status().await,
+            (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
+            (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, request).await?)),
+            (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
+            (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
+            (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
+            (Verb::EndLease, Some(role)) => {
+                let named = || bad_request("name the `revision` that is meant");
+                let revision = request.revision.ok_or_else(named)?;
+                Ok(json(&self.end_lease(role, revision).await?))
+            }
+            (Verb::StepDown | Verb::EndLease, None) => {
+                Err(bad_request("name the role in the subject"))
+            }
+        }
+    }
+
+    async fn status(self: &Arc<Self>) -> Result<Vec<u8>, Problem> {
+        let allows = |bytes| locked(&self.ration).allows(bytes, clock::now());
+        if allows(0) {
+            let report = self.look().await;
+            if allows(report.len()) {
+                return Ok(report.to_vec());
+            }
+        }
+        Err(Problem::new(
+            ProblemCode::Busy,
+            "it is asked for its status too often: ask later, or about one role at a time",
+        ))
+    }
+
+    /// One look at everything for all who ask while it lasts: many of them are no reason to ask the handlers as often.
+    fn look(self: &Arc<Self>) -> Look {
+        let mut status = locked(&self.status);
+        let under_way = status.take_if(|status| status.peek().is_none());
+        let admin_handler = Arc::clone(self);
+        let looking = under_way.unwrap_or_else(|| {
+            let look = async move { json(&admin_handler.report_all().await).into() };
+            look.boxed().shared()
+        });
+        *status = Some(looking.clone());
+        looking
+    }
+
+    fn info(&self) -> Info {
+        let endpoints = ENDPOINTS.map(|endpoint| EndpointInfo {
+            name: endpoint.verb.as_str().into(),
+            subject: self.subjects.pattern(endpoint, self.instance.incarnation),
+            queue_group: String::new(),
+            metadata: BTreeMap::new(),
+        });
+        self.identity.info(DESCRIPTION, endpoints.into())
+    }
+}
+
+/// A field that does not belong to a request may be a condition.
+fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
+    let revision = request.revision;
+    let own = match verb {
+        Verb::StepDown => AdminRequest {
+            revision: None,
+            ..request.clone()
+        },
+        Verb::EndLease => AdminRequest {
+            revision,
+            ..AdminRequest::default()
+        },
+        _ => AdminRequest::default(),
+    };
+    if *request == own {
+        return Ok(());
+    }
+    Err(bad_request(match verb {
+        Verb::StepDown => format!("{verb} takes no `revision`"),
+        Verb::EndLease => format!("{verb} takes a `revision` alone"),
+        _ => format!("{verb} takes no fields"),
+    }))
+}
+
+/// What the server would not take costs the connection.
+fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
+    let most = bucket.largest_message();
+    if body.len() <= most {
+        return Ok(body);
+    }
+    let why = format!(
+        "the answer has {} bytes and the server takes {most}: ask about one role at a time",
+        body.len()
+    );
+    Err(Problem::new(ProblemCode::TooLarge, why))
+}
+
+/// What was done is told; what was refused may be a flood.
+fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
+    let role = role.map(RoleName::as_str);
+    match problem {
+        Some(problem) => {
+            tracing::debug!(%verb, role, reason = problem.reason, "an operator was refused");
+        }
+        None if verb == Verb::Status => {}
+        None => tracing::info!(%verb, role, "done for an operator"),
+    }
+}
+
+fn bad_request(why: impl Display) -> Problem {
+    Problem::new(ProblemCode::BadRequest, why)
+}
+
+fn json(answer: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(answer).unwrap_or_default()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

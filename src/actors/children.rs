@@ -1,0 +1,264 @@
+//! The actors that work for all roles of an instance: the connection monitor, the watch, peer messaging, and, where they are
+//! configured, the event publisher and the admin service. One place starts them, tells them of the way to the bucket, and
+//! starts them anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+
+use super::admin::{AdminActor, AdminHandler, AdminSetup};
+use super::connection::{Connection, StartFailure};
+use super::messages::{AdminMsg, MonitorMsg, PeerMsg, PublisherMsg, SupervisorMsg, WatchMsg};
+use super::monitor::{MonitorActor, MonitorSetup};
+use super::peers::{PeerActor, PeerSetup};
+use super::publisher::{PublisherActor, PublisherSetup};
+use super::watch::{WatchActor, WatchSetup};
+use super::{Link, Routes};
+use crate::metrics::InstanceLabels;
+use crate::model::leader_event::LeaderEvent;
+use crate::role::Instance;
+use crate::store::{BucketInfo, IfMissing};
+use nats_elect_core::name::RoleName;
+
+/// What they need to know.
+pub(super) struct ChildrenSetup {
+    pub instance: Arc<Instance>,
+    pub labels: InstanceLabels,
+    pub connection: Connection,
+    pub if_missing: IfMissing,
+    pub routes: Routes,
+    /// Nothing is published without it.
+    pub publisher: Option<PublisherSetup>,
+    /// Unless the admin service is switched off.
+    pub admin_handler: Option<Arc<AdminHandler>>,
+}
+
+/// One of them, whichever actor it is at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Child {
+    Monitor,
+    Watch,
+    Peers,
+    Publisher,
+    Admin,
+}
+
+pub(super) struct Children {
+    setup: ChildrenSetup,
+    supervisor: ActorRef<SupervisorMsg>,
+    monitor: ActorRef<MonitorMsg>,
+    watch: ActorRef<WatchMsg>,
+    peers: ActorRef<PeerMsg>,
+    publisher: Option<ActorRef<PublisherMsg>>,
+    admin: Option<ActorRef<AdminMsg>>,
+    /// How often each of them has crashed.
+    crashes: HashMap<Child, u32>,
+}
+
+impl Children {
+    /// Starts all of them. `ready` is told once, when the bucket was opened or can't be.
+    pub async fn start(
+        setup: ChildrenSetup,
+        supervisor: ActorRef<SupervisorMsg>,
+        start_timeout: Duration,
+        ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
+    ) -> Result<Self, ActorProcessingErr> {
+        let spawner = Spawner {
+            setup: &setup,
+            supervisor: &supervisor,
+            link: &Link::Down,
+        };
+        Ok(Self {
+            monitor: spawner.monitor(start_timeout, Some(ready)).await?,
+            watch: spawner.watch().await?,
+            peers: spawner.peers().await?,
+            publisher: spawner.publisher().await?,
+            admin: spawner.admin().await?,
+            crashes: HashMap::new(),
+            setup,
+            supervisor,
+        })
+    }
+
+    pub fn link_changed(&self, link: &Link) {
+        let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
+        let peers = PeerMsg::LinkChanged(link.clone());
+        let _ = self.peers.send_message(peers);
+        if let Some(publisher) = &self.publisher {
+            let _ = publisher.send_message(PublisherMsg::LinkChanged(link.clone()));
+        }
+        self.tell_admin(AdminMsg::LinkChanged(link.clone()));
+    }
+
+    pub fn look_at_bucket(&self) {
+        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
+    }
+
+    pub fn reopen(&self, role: RoleName) {
+        let _ = self.monitor.send_message(MonitorMsg::Reopen(role));
+    }
+
+    pub fn publish(&self, event: LeaderEvent) {
+        if let Some(publisher) = &self.publisher {
+            let _ = publisher.send_message(PublisherMsg::Tell(event));
+        }
+    }
+
+    /// Resolves when everything is published.
+    pub fn all_published(&self) -> Option<oneshot::Receiver<()>> {
+        let (done, told) = oneshot::channel();
+        let publisher = self.publisher.as_ref()?;
+        let _ = publisher.send_message(PublisherMsg::Finish(done));
+        Some(told)
+    }
+
+    pub fn tell_admin(&self, message: AdminMsg) {
+        if let Some(admin) = &self.admin {
+            let _ = admin.send_message(message);
+        }
+    }
+
+    pub fn stop(&self) {
+        self.watch.stop(None);
+        self.peers.stop(None);
+        if let Some(publisher) = &self.publisher {
+            publisher.stop(None);
+        }
+        if let Some(admin) = &self.admin {
+            admin.stop(None);
+        }
+        self.monitor.stop(None);
+    }
+
+    /// Which of them crashed, and how often it has by now.
+    pub fn crashed(&mut self, who: &ActorCell) -> Option<(Child, u32)> {
+        let id = who.get_id();
+        let child = if id == self.monitor.get_id() {
+            Child::Monitor
+        } else if id == self.watch.get_id() {
+            Child::Watch
+        } else if id == self.peers.get_id() {
+            Child::Peers
+        } else if self.publisher.as_ref().is_some_and(|it| it.get_id() == id) {
+            Child::Publisher
+        } else if self.admin.as_ref().is_some_and(|it| it.get_id() == id) {
+            Child::Admin
+        } else {
+            return None;
+        };
+        let crashes = self.crashes.entry(child).or_default();
+        *crashes += 1;
+        Some((child, *crashes))
+    }
+
+    /// Starts one of them anew.
+    pub async fn replace(&mut self, child: Child, link: &Link) -> Result<(), ActorProcessingErr> {
+        let spawner = Spawner {
+            setup: &self.setup,
+            supervisor: &self.supervisor,
+            link,
+        };
+        match child {
+            Child::Monitor => self.monitor = spawner.monitor(Duration::MAX, None).await?,
+            Child::Watch => self.watch = spawner.watch().await?,
+            Child::Peers => self.peers = spawner.peers().await?,
+            Child::Publisher => self.publisher = spawner.publisher().await?,
+            Child::Admin => self.admin = spawner.admin().await?,
+        }
+        Ok(())
+    }
+}
+
+/// How each of them is started.
+struct Spawner<'a> {
+    setup: &'a ChildrenSetup,
+    supervisor: &'a ActorRef<SupervisorMsg>,
+    link: &'a Link,
+}
+
+impl Spawner<'_> {
+    async fn monitor(
+        &self,
+        start_timeout: Duration,
+        ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
+    ) -> Result<ActorRef<MonitorMsg>, ActorProcessingErr> {
+        let (links, refusals) = (self.supervisor.clone(), self.supervisor.clone());
+        let setup = MonitorSetup {
+            tell: Box::new(move |link| {
+                let _ = links.send_message(SupervisorMsg::LinkChanged(link));
+            }),
+            connection: self.setup.connection.clone(),
+            bucket: self.setup.instance.bucket.clone(),
+            if_missing: self.setup.if_missing,
+            routes: self.setup.routes.clone(),
+            admin: self.setup.admin_handler.as_ref().map(|admin_handler| {
+                let tell = move |denied| {
+                    let _ = refusals.send_message(SupervisorMsg::AdminDenied(denied));
+                };
+                (admin_handler.subjects().clone(), Box::new(tell) as _)
+            }),
+            start_timeout,
+            ready,
+        };
+        self.spawn(MonitorActor, setup).await
+    }
+
+    async fn watch(&self) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
+        let setup = WatchSetup {
+            supervisor: self.supervisor.clone(),
+            labels: self.setup.labels.clone(),
+            routes: self.setup.routes.clone(),
+            link: self.link.clone(),
+        };
+        self.spawn(WatchActor, setup).await
+    }
+
+    async fn peers(&self) -> Result<ActorRef<PeerMsg>, ActorProcessingErr> {
+        let setup = PeerSetup {
+            instance: Arc::clone(&self.setup.instance),
+            routes: self.setup.routes.clone(),
+            link: self.link.clone(),
+        };
+        self.spawn(PeerActor, setup).await
+    }
+
+    async fn publisher(&self) -> Result<Option<ActorRef<PublisherMsg>>, ActorProcessingErr> {
+        let Some(setup) = self.setup.publisher.clone() else {
+            return Ok(None);
+        };
+        let publisher = self
+            .spawn(PublisherActor, (setup, self.link.clone()))
+            .await?;
+        Ok(Some(publisher))
+    }
+
+    async fn admin(&self) -> Result<Option<ActorRef<AdminMsg>>, ActorProcessingErr> {
+        let Some(admin_handler) = self.setup.admin_handler.clone() else {
+            return Ok(None);
+        };
+        let link = self.link.clone();
+        let admin = self
+            .spawn(
+                AdminActor,
+                AdminSetup {
+                    admin_handler,
+                    link,
+                },
+            )
+            .await?;
+        Ok(Some(admin))
+    }
+
+    async fn spawn<A: Actor>(
+        &self,
+        actor: A,
+        arguments: A::Arguments,
+    ) -> Result<ActorRef<A::Msg>, ActorProcessingErr> {
+        let above = self.supervisor.get_cell();
+        let (spawned, _) = Actor::spawn_linked(None, actor, arguments, above).await?;
+        Ok(spawned)
+    }
+}

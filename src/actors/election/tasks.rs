@@ -1,0 +1,271 @@
+//! What an election asks of others: NATS, its handler, other instances. Each request is a task of its own; its answer comes
+//! back as a message, and nothing waits for it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tracing::{Instrument, Span};
+
+use super::ElectionState;
+use crate::actors::messages::ElectionMsg;
+use crate::actors::signatures::Unsigned;
+use crate::clock;
+use crate::role::{Health, RunningTerm};
+use crate::store::{Bucket, StoreError};
+use nats_elect_core::name::RoleName;
+use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
+use nats_elect_core::record::Record;
+use nats_elect_core::{
+    Failure, MOST_LATE, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
+};
+
+/// Before an instance that has not seen the term yet is asked again: it is reading the keys.
+const BEHIND: Duration = Duration::from_millis(20);
+
+impl ElectionState {
+    pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
+        let span = self.spans.write(&self.scope, &write);
+        let Write {
+            op,
+            nonce,
+            within,
+            kind,
+            ..
+        } = write;
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        self.writing = Some(op);
+        let role = self.scope.role.clone();
+        let patience = self.scope.settings.ttl;
+        let subject = match &kind {
+            WriteKind::Fence { .. } => bucket.fence_subject(&role),
+            _ => bucket.role_subject(&role),
+        };
+        let signing = match &kind {
+            WriteKind::Renew { record, .. } => self.signing(record),
+            _ => None,
+        };
+        let writing = async move {
+            let signed = signing.map(|(term, sign)| (term, sign()));
+            let outcome = match kind {
+                WriteKind::Claim { over, record } => {
+                    bucket.claim(&role, over, &record, patience).await
+                }
+                WriteKind::Fence { over, fence } => {
+                    bucket.fence(&role, over, &fence, patience).await
+                }
+                WriteKind::Renew { over, mut record } => {
+                    record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
+                    bucket.renew(&role, over, &record, patience).await
+                }
+                WriteKind::Release { over, secret, heir } => {
+                    bucket
+                        .release(&role, over, &nonce, secret, heir, patience)
+                        .await
+                }
+            };
+            if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {
+                term.set_proof(proof);
+            }
+            let outcome = outcome_of(outcome);
+            if let WriteOutcome::Acked { revision } = outcome {
+                Span::current().record("revision", revision);
+            }
+            outcome
+        };
+        let myself = myself.clone();
+        let writing = writing.instrument(span);
+        self.ask(
+            within,
+            subject,
+            writing,
+            WriteOutcome::Failed,
+            move |outcome| {
+                let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+            },
+        );
+    }
+
+    /// Tells the answer; if none comes in time, tells that, and then the answer that comes late, as long as a lease may rest on it.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        within: Duration,
+        subject: String,
+        asking: impl Future<Output = T> + Send + 'static,
+        unanswered: impl FnOnce(Failure) -> T + Send + 'static,
+        tell: impl Fn(T) + Send + Sync + 'static,
+    ) {
+        let asked = tokio::spawn(async move {
+            let mut asking = std::pin::pin!(asking);
+            if let Ok(answer) = tokio::time::timeout(within, &mut asking).await {
+                tell(answer);
+                return;
+            }
+            tell(unanswered(failure_of(&StoreError::Timeout { subject })));
+            tell(asking.await);
+        });
+        if self.asked.len() > MOST_LATE
+            && let Some(oldest) = self.asked.pop_front()
+        {
+            oldest.abort();
+        }
+        self.asked.push_back(asked.abort_handle());
+    }
+
+    /// What a heartbeat of the term in office signs; nothing once it is being wound down.
+    fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
+        let running = self.running.as_ref()?;
+        let fencing_token = running.in_office()?;
+        let settings = &self.scope.settings;
+        let lease_end = self.stepped + settings.ttl - settings.drift_margin();
+        let unsigned = self
+            .signatures
+            .statement(record, fencing_token, lease_end)?;
+        Some((running.clone(), unsigned))
+    }
+
+    pub(super) fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, within: Duration) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        self.reading = Some(op);
+        let role = self.scope.role.clone();
+        let patience = self.scope.settings.ttl;
+        let subject = format!("$JS.API.STREAM.MSG.GET.KV_{}", bucket.name());
+        let reading = async move {
+            let read = bucket.snapshot(&role, patience).await;
+            read.map_err(|error| failure_of(&error))
+        };
+        let myself = myself.clone();
+        self.ask(within, subject, reading, Err, move |outcome| {
+            let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
+        });
+    }
+
+    pub(super) fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {
+        let (myself, hears) = (myself.clone(), myself.clone());
+        let unanswered = move || {
+            let _ = hears.send_message(ElectionMsg::HealthUnanswered);
+        };
+        let asked = self.scope.is_leader_well(self.running.clone(), unanswered);
+        tokio::spawn(async move {
+            let healthy = asked.await;
+            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+        });
+    }
+
+    /// Asks other instances. Who wants to lead in another's place must be well.
+    pub(super) fn inquire(
+        &self,
+        myself: &ActorRef<ElectionMsg>,
+        id: PeerRequestId,
+        question: PeerRequest,
+        within: Duration,
+    ) {
+        let bucket = self.bucket.clone();
+        let role = self.scope.role.clone();
+        let patience = self.scope.settings.request_timeout;
+        let well = matches!(question, PeerRequest::Yield { .. }).then(|| self.scope.is_healthy());
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            let tell = |answer| {
+                let _ = myself.send_message(ElectionMsg::Answered {
+                    question: id,
+                    answer,
+                });
+            };
+            if let Some(well) = well
+                && well.await != Health::Well
+            {
+                let why = Refusal::Unhealthy;
+                tell(Some(PeerReply::Refused { why }));
+            } else if let Some(bucket) = bucket {
+                ask_others(&bucket, &role, &question, within, patience, tell).await;
+                return;
+            }
+            tell(None);
+        });
+    }
+
+    /// Answers another instance. Who says that it could lead must be well.
+    pub(super) fn answer(&mut self, reply_to: ReplyId, answer: PeerReply) {
+        let Some((_, reply)) = self.reply_to.take_if(|(last, _)| *last == reply_to) else {
+            return;
+        };
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let well =
+            matches!(answer, PeerReply::Ready { .. }).then(|| self.scope.is_healthy_for_others());
+        tokio::spawn(async move {
+            let ill = match well {
+                Some(well) => well.await != Health::Well,
+                None => false,
+            };
+            let answer = if ill {
+                let why = Refusal::Unhealthy;
+                PeerReply::Refused { why }
+            } else {
+                answer
+            };
+            bucket.answer(reply, &answer).await;
+        });
+    }
+}
+
+/// Tells each answer, then that time is up. A successor that has not seen the term yet is asked again for a while.
+async fn ask_others(
+    bucket: &Bucket,
+    role: &RoleName,
+    question: &PeerRequest,
+    within: Duration,
+    patience: Duration,
+    tell: impl Fn(Option<PeerReply>),
+) {
+    let begun = clock::now();
+    let named = matches!(question, PeerRequest::Ready { to: Some(_), .. });
+    let mut behind = None;
+    loop {
+        let mut again = false;
+        let heard = |answer| {
+            again = named && is_behind(&answer);
+            if again {
+                behind = Some(answer);
+            } else {
+                tell(Some(answer));
+            }
+        };
+        let left = (begun + within).since(clock::now());
+        bucket.inquire(role, question, left, heard).await;
+        if !again || clock::now() + BEHIND >= begun + patience {
+            return tell(behind);
+        }
+        tokio::time::sleep(BEHIND).await;
+    }
+}
+
+const fn is_behind(answer: &PeerReply) -> bool {
+    matches!(
+        answer,
+        PeerReply::Refused {
+            why: Refusal::Behind
+        }
+    )
+}
+
+fn failure_of(error: &StoreError) -> Failure {
+    Failure {
+        kind: error.kind(),
+        detail: error.to_string(),
+    }
+}
+
+fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
+    match result {
+        Ok(revision) => WriteOutcome::Acked { revision },
+        Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
+        Err(error) => WriteOutcome::Failed(failure_of(&error)),
+    }
+}

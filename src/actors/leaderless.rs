@@ -1,0 +1,149 @@
+//! How long a role was without a sign of a leader, as this instance saw it.
+//!
+//! For dashboards alone: it decides nothing.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use nats_elect_core::Moment;
+use nats_elect_core::record::{Content, Entry};
+
+/// The leader that was seen last.
+#[derive(Debug, Default)]
+pub(super) struct Leaderless {
+    /// The bucket, by its creation time: another one numbers anew.
+    epoch: u64,
+    revision: u64,
+    last: Option<Sign>,
+}
+
+#[derive(Debug)]
+struct Sign {
+    who: Leader,
+    at: Moment,
+    /// What stood there since was no leader's: the next record begins another term, whosever it is.
+    over: bool,
+}
+
+/// By the start of the instance, and by its name where a record of another library tells no more.
+#[derive(Debug, PartialEq, Eq)]
+struct Leader {
+    incarnation: Option<Uuid>,
+    id: String,
+}
+
+impl Leaderless {
+    pub fn bucket_is(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.revision = 0;
+        }
+    }
+
+    /// Something was seen under the role's key. If it is the first sign of another term: the time since the last sign of
+    /// the one before.
+    pub fn saw(&mut self, entry: &Entry, at: Moment) -> Option<Duration> {
+        if entry.revision <= self.revision {
+            return None;
+        }
+        self.revision = entry.revision;
+        let who = match &entry.content {
+            Content::Record(record) => Leader {
+                incarnation: record.incarnation,
+                id: record.id.clone(),
+            },
+            Content::Opaque => Leader {
+                incarnation: None,
+                id: String::new(),
+            },
+            Content::Release(_) => {
+                if let Some(sign) = &mut self.last {
+                    // Its leader wrote this.
+                    sign.at = at;
+                    sign.over = true;
+                }
+                return None;
+            }
+            Content::ForeignMarker => {
+                if let Some(sign) = &mut self.last {
+                    sign.over = true;
+                }
+                return None;
+            }
+        };
+        let before = self.last.replace(Sign {
+            who,
+            at,
+            over: false,
+        })?;
+        let same = self.last.as_ref().is_some_and(|now| now.who == before.who);
+        (before.over || !same).then(|| at.since(before.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nats_elect_core::record::Release;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn entry(revision: u64, content: Content) -> Entry {
+        Entry { revision, content }
+    }
+
+    fn beat(revision: u64, leader: u128) -> Entry {
+        let incarnation = Uuid::from_u128(leader);
+        let record = format!(r#"{{"id":"n","token":"t","incarnation":"{incarnation}","beat":1}}"#);
+        entry(revision, Content::parse(record.as_bytes()))
+    }
+
+    #[test]
+    fn a_crash_costs_the_time_from_the_last_heartbeat_to_the_next_claim() {
+        let mut leaderless = Leaderless::default();
+        assert_eq!(
+            leaderless.saw(&beat(1, 1), at(0)),
+            None,
+            "nobody led before"
+        );
+        assert_eq!(leaderless.saw(&beat(2, 1), at(200)), None, "a heartbeat");
+        let gap = leaderless.saw(&beat(3, 2), at(1200));
+        assert_eq!(gap, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn after_a_release_the_next_claim_begins_another_term_whosever_it_is() {
+        let mut leaderless = Leaderless::default();
+        leaderless.saw(&beat(1, 1), at(0));
+        leaderless.saw(&entry(2, Content::Release(Release::default())), at(500));
+        let gap = leaderless.saw(&beat(3, 1), at(503));
+        assert_eq!(gap, Some(Duration::from_millis(3)));
+    }
+
+    #[test]
+    fn a_strangers_marker_is_no_sign_of_the_leader() {
+        let mut leaderless = Leaderless::default();
+        leaderless.saw(&beat(1, 1), at(0));
+        leaderless.saw(&entry(2, Content::ForeignMarker), at(500));
+        let gap = leaderless.saw(&beat(3, 1), at(1500));
+        assert_eq!(gap, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn what_is_shown_again_is_no_sign_of_life() {
+        let mut leaderless = Leaderless::default();
+        leaderless.bucket_is(7);
+        leaderless.saw(&beat(5, 1), at(0));
+        leaderless.saw(&beat(5, 1), at(900));
+        let gap = leaderless.saw(&beat(6, 2), at(1000));
+        assert_eq!(gap, Some(Duration::from_secs(1)));
+        leaderless.bucket_is(8);
+        assert!(
+            leaderless.saw(&beat(1, 1), at(1100)).is_some(),
+            "a new bucket"
+        );
+    }
+}

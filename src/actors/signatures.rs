@@ -1,0 +1,396 @@
+//! Whose word is taken: signs what this instance writes as a leader, and keeps leaders for whom no trusted key signed from
+//! being told. The election itself knows of none of this: it waits for every record alike.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::clock;
+use crate::model::keyring::Keyring;
+use crate::model::statement::{Statement, VerifiedStatement};
+use nats_elect_core::Moment;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::record::{Content, Entry, Record, SeenRecord};
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::text::printable;
+use nats_elect_core::token::FencingToken;
+
+pub(crate) struct Signatures {
+    role: RoleName,
+    own_incarnation: Uuid,
+    keyring: Keyring,
+    /// The bucket, and its creation time.
+    bucket: Option<(BucketName, u64)>,
+    held: Option<Held>,
+    /// What was last held against whom: said once in the log.
+    doubted: Option<(Option<Uuid>, Distrust)>,
+}
+
+/// Another instance's word that was verified: good until it expires, whatever is seen meanwhile.
+struct Held {
+    leader: LeaderInfo,
+    fencing_token: FencingToken,
+    until: Moment,
+    /// Earlier than this no other word of the same leader is verified: half of its time is left at least.
+    renew_at: Moment,
+}
+
+/// What is to be signed, and how.
+pub(super) type Unsigned = Box<dyn FnOnce() -> String + Send>;
+
+impl Signatures {
+    pub const fn new(role: RoleName, keyring: Keyring, own_incarnation: Uuid) -> Self {
+        Self {
+            role,
+            own_incarnation,
+            keyring,
+            bucket: None,
+            held: None,
+            doubted: None,
+        }
+    }
+
+    /// Whether leaders are told only if a trusted key signed for them.
+    pub fn is_required(&self) -> bool {
+        self.keyring.verify.is_some()
+    }
+
+    /// Whether this instance signs.
+    pub fn signs(&self) -> bool {
+        self.keyring.signer.is_some()
+    }
+
+    /// The bucket that is used, and its creation time.
+    pub fn bucket_is(&mut self, name: &BucketName, epoch: u64) {
+        if self.bucket.as_ref().is_some_and(|(_, old)| *old != epoch) {
+            self.held = None;
+        }
+        self.bucket = Some((name.clone(), epoch));
+    }
+
+    /// What to sign for a heartbeat that extends the lease until `lease_end`: never a longer time than that.
+    pub fn statement(
+        &self,
+        record: &Record,
+        fencing_token: FencingToken,
+        lease_end: Moment,
+    ) -> Option<Unsigned> {
+        let signer = self.keyring.signer.as_ref()?;
+        let (bucket, _) = self.bucket.as_ref()?;
+        // The wall clock first: whatever passes between the two readings shortens the proof.
+        let issued_at = clock::unix_micros() / 1000;
+        let left = lease_end.since(clock::now()).as_millis();
+        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        let expires_at = issued_at + left;
+        let statement = Statement {
+            bucket: bucket.clone(),
+            role: self.role.clone(),
+            fencing_token,
+            instance_id: InstanceId::new(&record.id).ok()?,
+            incarnation: record.nonce.incarnation,
+            priority: record.priority,
+            meta: record.meta.clone(),
+            issued_at,
+            expires_at,
+        };
+        let sign = Arc::clone(&signer.sign);
+        Some(Box::new(move || sign(statement)))
+    }
+
+    /// Looks at the proof of an entry, and takes it out: the election has no use for it. Returns why the entry is not
+    /// trusted, if it is not.
+    pub fn judge(&mut self, entry: &mut Entry, now: Moment) -> Option<Distrust> {
+        let (who, judged) = match &mut entry.content {
+            Content::Record(record) => {
+                let proof = record.proof.take();
+                if !self.is_required() || record.incarnation == Some(self.own_incarnation) {
+                    return None;
+                }
+                (record.incarnation, self.look(record, proof, now))
+            }
+            Content::Opaque if self.is_required() => (None, Err(Distrust::Unsigned)),
+            _ => return None,
+        };
+        let doubt = judged.err().map(|why| (who, why));
+        if let Some((_, why)) = doubt.filter(|(_, why)| *why != Distrust::Unsigned)
+            && self.doubted != doubt
+        {
+            tracing::warn!(
+                why = why.as_str(),
+                "whoever wrote the role's record is not trusted: it is waited for, but not told as the leader"
+            );
+        }
+        self.doubted = doubt;
+        doubt.map(|(_, why)| why)
+    }
+
+    fn look(
+        &mut self,
+        record: &SeenRecord,
+        proof: Option<String>,
+        now: Moment,
+    ) -> Result<(), Distrust> {
+        let held = self.held.as_ref().filter(|held| {
+            let leader = &held.leader;
+            leader.instance_id == record.id && leader.incarnation == record.incarnation
+        });
+        if held.is_some_and(|held| now < held.renew_at) {
+            return Ok(());
+        }
+        let proof = proof.ok_or(Distrust::Unsigned)?;
+        let verify = self.keyring.verify.as_ref().ok_or(Distrust::Unsigned)?;
+        let VerifiedStatement {
+            statement,
+            signer,
+            valid_for,
+        } = verify(&proof)?;
+        let of_here = |(name, epoch): &(BucketName, u64)| {
+            *name == statement.bucket && *epoch == statement.fencing_token.epoch
+        };
+        if !self.bucket.as_ref().is_some_and(of_here)
+            || statement.role != self.role
+            || statement.instance_id.as_str() != record.id
+            || Some(statement.incarnation) != record.incarnation
+        {
+            return Err(Distrust::Mismatch);
+        }
+        let until = now + valid_for;
+        // An older word of the same leader takes nothing back.
+        if held.is_none_or(|held| held.until < until) {
+            let meta = statement.meta.iter();
+            let mut leader = LeaderInfo::new(statement.instance_id.as_str());
+            leader.incarnation = Some(statement.incarnation);
+            leader.priority = statement.priority;
+            leader.meta = meta
+                .map(|(key, value)| (printable(key), printable(value)))
+                .collect();
+            leader.signer = Some(signer);
+            self.held = Some(Held {
+                leader,
+                fencing_token: statement.fencing_token,
+                until,
+                renew_at: now + valid_for / 2,
+            });
+        }
+        Ok(())
+    }
+
+    /// What is told of this leader: of a trusted one what was signed, of others nothing.
+    pub fn told(&self, leader: Option<LeaderInfo>, now: Moment) -> Option<LeaderInfo> {
+        let mut leader = leader?;
+        if leader.is_self {
+            leader.signer = self
+                .keyring
+                .signer
+                .as_ref()
+                .map(|signer| signer.key.clone());
+            return Some(leader);
+        }
+        if !self.is_required() {
+            return Some(leader);
+        }
+        let held = self.held.as_ref()?;
+        let is_it = held.leader.instance_id == leader.instance_id
+            && held.leader.incarnation == leader.incarnation;
+        (is_it && now < held.until).then(|| held.leader.clone())
+    }
+
+    /// The fencing token that the last trusted word names.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.held.as_ref().map(|held| held.fencing_token)
+    }
+
+    /// When this leader, which was told, is no longer to be told.
+    pub fn lapses_at(&self, told: Option<&LeaderInfo>) -> Option<Moment> {
+        told.filter(|leader| self.is_required() && !leader.is_self)?;
+        self.held.as_ref().map(|held| held.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::keyring::Signer;
+    use nats_elect_core::record::Release;
+    use nats_elect_core::release::ReleaseSecret;
+    use nats_elect_core::token::LeaseToken;
+
+    const EPOCH: u64 = 5;
+    const LASTS: Duration = Duration::from_secs(10);
+
+    fn second(n: u64) -> Moment {
+        Moment::from_nanos(n * 1_000_000_000)
+    }
+
+    fn statement() -> Statement {
+        Statement {
+            bucket: BucketName::new("leaders").expect("a name"),
+            role: RoleName::new("r").expect("a name"),
+            fencing_token: FencingToken {
+                epoch: EPOCH,
+                sequence: 1,
+            },
+            instance_id: InstanceId::new("a").expect("a name"),
+            incarnation: Uuid::from_u128(1),
+            priority: 7,
+            meta: BTreeMap::from([("k".to_owned(), "signed\n".to_owned())]),
+            issued_at: 1,
+            expires_at: 2,
+        }
+    }
+
+    /// Trusts what says how many seconds it is good for, and writes down what it was asked.
+    fn signatures() -> (Signatures, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let noted = Arc::clone(&asked);
+        let keyring = Keyring {
+            signer: None,
+            verify: Some(Arc::new(move |text| {
+                noted.lock().expect("no panic").push(text.to_owned());
+                let seconds = text.parse().map_err(|_| Distrust::Malformed)?;
+                Ok(VerifiedStatement {
+                    statement: statement(),
+                    signer: "U".to_owned(),
+                    valid_for: Duration::from_secs(seconds),
+                })
+            })),
+        };
+        let role = RoleName::new("r").expect("a name");
+        let mut signatures = Signatures::new(role, keyring, Uuid::from_u128(99));
+        signatures.bucket_is(&BucketName::new("leaders").expect("a name"), EPOCH);
+        (signatures, asked)
+    }
+
+    fn record(incarnation: u128, proof: Option<&str>) -> Entry {
+        Entry {
+            revision: 1,
+            content: Content::Record(Box::new(SeenRecord {
+                id: "a".to_owned(),
+                priority: 0,
+                meta: BTreeMap::new(),
+                ttl: Some(LASTS),
+                incarnation: Some(Uuid::from_u128(incarnation)),
+                beat: Some(1),
+                release: None,
+                proof: proof.map(ToOwned::to_owned),
+            })),
+        }
+    }
+
+    fn known(incarnation: u128) -> LeaderInfo {
+        let mut leader = LeaderInfo::new("a");
+        leader.incarnation = Some(Uuid::from_u128(incarnation));
+        leader
+    }
+
+    #[test]
+    fn a_verified_word_is_good_until_it_expires_and_what_it_says_is_told() {
+        let (mut signatures, _) = signatures();
+        assert_eq!(signatures.told(Some(known(1)), second(100)), None);
+        let mut entry = record(1, Some("10"));
+        assert_eq!(signatures.judge(&mut entry, second(100)), None);
+        assert_eq!(entry, record(1, None), "the election sees no proof");
+        let told = signatures
+            .told(Some(known(1)), second(109))
+            .expect("a leader");
+        assert_eq!((told.priority, &*told.meta["k"]), (7, "signed"));
+        assert_eq!(told.signer.as_deref(), Some("U"));
+        assert_eq!(signatures.lapses_at(Some(&told)), Some(second(110)));
+        assert_eq!(signatures.told(Some(known(1)), second(110)), None);
+        assert_eq!(
+            signatures.told(Some(known(2)), second(101)),
+            None,
+            "of another"
+        );
+    }
+
+    #[test]
+    fn a_leader_s_next_word_is_verified_when_half_of_the_last_one_is_gone() {
+        let (mut signatures, asked) = signatures();
+        let mut asked_at = |at, proof: &str| {
+            let why = signatures.judge(&mut record(1, Some(proof)), second(at));
+            let asked = std::mem::take(&mut *asked.lock().expect("no panic"));
+            (!asked.is_empty(), why)
+        };
+        assert_eq!(asked_at(100, "10"), (true, None));
+        assert_eq!(asked_at(104, "10"), (false, None));
+        assert_eq!(asked_at(105, "10"), (true, None));
+        // A word that is over sooner takes nothing back.
+        assert_eq!(asked_at(110, "1"), (true, None));
+        assert_eq!(asked_at(111, "x"), (true, Some(Distrust::Malformed)));
+        assert!(signatures.told(Some(known(1)), second(114)).is_some());
+        assert_eq!(signatures.told(Some(known(1)), second(115)), None);
+    }
+
+    #[test]
+    fn a_word_about_another_instance_or_bucket_is_not_taken() {
+        let (mut signatures, _) = signatures();
+        let mismatch = Some(Distrust::Mismatch);
+        let judge = |signatures: &mut Signatures, incarnation| {
+            signatures.judge(&mut record(incarnation, Some("10")), second(100))
+        };
+        assert_eq!(judge(&mut signatures, 2), mismatch);
+        assert_eq!(judge(&mut signatures, 99), None, "its own record");
+        assert_eq!(judge(&mut signatures, 1), None);
+        let name = BucketName::new("leaders").expect("a name");
+        signatures.bucket_is(&name, EPOCH + 1);
+        assert_eq!(signatures.told(Some(known(1)), second(101)), None);
+        assert_eq!(judge(&mut signatures, 1), mismatch, "the bucket of before");
+        let mut opaque = Entry {
+            revision: 1,
+            content: Content::Opaque,
+        };
+        let judged = signatures.judge(&mut opaque, second(100));
+        assert_eq!(judged, Some(Distrust::Unsigned));
+        opaque.content = Content::Release(Release::default());
+        assert_eq!(signatures.judge(&mut opaque, second(100)), None);
+    }
+
+    #[test]
+    fn what_is_signed_lasts_no_longer_than_the_lease() {
+        let (mut signatures, _) = signatures();
+        let lease_end = clock::now() + LASTS;
+        let mut own = Record {
+            id: "me".to_owned(),
+            token: LeaseToken::new(Uuid::nil()),
+            priority: 1,
+            meta: BTreeMap::new(),
+            ttl: LASTS,
+            nonce: nats_elect_core::record::Nonce {
+                incarnation: Uuid::from_u128(99),
+                beat: 1,
+            },
+            release: ReleaseSecret::new(1).hash(),
+            proof: None,
+        };
+        let token = statement().fencing_token;
+        assert!(
+            signatures.statement(&own, token, lease_end).is_none(),
+            "no key"
+        );
+        let stated = Arc::<Mutex<Option<Statement>>>::default();
+        let noted = Arc::clone(&stated);
+        signatures.keyring.signer = Some(Signer {
+            key: "U".to_owned(),
+            sign: Arc::new(move |statement| {
+                *noted.lock().expect("no panic") = Some(statement);
+                "signed".to_owned()
+            }),
+        });
+        own.priority = 3;
+        let sign = signatures.statement(&own, token, lease_end).expect("a key");
+        assert_eq!(sign(), "signed");
+        let stated = stated.lock().expect("no panic").take().expect("it");
+        let left = stated.expires_at - stated.issued_at;
+        assert!((9_000..=10_000).contains(&left), "{left}");
+        assert_eq!((stated.instance_id.as_str(), stated.priority), ("me", 3));
+        // A pause since the step was taken, in which the lease ended.
+        let sign = signatures.statement(&own, token, clock::now());
+        assert!(sign.is_none(), "nothing is left to state");
+    }
+}

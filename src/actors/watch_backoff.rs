@@ -1,0 +1,103 @@
+//! When to watch again after a watch has ended.
+
+use std::time::Duration;
+
+use nats_elect_core::Moment;
+
+/// Between attempts to watch: doubling from the first to the second.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// A watch that took its connection along sooner than this may have done so by what it showed: headers that the client can't
+/// read cost it the connection, and the watch begins with the last message of each key.
+const BRIEF: Duration = Duration::from_secs(4);
+/// After so many of those in a row the connection is worth more than the watch: it waits, from the first time doubling to
+/// the second.
+const BROKEN: u32 = 3;
+const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+
+/// The pace of one watch after the other.
+#[derive(Debug)]
+pub(crate) struct WatchBackoff {
+    failures: u32,
+    /// Brief watches in a row that ended with their connection.
+    broken: u32,
+    started: Moment,
+}
+
+impl WatchBackoff {
+    pub const fn new(now: Moment) -> Self {
+        Self {
+            failures: 0,
+            broken: 0,
+            started: now,
+        }
+    }
+
+    /// A watch is begun.
+    pub const fn begun(&mut self, now: Moment) {
+        self.started = now;
+    }
+
+    /// The connection was lost, and the watch with it.
+    pub fn connection_lost(&mut self, now: Moment) {
+        let brief = now.since(self.started) < BRIEF;
+        self.broken = if brief { self.broken + 1 } else { 0 };
+    }
+
+    /// The connection is there again: how long to leave it alone, if it broke with each of the last watches.
+    pub fn reconnected(&mut self) -> Option<Duration> {
+        self.failures = 0;
+        self.rest()
+    }
+
+    /// The watch ended by itself: how long to wait.
+    pub fn ended(&mut self, now: Moment) -> Duration {
+        if now.since(self.started) > RETRY.1 * 2 {
+            // It went well for a while: this is a new trouble.
+            self.failures = 0;
+        }
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(10))
+            .min(RETRY.1);
+        self.failures += 1;
+        wait.max(self.rest().unwrap_or_default())
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        let doublings = self.broken.checked_sub(BROKEN)?.min(10);
+        Some(REST.0.saturating_mul(1 << doublings).min(REST.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn watches_that_fail_are_begun_more_and_more_slowly_until_one_goes_well() {
+        let mut watch_backoff = WatchBackoff::new(ms(0));
+        let waits: Vec<_> = (0..8)
+            .map(|_| watch_backoff.ended(ms(1)).as_millis())
+            .collect();
+        assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
+        watch_backoff.begun(ms(10_000));
+        assert_eq!(watch_backoff.ended(ms(14_001)).as_millis(), 50);
+    }
+
+    #[test]
+    fn a_connection_that_breaks_with_every_watch_is_left_alone_for_a_while() {
+        let mut watch_backoff = WatchBackoff::new(ms(0));
+        for (broken, rest) in [(1, None), (2, None), (3, Some(2)), (4, Some(4))] {
+            watch_backoff.begun(ms(broken * 10_000));
+            watch_backoff.connection_lost(ms(broken * 10_000 + 3_999));
+            assert_eq!(watch_backoff.reconnected(), rest.map(Duration::from_secs));
+        }
+        watch_backoff.connection_lost(ms(90_000));
+        assert_eq!(watch_backoff.reconnected(), None, "that one lasted");
+    }
+}

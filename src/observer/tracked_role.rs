@@ -1,0 +1,471 @@
+//! What is known of one role: from the messages under its keys and the time since then to how it stands.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::observed::{ChangeCause, Observed, Standing};
+use crate::actors::Signatures;
+use nats_elect_core::Moment;
+use nats_elect_core::event::Distrust;
+use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
+use nats_elect_core::status::LeaderInfo;
+use nats_elect_core::token::FencingToken;
+
+/// Between looks at a key that could not be read.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What was last told of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reported {
+    pub standing: Standing,
+    pub leader: Option<LeaderInfo>,
+}
+
+/// A change of what is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub from: Option<LeaderInfo>,
+    pub cause: ChangeCause,
+}
+
+/// What is held against the record that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    None,
+    /// Its lease has passed, and the stream leader still has nothing newer.
+    Expired,
+    /// Its lease has passed, and nobody could see what is there.
+    Unseen,
+}
+
+/// How something came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// It stood there when the watch began.
+    Stood,
+    /// It has just been written.
+    Live,
+}
+
+/// What a look is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Looking {
+    revision: u64,
+    /// The lease had passed when it was asked: then nothing newer means that it has ended.
+    overdue: bool,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct TrackedRole {
+    signatures: Signatures,
+    entry: Option<Entry>,
+    /// When the entry was received, or shown again by a new watch.
+    received: Moment,
+    lease: Duration,
+    doubt: Doubt,
+    /// The present watch has shown the entry.
+    shown: bool,
+    /// The present watch did not show it, and has shown all else.
+    missing: bool,
+    /// The present watch has shown that nothing was missed, or the role is known at all.
+    known: bool,
+    confirmed: bool,
+    led_since: Moment,
+    /// Where the leader's claim was watched: its fence record lies above.
+    claimed_at: Option<u64>,
+    heir: Option<Uuid>,
+    fence: Option<FenceEntry>,
+    fence_shown: bool,
+    /// The present watch did not show the fence record of who leads, and has shown all else: servers before 2.12 leave some out.
+    fence_missing: bool,
+    distrust: Option<Distrust>,
+    /// A look at the stream leader's word is under way: it was asked while this revision stood here.
+    looking: Option<Looking>,
+    look_at: Moment,
+    told: Reported,
+    last_leader: Option<LeaderInfo>,
+}
+
+impl TrackedRole {
+    /// A role of which nothing was seen; `known` if it would have been.
+    pub const fn new(signatures: Signatures, known: bool, now: Moment) -> Self {
+        Self {
+            signatures,
+            entry: None,
+            received: now,
+            lease: FOREIGN_LEASE.0,
+            doubt: Doubt::None,
+            shown: false,
+            missing: false,
+            known,
+            confirmed: false,
+            led_since: now,
+            claimed_at: None,
+            heir: None,
+            fence: None,
+            fence_shown: false,
+            fence_missing: false,
+            distrust: None,
+            looking: None,
+            look_at: now,
+            told: Reported {
+                standing: Self::nothing(known),
+                leader: None,
+            },
+            last_leader: None,
+        }
+    }
+
+    const fn nothing(known: bool) -> Standing {
+        if known {
+            Standing::Unclaimed
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    pub const fn signatures(&mut self) -> &mut Signatures {
+        &mut self.signatures
+    }
+
+    /// A watch begins: it will show everything once more.
+    pub const fn watch_begins(&mut self) {
+        self.shown = false;
+        self.missing = false;
+        self.confirmed = false;
+        self.fence_shown = false;
+        self.fence_missing = false;
+        self.looking = None;
+    }
+
+    /// The bucket is another one: nothing that was seen holds, and what stands in this one nobody has seen. Returns what changed
+    /// by that in what is told.
+    pub fn forget(&mut self, now: Moment) -> Option<Turn> {
+        self.watch_begins();
+        self.entry = None;
+        self.fence = None;
+        self.heir = None;
+        self.distrust = None;
+        self.doubt = Doubt::None;
+        self.known = false;
+        let turn = self.settle(now);
+        self.last_leader = None;
+        turn.map(|turn| Turn {
+            cause: ChangeCause::BucketReplaced,
+            ..turn
+        })
+    }
+
+    /// Whether something stands under the role's keys, as far as was seen.
+    pub const fn is_there(&self) -> bool {
+        self.entry.is_some() || self.fence.is_some()
+    }
+
+    /// The watch has shown what stands under the roles' keys. What was seen before and was not shown now is looked up: it may have
+    /// been replaced just then, removed, or taken back with the bucket.
+    pub fn caught_up(&mut self) {
+        self.missing = !self.shown && self.entry.is_some();
+        self.fence_missing = !self.fence_shown && self.holder().is_some();
+        self.known = true;
+    }
+
+    /// The watch showed a message under the role's key. `default_lease` is for those that do not tell their own.
+    ///
+    /// One below what was seen is of a server that lags: only the stream leader's word leads back.
+    pub fn show(&mut self, entry: Entry, how: How, default_lease: Duration, now: Moment) {
+        let seen = self.entry.as_ref().map(|seen| seen.revision);
+        if seen.is_none_or(|seen| entry.revision >= seen) {
+            self.take(entry, how, default_lease, now);
+        }
+    }
+
+    fn take(&mut self, mut entry: Entry, how: How, default_lease: Duration, now: Moment) {
+        let distrust = self.signatures.judge(&mut entry, now);
+        let again = self.entry.as_ref().is_some_and(|seen| entry.is(seen));
+        if again && self.shown {
+            return;
+        }
+        self.shown = true;
+        self.missing = false;
+        self.known = true;
+        self.distrust = distrust;
+        if again && self.doubt == Doubt::Expired {
+            // It stands there since before its lease ended.
+            return;
+        }
+        let was = self.entry.replace(entry);
+        let was = was.filter(|_| self.doubt != Doubt::Expired);
+        self.doubt = Doubt::None;
+        self.received = now;
+        self.look_at = now;
+        self.confirmed = how == How::Live;
+        let Some(entry) = &self.entry else { return };
+        self.lease = lease(&entry.content, default_lease);
+        match &entry.content {
+            Content::Release(release) => self.heir = release.heir,
+            Content::ForeignMarker => self.heir = None,
+            Content::Record(_) | Content::Opaque => {
+                if !was.is_some_and(|was| have_one_writer(&was.content, &entry.content)) {
+                    self.led_since = now;
+                    self.claimed_at = (how == How::Live).then_some(entry.revision);
+                }
+            }
+        }
+    }
+
+    /// The watch showed a message under the role's fence key. One below what was seen is of a server that lags.
+    pub fn show_fence(&mut self, fence: FenceEntry) {
+        let seen = self.fence.map(|seen| seen.revision);
+        if seen.is_none_or(|seen| fence.revision >= seen) {
+            self.fence = Some(fence);
+            self.fence_shown = true;
+            self.fence_missing = false;
+        }
+    }
+
+    /// Time has passed. Returns whether to look at what the stream leader has: `current` is whether the watch would have shown
+    /// a heartbeat.
+    pub fn tick(&mut self, current: bool, now: Moment) -> bool {
+        let is_open = self.is_overdue(now) && self.doubt != Doubt::Expired;
+        if !current && is_open {
+            self.doubt = Doubt::Unseen;
+        }
+        if !current || !(is_open || self.missing || self.fence_missing) {
+            return false;
+        }
+        self.looking.is_none() && now >= self.look_at
+    }
+
+    /// Whether time alone may have changed what is told.
+    pub fn may_have_turned(&self) -> bool {
+        self.told.leader.is_some() && (self.doubt != Doubt::None || self.signatures.is_required())
+    }
+
+    pub fn looks(&mut self, now: Moment) {
+        self.looking = self.entry.as_ref().map(|entry| Looking {
+            revision: entry.revision,
+            overdue: self.is_overdue(now),
+        });
+    }
+
+    /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed, or for what the
+    /// watch did not show.
+    pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
+        let looking = self.looking.take();
+        let asked = looking.map(|looking| looking.revision);
+        let was_overdue = looking.is_some_and(|looking| looking.overdue);
+        if let Some(Snapshot { fence, .. }) = &found {
+            let older = |fence: &FenceEntry| {
+                self.fence_shown
+                    && self
+                        .fence
+                        .is_some_and(|shown| fence.revision < shown.revision)
+            };
+            if let Some(fence) = fence.filter(|fence| !older(fence)) {
+                self.fence = Some(fence);
+            }
+            // Who does not lead by this library has none.
+            self.fence_missing = false;
+        } else if self.fence_missing {
+            self.look_at = now + LOOK_AGAIN;
+        }
+        let is_about = |entry: &Entry| Some(entry.revision) == asked;
+        let is_open = self.missing || self.is_overdue(now);
+        if !self.entry.as_ref().is_some_and(is_about) || !is_open {
+            // Of a watch that is over; or it has shown something newer meanwhile.
+            return;
+        }
+        self.look_at = now + LOOK_AGAIN;
+        let Some(Snapshot { role, .. }) = found else {
+            if self.doubt == Doubt::None && was_overdue {
+                self.doubt = Doubt::Unseen;
+            }
+            return;
+        };
+        self.missing = false;
+        let Some(mut entry) = role else {
+            self.entry = None;
+            self.doubt = Doubt::None;
+            self.distrust = None;
+            return;
+        };
+        let about = is_about(&entry);
+        if let (Content::Record(record), true) = (&mut entry.content, about) {
+            // The one that was judged has none any more.
+            record.proof = None;
+        }
+        if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
+            self.shown = true;
+            if was_overdue {
+                self.doubt = Doubt::Expired;
+            } else {
+                // It may have passed meanwhile: then the next look tells.
+                self.look_at = now;
+            }
+            return;
+        }
+        // Newer; or older, if writes were lost.
+        let how = if Some(entry.revision) > asked {
+            How::Live
+        } else {
+            How::Stood
+        };
+        self.shown = false;
+        self.take(entry, how, default_lease, now);
+    }
+
+    /// Whether a record stands whose lease has passed.
+    fn is_overdue(&self, now: Moment) -> bool {
+        self.holder().is_some() && now >= self.received + self.lease
+    }
+
+    fn holder(&self) -> Option<&Content> {
+        let content = &self.entry.as_ref()?.content;
+        matches!(content, Content::Record(_) | Content::Opaque).then_some(content)
+    }
+
+    fn stands(&self, now: Moment) -> Reported {
+        let nobody = |standing| Reported {
+            standing,
+            leader: None,
+        };
+        let Some(entry) = &self.entry else {
+            return nobody(Self::nothing(self.known));
+        };
+        match (&entry.content, self.doubt) {
+            (Content::Release(release), _) if release.heir.is_some() => {
+                nobody(Standing::HandedOver)
+            }
+            (Content::Release(_), _) => nobody(Standing::Released),
+            (Content::ForeignMarker, _) => nobody(Standing::Deleted),
+            (_, Doubt::Expired) => nobody(Standing::Expired),
+            (_, Doubt::Unseen) => nobody(Standing::Unknown),
+            (content, Doubt::None) => {
+                let leader = LeaderInfo::shown_by(content);
+                match self.signatures.told(leader, now) {
+                    None => nobody(Standing::Untrusted),
+                    leader => Reported {
+                        standing: Standing::Led,
+                        leader,
+                    },
+                }
+            }
+        }
+    }
+
+    /// Brings what is told up to date. Returns what changed by that, if anything did.
+    pub fn settle(&mut self, now: Moment) -> Option<Turn> {
+        let new = self.stands(now);
+        let is_same = new.standing == self.told.standing
+            && match (&new.leader, &self.told.leader) {
+                (Some(new), Some(old)) => is_one_instance(new, old),
+                (None, None) => true,
+                _ => false,
+            };
+        let old = std::mem::replace(&mut self.told, new);
+        if is_same {
+            return None;
+        }
+        let cause = self.cause(&old);
+        if self.told.leader.is_some() {
+            self.heir = None;
+            self.last_leader = None;
+        } else if old.leader.is_some() {
+            self.last_leader.clone_from(&old.leader);
+        }
+        Some(Turn {
+            from: old.leader,
+            cause,
+        })
+    }
+
+    fn cause(&self, old: &Reported) -> ChangeCause {
+        let leader = self.told.leader.as_ref();
+        let incarnation = leader.and_then(|one| one.incarnation);
+        let is_seen_again = old.standing == Standing::Unknown
+            && leader
+                .zip(self.last_leader.as_ref())
+                .is_some_and(|(one, last)| is_one_instance(one, last));
+        match self.told.standing {
+            Standing::Led if !self.confirmed || is_seen_again => ChangeCause::Found,
+            Standing::Led if incarnation.is_some() && incarnation == self.heir => {
+                ChangeCause::HandedOver
+            }
+            Standing::Led => ChangeCause::Claimed,
+            Standing::Untrusted => ChangeCause::Untrusted,
+            Standing::Released | Standing::HandedOver => ChangeCause::Released,
+            Standing::Expired => ChangeCause::Expired,
+            Standing::Unknown => ChangeCause::LostSight,
+            Standing::Unclaimed
+                if old.standing == Standing::Unknown && self.last_leader.is_none() =>
+            {
+                ChangeCause::Found
+            }
+            Standing::Deleted | Standing::Unclaimed => ChangeCause::Deleted,
+        }
+    }
+
+    pub const fn told(&self) -> &Reported {
+        &self.told
+    }
+
+    /// The leader, if it was seen alive.
+    pub fn confirmed_leader(&self) -> Option<&LeaderInfo> {
+        self.told.leader.as_ref().filter(|_| self.confirmed)
+    }
+
+    pub fn observed(&self, epoch: Option<u64>, now: Moment) -> Observed {
+        let leads = self.told.leader.is_some();
+        let held = self.holder().is_some();
+        let age = now.since(self.received);
+        Observed {
+            standing: self.told.standing,
+            leader: self.told.leader.clone(),
+            confirmed: leads && self.confirmed,
+            since: leads.then(|| now.since(self.led_since)),
+            fencing_token: epoch.and_then(|epoch| self.fencing_token(epoch)),
+            revision: self.entry.as_ref().map(|entry| entry.revision),
+            ttl: held.then_some(self.lease),
+            age: held.then_some(age),
+            remaining: leads.then(|| self.lease.saturating_sub(age)),
+            opaque: matches!(self.holder(), Some(Content::Opaque)),
+            distrust: self.distrust.filter(|_| held && !leads),
+            last_leader: self.last_leader.clone().filter(|_| !leads),
+        }
+    }
+
+    fn fencing_token(&self, epoch: u64) -> Option<FencingToken> {
+        let leader = self.told.leader.as_ref()?;
+        if self.signatures.is_required() {
+            return self.signatures.fencing_token();
+        }
+        let fence = self.fence?;
+        let is_its = fence.nonce()?.incarnation == leader.incarnation?;
+        let is_new = self.claimed_at.is_none_or(|claim| fence.revision > claim);
+        (is_its && is_new).then_some(FencingToken {
+            epoch,
+            sequence: fence.revision,
+        })
+    }
+}
+
+fn lease(content: &Content, default_lease: Duration) -> Duration {
+    let told = match content {
+        Content::Record(record) => record.ttl,
+        _ => None,
+    };
+    told.unwrap_or(default_lease)
+        .clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)
+}
+
+/// Whether both values are of one leader, as far as can be told.
+fn have_one_writer(one: &Content, other: &Content) -> bool {
+    let (one, other) = (LeaderInfo::shown_by(one), LeaderInfo::shown_by(other));
+    one.zip(other)
+        .is_some_and(|(one, other)| is_one_instance(&one, &other))
+}
+
+fn is_one_instance(one: &LeaderInfo, other: &LeaderInfo) -> bool {
+    one.incarnation == other.incarnation && one.instance_id == other.instance_id
+}

@@ -1,0 +1,265 @@
+//! What is known of all roles of a bucket: no I/O and no clock, so that it can be tested as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+use super::observed::{Change, Observed, RoleChange, WatchStatus};
+use super::tracked_role::{How, TrackedRole, Turn};
+use crate::actors::Signatures;
+use crate::model::keyring::Keyring;
+use nats_elect_core::Moment;
+use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
+use nats_elect_core::status::LeaderInfo;
+
+/// What an observer is to look at, and how.
+#[derive(Clone)]
+pub(super) struct Scope {
+    pub bucket: BucketName,
+    /// All roles of the bucket, if none are named.
+    pub roles: Option<BTreeSet<RoleName>>,
+    /// The lease of records that do not tell theirs, in a bucket without a max age.
+    pub default_ttl: Duration,
+    pub keyring: Keyring,
+}
+
+/// A moment on both clocks: the first one counts, the second one is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub clock: Moment,
+    pub wall: SystemTime,
+}
+
+/// Whether the watch is running, and everything was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Watching {
+    Stale(String),
+    Current,
+}
+
+/// All roles. Every input leaves what changed by it in [`take_changes`](Self::take_changes).
+pub(super) struct TrackedRoles {
+    scope: Scope,
+    roles: BTreeMap<RoleName, TrackedRole>,
+    watching: Watching,
+    heard: Moment,
+    epoch: Option<u64>,
+    /// It was another one when something was seen last.
+    replaced: bool,
+    default_lease: Duration,
+    changes: Vec<Change>,
+}
+
+impl TrackedRoles {
+    pub fn new(scope: Scope, now: Moment) -> Self {
+        let mut tracked_roles = Self {
+            default_lease: scope.default_ttl,
+            roles: BTreeMap::new(),
+            watching: Watching::Stale("no answer yet".into()),
+            heard: now,
+            epoch: None,
+            replaced: false,
+            changes: Vec::new(),
+            scope,
+        };
+        for role in tracked_roles.scope.roles.clone().unwrap_or_default() {
+            tracked_roles.tracked(&role, now);
+        }
+        tracked_roles
+    }
+
+    /// The bucket that is about to be watched.
+    pub fn bucket_is(&mut self, epoch: u64, max_age: Option<Duration>, now: Now) {
+        self.default_lease = max_age.unwrap_or(self.scope.default_ttl);
+        let known = self.epoch.replace(epoch);
+        for tracked in self.roles.values_mut() {
+            tracked.signatures().bucket_is(&self.scope.bucket, epoch);
+        }
+        if known.is_none_or(|known| known == epoch) {
+            return;
+        }
+        for (role, tracked) in &mut self.roles {
+            if let Some(turn) = tracked.forget(now.clock) {
+                self.changes.push(change(role, tracked, turn, now));
+            }
+        }
+        self.replaced = true;
+    }
+
+    /// A watch begins. Until it has caught up, nothing is current.
+    pub fn watch_begins(&mut self) {
+        for tracked in self.roles.values_mut() {
+            tracked.watch_begins();
+        }
+    }
+
+    /// The watch has shown all that stands in the bucket.
+    pub fn caught_up(&mut self, now: Now) {
+        self.heard = now.clock;
+        for (role, tracked) in &mut self.roles {
+            tracked.caught_up();
+            if let Some(turn) = tracked.settle(now.clock) {
+                self.changes.push(change(role, tracked, turn, now));
+            }
+        }
+        if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
+            // Those that only the other one had are none here.
+            self.roles.retain(|_, tracked| tracked.is_there());
+        }
+        if std::mem::replace(&mut self.watching, Watching::Current) != Watching::Current {
+            self.changes.push(Change::Current);
+        }
+    }
+
+    /// The watch is over.
+    pub fn watch_ended(&mut self, reason: String) {
+        let stale = Watching::Stale(reason.clone());
+        let was = std::mem::replace(&mut self.watching, stale);
+        if was == Watching::Current {
+            self.changes.push(Change::Stale { reason });
+        }
+        for tracked in self.roles.values_mut() {
+            tracked.watch_begins();
+        }
+    }
+
+    /// The watch is alive.
+    pub const fn heard(&mut self, now: Moment) {
+        self.heard = now;
+    }
+
+    /// The watch showed a role's key.
+    pub fn role(&mut self, role: &RoleName, entry: Entry, now: Now) {
+        self.heard = now.clock;
+        if !self.is_wanted(role) {
+            return;
+        }
+        let (how, lease) = (self.how(), self.default_lease);
+        let tracked = self.tracked(role, now.clock);
+        tracked.show(entry, how, lease, now.clock);
+        self.settle(role, now);
+    }
+
+    /// The watch showed a role's fence key.
+    pub fn fence(&mut self, role: &RoleName, fence: FenceEntry, now: Now) {
+        self.heard = now.clock;
+        if self.is_wanted(role) {
+            self.tracked(role, now.clock).show_fence(fence);
+        }
+    }
+
+    /// Time has passed. Returns roles whose keys are to be read, at most so many: their leases have passed, and only the
+    /// stream leader can say that nothing newer is under way to here.
+    pub fn tick(&mut self, most: usize, now: Now) -> Vec<RoleName> {
+        let current = self.watching == Watching::Current;
+        let mut looks = Vec::new();
+        for (role, tracked) in &mut self.roles {
+            if tracked.tick(current, now.clock) && looks.len() < most {
+                tracked.looks(now.clock);
+                looks.push(role.clone());
+            }
+            if tracked.may_have_turned()
+                && let Some(turn) = tracked.settle(now.clock)
+            {
+                self.changes.push(change(role, tracked, turn, now));
+            }
+        }
+        looks
+    }
+
+    /// What was read of a role's keys; nothing if they could not be.
+    pub fn looked(&mut self, role: &RoleName, found: Option<Snapshot>, now: Now) {
+        let lease = self.default_lease;
+        if let Some(tracked) = self.roles.get_mut(role) {
+            tracked.looked(found, lease, now.clock);
+            self.settle(role, now);
+        }
+    }
+
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub fn leader(&self, role: &str) -> Option<LeaderInfo> {
+        self.roles.get(role)?.told().leader.clone()
+    }
+
+    /// The leader, if it was seen alive and what is known is current.
+    pub fn confirmed_leader(&self, role: &str) -> Option<LeaderInfo> {
+        let tracked = self
+            .roles
+            .get(role)
+            .filter(|_| self.watching == Watching::Current)?;
+        tracked.confirmed_leader().cloned()
+    }
+
+    pub fn observed(&self, role: &str, now: Moment) -> Option<Observed> {
+        let tracked = self.roles.get(role)?;
+        Some(tracked.observed(self.epoch, now))
+    }
+
+    pub fn all(&self, now: Moment) -> BTreeMap<String, Observed> {
+        self.roles
+            .iter()
+            .map(|(role, tracked)| (role.as_str().to_owned(), tracked.observed(self.epoch, now)))
+            .collect()
+    }
+
+    pub fn status(&self, now: Moment) -> WatchStatus {
+        match &self.watching {
+            Watching::Current => WatchStatus::Current,
+            Watching::Stale(reason) => WatchStatus::Stale {
+                since: now.since(self.heard),
+                reason: reason.clone(),
+            },
+        }
+    }
+
+    pub fn is_wanted(&self, role: &RoleName) -> bool {
+        let wanted = self.scope.roles.as_ref();
+        wanted.is_none_or(|wanted| wanted.contains(role))
+    }
+
+    fn how(&self) -> How {
+        match self.watching {
+            Watching::Current => How::Live,
+            Watching::Stale(_) => How::Stood,
+        }
+    }
+
+    fn tracked(&mut self, role: &RoleName, now: Moment) -> &mut TrackedRole {
+        let (scope, epoch) = (&self.scope, self.epoch);
+        let current = self.watching == Watching::Current;
+        self.roles.entry(role.clone()).or_insert_with(|| {
+            // No instance: nothing that stands there is its own.
+            let mut signatures = Signatures::new(role.clone(), scope.keyring.clone(), Uuid::nil());
+            if let Some(epoch) = epoch {
+                signatures.bucket_is(&scope.bucket, epoch);
+            }
+            TrackedRole::new(signatures, current, now)
+        })
+    }
+
+    fn settle(&mut self, role: &RoleName, now: Now) {
+        let Some(tracked) = self.roles.get_mut(role) else {
+            return;
+        };
+        if let Some(turn) = tracked.settle(now.clock) {
+            self.changes.push(change(role, tracked, turn, now));
+        }
+    }
+}
+
+fn change(role: &RoleName, tracked: &TrackedRole, turn: Turn, now: Now) -> Change {
+    let told = tracked.told();
+    Change::Role(Box::new(RoleChange {
+        role: role.as_str().to_owned(),
+        from: turn.from,
+        to: told.leader.clone(),
+        standing: told.standing,
+        cause: turn.cause,
+        at: now.wall,
+    }))
+}

@@ -1,0 +1,180 @@
+//! Whether a role's handler says that it is well.
+//!
+//! It says so on its own runtime, which may stand still because somebody blocks it. What waits for an answer runs on the election
+//! thread, and counts only the time in which that runtime runs.
+
+use std::future::Future;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use super::polls::Polls;
+use super::{RoleScope, RunningTerm};
+use crate::clock;
+
+/// How often within its timeout a check is looked after.
+const LOOKS: u32 = 4;
+
+/// How a handler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Well,
+    /// It says that it is not, or does not say in time.
+    Ill,
+    /// The runtime that runs it does not answer.
+    Unanswered,
+}
+
+/// A check under way.
+pub(super) type Check = Shared<BoxFuture<'static, Health>>;
+
+impl RoleScope {
+    /// Asks a leader's handler, if it has a health check of its own. `unanswered` is called each time that the runtime has stood
+    /// still for as long as a check may take. An answer is waited for all the same, until the term ends.
+    pub fn is_leader_well<F: Fn() + Send + Sync>(
+        &self,
+        term: Option<RunningTerm>,
+        unanswered: F,
+    ) -> impl Future<Output = bool> + Send + use<F> {
+        let inquiry = HealthCheck::begin(self);
+        async move {
+            let Some(mut inquiry) = inquiry else {
+                return true;
+            };
+            let blocks = |since| term.as_ref().is_some_and(|term| term.polls_since(since));
+            let answered = async {
+                loop {
+                    match inquiry.answer(&blocks).await {
+                        Health::Well => return true,
+                        Health::Ill => return false,
+                        Health::Unanswered => unanswered(),
+                    }
+                }
+            };
+            match &term {
+                Some(term) => term.run_until_cancelled(answered).await.unwrap_or(false),
+                None => answered.await,
+            }
+        }
+    }
+
+    /// Asks a handler that is to lead whether it could: it must be well, and its runtime must run.
+    pub fn is_healthy(&self) -> impl Future<Output = Health> + Send + use<> {
+        let inquiry = HealthCheck::begin(self);
+        let runs = Runs::on(&self.runtime);
+        let timeout = self.settings.health.timeout;
+        async move {
+            match inquiry {
+                Some(mut inquiry) => inquiry.answer(&|_| false).await,
+                None => match tokio::time::timeout(timeout, runs.answer()).await {
+                    Ok(()) => Health::Well,
+                    Err(_) => Health::Unanswered,
+                },
+            }
+        }
+    }
+
+    /// One check for all who ask from elsewhere while it lasts: many of them are no reason to ask the handler as often.
+    pub fn is_healthy_for_others(&self) -> Check {
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let under_way = check.take_if(|check| check.peek().is_none());
+        let asked = under_way.unwrap_or_else(|| {
+            let asked = self.is_healthy().boxed().shared();
+            // Those who ask may lose patience: what they leave half done would be an old answer for the next one.
+            tokio::spawn(asked.clone());
+            asked
+        });
+        *check = Some(asked.clone());
+        asked
+    }
+}
+
+/// A question to a handler's own health check.
+struct HealthCheck {
+    asked: JoinHandle<bool>,
+    _abort: AbortOnDrop,
+    /// The check's own: it may block the runtime itself.
+    polls: Arc<Polls>,
+    runtime: Handle,
+    timeout: Duration,
+    /// How much of the timeout has passed while the runtime ran.
+    waited: Duration,
+}
+
+impl HealthCheck {
+    fn begin(scope: &RoleScope) -> Option<Self> {
+        let check = Arc::clone(&scope.handler).healthy()?;
+        let polls = Arc::<Polls>::default();
+        let own = Arc::clone(&polls);
+        let asked = scope.runtime.spawn(async move { own.watch(check).await });
+        Some(Self {
+            _abort: AbortOnDrop(asked.abort_handle()),
+            asked,
+            polls,
+            runtime: scope.runtime.clone(),
+            timeout: scope.settings.health.timeout,
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// Waits for the answer until the timeout has passed with the runtime running, or once again with it standing still.
+    /// `blocks` tells whether something else that counts as the handler's own has been in its way since that moment.
+    async fn answer(
+        &mut self,
+        blocks: &(impl Fn(nats_elect_core::Moment) -> bool + Sync),
+    ) -> Health {
+        let step = self.timeout / LOOKS;
+        let mut stood_still = Duration::ZERO;
+        while stood_still < self.timeout {
+            let begun = clock::now();
+            let runs = Runs::on(&self.runtime);
+            let time_is_up = async {
+                tokio::time::sleep(step).await;
+                // One moment more: both may have become ready at the same time.
+                runs.answer().now_or_never().is_some()
+            };
+            let ran = tokio::select! {
+                biased;
+                answer = &mut self.asked => {
+                    return if matches!(answer, Ok(true)) { Health::Well } else { Health::Ill };
+                }
+                ran = time_is_up => ran,
+            };
+            if ran || self.polls.last_since(begun) || blocks(begun) {
+                self.waited += step;
+                if self.waited >= self.timeout {
+                    return Health::Ill;
+                }
+            } else {
+                stood_still += step;
+            }
+        }
+        Health::Unanswered
+    }
+}
+
+/// Whether a runtime runs: something to do for it that takes no time.
+struct Runs(JoinHandle<()>);
+
+impl Runs {
+    fn on(runtime: &Handle) -> Self {
+        Self(runtime.spawn(async {}))
+    }
+
+    async fn answer(self) {
+        // A runtime that was shut down answers that it was.
+        let _ = self.0.await;
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,190 @@
+//! Questions between instances about a role, over NATS itself: nothing of them is kept in the bucket.
+//!
+//! A question to everyone goes to `nats-elect.<bucket>.<role>`, one to a single instance to that subject and a token for the
+//! instance. So the server says at once when nobody is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
+
+use std::time::Duration;
+
+use async_nats::{Message, StatusCode, Subject};
+use futures::stream::{self, Stream, StreamExt};
+use uuid::Uuid;
+
+use super::bucket::Bucket;
+use super::error::StoreError;
+use nats_elect_core::name::{InstanceId, RoleName};
+use nats_elect_core::peer::{PeerReply, PeerRequest};
+
+/// A question that somebody waits for an answer to.
+#[derive(Debug)]
+pub struct PeerMessage {
+    pub role: RoleName,
+    pub question: PeerRequest,
+    /// Where the answer goes.
+    pub reply: Subject,
+}
+
+impl Bucket {
+    /// The questions to this instance. The stream ends with the connection.
+    pub async fn peers(
+        &self,
+        id: &InstanceId,
+        incarnation: Uuid,
+    ) -> Result<impl Stream<Item = PeerMessage> + Send + Unpin + use<>, StoreError> {
+        self.require_connection()?;
+        let all = format!("{}*", self.letters_prefix());
+        let own =
+            [token(id.as_str()), incarnation.to_string()].map(|token| format!("{all}.{token}"));
+        let [by_name, by_incarnation] = own;
+        let mut subscriptions = Vec::new();
+        for subject in [all, by_name, by_incarnation] {
+            let messages = self.client().subscribe(subject).await;
+            subscriptions
+                .push(messages.map_err(|error| {
+                    StoreError::Unavailable(format!("not subscribed: {error}"))
+                })?);
+        }
+        let prefix = self.letters_prefix();
+        let peers = stream::select_all(subscriptions)
+            .filter_map(move |message| std::future::ready(reply_to(&prefix, message)));
+        Ok(peers)
+    }
+
+    /// Asks the others, and hands on each answer that comes in time. A question to one instance has one answer.
+    pub async fn inquire(
+        &self,
+        role: &RoleName,
+        question: &PeerRequest,
+        within: Duration,
+        heard: impl FnMut(PeerReply),
+    ) {
+        if let PeerRequest::Ready { to: Some(to), .. } = question
+            && InstanceId::new(to).is_err()
+        {
+            // Nobody is called so; and a subject that is too long would cost the connection.
+            return;
+        }
+        let all = format!("{}{role}", self.letters_prefix());
+        let (subject, to_all) = match question {
+            PeerRequest::Ready { to: None, .. } => (all, true),
+            PeerRequest::Ready { to: Some(to), .. } => (format!("{all}.{}", token(to)), false),
+            PeerRequest::Yield { incarnation, .. } => (format!("{all}.{incarnation}"), false),
+        };
+        let asking = self.pose(subject, question, to_all, heard);
+        // Who was not heard by then is not there.
+        if let Ok(Err(error)) = tokio::time::timeout(within, asking).await {
+            tracing::debug!(%role, %error, "a question was not answered");
+        }
+    }
+
+    async fn pose(
+        &self,
+        subject: String,
+        question: &PeerRequest,
+        to_all: bool,
+        mut heard: impl FnMut(PeerReply),
+    ) -> Result<(), StoreError> {
+        self.require_connection()?;
+        let lost = |error: &dyn std::fmt::Display| StoreError::Unavailable(error.to_string());
+        let number = Uuid::from_u128(rand::random());
+        let inbox = format!("{}{number}", answers_prefix(&self.letters_prefix()));
+        let mut answers = self
+            .client()
+            .subscribe(inbox.clone())
+            .await
+            .map_err(|error| lost(&error))?;
+        self.client()
+            .publish_with_reply(subject, inbox, question.to_json().into())
+            .await
+            .map_err(|error| lost(&error))?;
+        while let Some(message) = answers.next().await {
+            if message.status == Some(StatusCode::NO_RESPONDERS) {
+                break;
+            }
+            if let Some(answer) = PeerReply::parse(&message.payload) {
+                heard(answer);
+                if !to_all {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a peer's request. The peer may have gone.
+    pub async fn answer(&self, reply: Subject, answer: &PeerReply) {
+        if self.require_connection().is_ok() {
+            let _ = self.client().publish(reply, answer.to_json().into()).await;
+        }
+    }
+
+    fn letters_prefix(&self) -> String {
+        format!("nats-elect.{}.", self.name())
+    }
+}
+
+fn reply_to(prefix: &str, message: Message) -> Option<PeerMessage> {
+    let rest = message.subject.strip_prefix(prefix)?;
+    let role = rest.split_once('.').map_or(rest, |(role, _)| role);
+    Some(PeerMessage {
+        role: RoleName::new(role).ok()?,
+        question: PeerRequest::parse(&message.payload)?,
+        reply: message
+            .reply
+            .filter(|reply| reply.starts_with(&answers_prefix(prefix)))?,
+    })
+}
+
+/// Where answers go, and nowhere else: the asker names the subject, but it is written to with our permissions. No role's name begins
+/// like this.
+fn answers_prefix(letters_prefix: &str) -> String {
+    format!("{letters_prefix}_answer.")
+}
+
+/// An instance id as part of a subject. Two ids may have the same: the question says which is meant.
+fn token(id: &str) -> String {
+    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    id.chars().map(|c| if fit(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_with(reply: &str) -> Option<PeerMessage> {
+        let question = PeerRequest::Ready {
+            to: None,
+            release: None,
+        };
+        let message = Message {
+            subject: "nats-elect.b.r".into(),
+            reply: Some(reply.into()),
+            payload: question.to_json().into(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 0,
+        };
+        reply_to("nats-elect.b.", message)
+    }
+
+    #[test]
+    fn answers_go_where_answers_go_and_nowhere_else() {
+        assert!(asked_with("nats-elect.b._answer.1").is_some());
+        for reply in [
+            "_INBOX.x.1",
+            "$KV.b.r",
+            "$KV.b._fence.r",
+            "$JS.API.STREAM.PURGE.KV_b",
+            "nats-elect.b.r",
+            "nats-elect.c._answer.1",
+        ] {
+            assert!(asked_with(reply).is_none(), "{reply}");
+        }
+    }
+
+    #[test]
+    fn an_instance_id_becomes_one_token_of_a_subject() {
+        assert_eq!(token("node-2"), "node-2");
+        assert_eq!(token("host.example *>:7 é"), "host_example____7__");
+    }
+}
