@@ -346,9 +346,6 @@ impl ElectionState {
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
                 return (!extended).then_some(Input::LeaseOver { term });
             }
-            Effect::Rotate { term, lease_token } => {
-                self.with_term(term, |running| running.rotate(lease_token));
-            }
             Effect::Suspend { acting, .. } => {
                 // If it is over already, the next step winds the term down.
                 self.scope.acting.move_to(acting);

@@ -8,8 +8,10 @@ use nats_elect_core::Moment;
 
 const OVER: u64 = 0;
 
-/// Until when something is valid. Once anybody has seen it over, it stays over: an answer of `false` is never taken
-/// back, whatever arrives later.
+/// The time until which something is valid.
+///
+/// Once any thread has seen the deadline as over, it stays over. An answer of `false` is never
+/// taken back, whatever arrives later.
 #[derive(Debug)]
 pub(crate) struct Deadline(AtomicU64);
 
@@ -22,12 +24,12 @@ impl Deadline {
         Self(AtomicU64::new(until.as_nanos()))
     }
 
-    /// Begins anew, whatever was before.
+    /// Starts a new deadline, whatever the old one was.
     pub fn begin(&self, until: Moment) {
         self.0.store(until.as_nanos(), Ordering::Release);
     }
 
-    /// Whether it lies ahead of the clock now.
+    /// Returns whether the deadline lies ahead of the clock now.
     pub fn is_ahead(&self) -> bool {
         loop {
             let until = self.0.load(Ordering::Acquire);
@@ -37,7 +39,7 @@ impl Deadline {
             if clock::now().as_nanos() < until {
                 return true;
             }
-            // If its owner moved it meanwhile, look again.
+            // The owner may have moved the deadline meanwhile. Look again then.
             if self
                 .0
                 .compare_exchange(until, OVER, Ordering::AcqRel, Ordering::Acquire)
@@ -48,7 +50,7 @@ impl Deadline {
         }
     }
 
-    /// Moves it, unless it is over. Returns whether it was moved.
+    /// Moves the deadline, unless it is over. Returns whether it was moved.
     pub fn move_to(&self, until: Moment) -> bool {
         loop {
             if !self.is_ahead() {
@@ -71,12 +73,12 @@ impl Deadline {
         }
     }
 
-    /// Ends it.
+    /// Ends the deadline.
     pub fn revoke(&self) {
         self.0.store(OVER, Ordering::Release);
     }
 
-    /// Time left, zero once it is over.
+    /// Returns the time left. It is zero once the deadline is over.
     pub fn remaining(&self) -> Duration {
         match self.0.load(Ordering::Acquire) {
             OVER => Duration::ZERO,
@@ -98,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ahead_until_the_clock_passes_it() {
+    fn a_deadline_is_ahead_until_the_clock_passes_it() {
         assert!(Deadline::at(ahead()).is_ahead());
         assert!(!Deadline::at(behind()).is_ahead());
         assert!(!Deadline::over().is_ahead());
     }
 
     #[test]
-    fn once_seen_over_it_cannot_be_moved() {
+    fn a_deadline_that_was_seen_as_over_cannot_be_moved() {
         let deadline = Deadline::at(behind());
         assert!(!deadline.is_ahead());
         assert!(!deadline.move_to(ahead()));
@@ -113,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_late_extension_is_refused_even_if_nobody_looked() {
+    fn a_late_extension_is_refused_even_if_no_reader_saw_the_end() {
         let deadline = Deadline::at(behind());
         assert!(!deadline.move_to(ahead()));
         assert_eq!(deadline.remaining(), Duration::ZERO);
     }
 
     #[test]
-    fn a_revoked_one_stays_over_until_it_begins_anew() {
+    fn a_revoked_deadline_stays_over_until_it_begins_anew() {
         let deadline = Deadline::at(ahead());
         deadline.revoke();
         assert!(!deadline.move_to(ahead()));
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn no_reader_sees_it_valid_again_after_having_seen_it_over() {
+    fn no_reader_sees_a_deadline_as_valid_again_after_it_was_over() {
         let deadline = Deadline::at(clock::now() + Duration::from_micros(200));
         std::thread::scope(|scope| {
             for _ in 0..3 {

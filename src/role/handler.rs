@@ -1,4 +1,4 @@
-//! What an application does when it leads.
+//! The handler: the application's work while it leads.
 
 use std::any::type_name;
 use std::future::Future;
@@ -14,7 +14,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The work of a role.
 ///
-/// Write its methods as plain `async fn`s. They run on the runtime on which the manager was started.
+/// Write the methods as plain `async fn`s. They run on the runtime on which the manager was
+/// started.
 ///
 /// ```
 /// use nats_elect::{BoxError, RoleHandler, Term};
@@ -24,7 +25,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// impl RoleHandler for Scheduler {
 ///     async fn lead(&self, term: Term) -> Result<(), BoxError> {
 ///         while !term.is_cancelled() {
-///             // One piece of work, then look again.
+///             // Do one piece of work, then look again.
 ///             tokio::select! {
 ///                 () = term.cancelled() => {}
 ///                 () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
@@ -35,37 +36,44 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// ```
 pub trait RoleHandler: Send + Sync + 'static {
-    /// Runs for one term: called at promotion, on one instance at a time.
+    /// Runs for one term. The method is called at promotion, on one instance at a time.
     ///
-    /// Return soon after [`Term::cancelled`] resolves; the role is free for others only when this and everything
-    /// spawned by [`Term::spawn`] has ended. What still runs when the stop budget is used up is aborted at its next
-    /// await, so a handler must not block its thread for long. `Ok`, an error and a panic all end the term; the role
-    /// then stays out for its cool-down.
+    /// Return soon after [`Term::cancelled`] resolves. The role becomes free for other instances
+    /// only when this future and everything spawned by [`Term::spawn`] has ended. Work that still
+    /// runs when the stop budget is used up is aborted at its next await, so a handler must not
+    /// block its thread for long.
+    ///
+    /// `Ok`, an error and a panic all end the term. This instance then stays out of the role's
+    /// election for the cool-down.
     fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send;
 
-    /// Whether this instance is fit to lead, asked each `health.interval` while it does.
+    /// Returns whether this instance is fit to lead. The method is called each `health.interval`
+    /// while the instance leads.
     ///
-    /// `false`, a panic and no answer within `health.timeout` count as failed; after
-    /// `health.max_consecutive_failures` in a row the term ends. Where this method is left out, leaders are not checked.
+    /// `false`, a panic and no answer within `health.timeout` count as a failed check. The term
+    /// ends after `health.max_consecutive_failures` failed checks in a row. If you do not implement
+    /// this method, leaders are not checked.
     ///
-    /// Time in which the runtime stands still does not count: an answer can't come then. It is told as
-    /// [`Event::HealthCheckUnanswered`](crate::Event::HealthCheckUnanswered), and ends no term. But if it is this check or this
-    /// very handler that blocks the runtime, the check fails.
+    /// Time in which the runtime stands still does not count, because an answer can't come then. It
+    /// is reported as [`Event::HealthCheckUnanswered`](crate::Event::HealthCheckUnanswered), and
+    /// does not end the term. However, the check fails if the check itself or this handler blocks
+    /// the runtime.
     fn healthy(&self) -> impl Future<Output = bool> + Send {
         Unchecked
     }
 
-    /// Called when another leader is known, or none: on every instance, whether it leads or not.
+    /// Called when another leader is known, or when no leader is known any more. The method is
+    /// called on every instance, whether it leads or not.
     ///
-    /// It never delays an election. A call that takes long is not interrupted; the next one then tells the latest
-    /// leader, and changes in between are left out.
+    /// It never delays an election. A call that takes long is not interrupted. The next call then
+    /// passes the latest leader, and the changes in between are left out.
     fn on_leader_change(&self, leader: Option<LeaderInfo>) -> impl Future<Output = ()> + Send {
         drop(leader);
         async {}
     }
 }
 
-/// Makes a handler of a closure.
+/// Makes a handler from a closure.
 ///
 /// ```
 /// use nats_elect::{Term, handler_fn};
@@ -96,7 +104,7 @@ where
     }
 }
 
-/// What a handler without a health check answers.
+/// The answer of a handler without a health check.
 struct Unchecked;
 
 impl Future for Unchecked {
@@ -107,8 +115,10 @@ impl Future for Unchecked {
     }
 }
 
-/// Whether a handler has a health check of its own: by the type of what `healthy` returns, so that nothing of it is run. Were the
-/// types confused, an answer would be waited for that is always `true`.
+/// Returns whether a handler has a health check of its own.
+///
+/// The type that `healthy` returns decides this, so none of the handler's code is run. If the types
+/// were confused, the caller would wait for an answer that is always `true`.
 fn has_check<H: RoleHandler>() -> bool {
     fn returned<'a, H: 'a, F>(_: impl FnOnce(&'a H) -> F) -> &'static str {
         type_name::<F>()
@@ -121,7 +131,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A handler of any type, so that roles can be kept together.
 pub(crate) trait ErasedHandler: Send + Sync {
     fn lead(self: Arc<Self>, term: Term) -> BoxFuture<Result<(), BoxError>>;
-    /// Nothing if the handler has no health check of its own.
+    /// Returns `None` if the handler has no health check of its own.
     fn healthy(self: Arc<Self>) -> Option<BoxFuture<bool>>;
     fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<()>;
 }
@@ -156,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Its check needs no `async`.
+    /// A handler whose check needs no `async`.
     struct Ready;
 
     impl RoleHandler for Ready {
@@ -170,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_is_asked_for_its_health_only_if_it_has_something_to_say() {
+    fn only_a_handler_with_its_own_health_check_is_asked() {
         let lead = Arc::new(handler_fn(|_| async { Ok(()) }));
         assert!(ErasedHandler::healthy(lead).is_none());
         assert!(ErasedHandler::healthy(Arc::new(Checked)).is_some());

@@ -1,7 +1,8 @@
-//! Whether a role's handler says that it is well.
+//! The health check of a role's handler.
 //!
-//! It says so on its own runtime, which may stand still because somebody blocks it. What waits for an answer runs on the election
-//! thread, and counts only the time in which that runtime runs.
+//! The check runs on the handler's own runtime, which may stand still because something blocks it.
+//! The code that waits for an answer runs on the election thread. It counts only the time in which
+//! the handler's runtime runs.
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
@@ -16,16 +17,16 @@ use super::polls::Polls;
 use super::{RoleScope, RunningTerm};
 use crate::clock;
 
-/// How often within its timeout a check is looked after.
+/// How often the progress of a check is looked at within its timeout.
 const LOOKS: u32 = 4;
 
-/// How a handler is.
+/// The result of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Well,
-    /// It says that it is not, or does not say in time.
+    /// The handler fails its health check, or does not answer in time.
     Ill,
-    /// The runtime that runs it does not answer.
+    /// The runtime that runs the check does not answer.
     Unanswered,
 }
 
@@ -33,8 +34,10 @@ pub(crate) enum Health {
 pub(super) type Check = Shared<BoxFuture<'static, Health>>;
 
 impl RoleScope {
-    /// Asks a leader's handler, if it has a health check of its own. `unanswered` is called each time that the runtime has stood
-    /// still for as long as a check may take. An answer is waited for all the same, until the term ends.
+    /// Asks a leader's handler, if it has a health check of its own.
+    ///
+    /// `unanswered` is called each time that the runtime has stood still for as long as a check may
+    /// take. The check still waits for the answer, until the term ends.
     pub fn is_leader_well<F: Fn() + Send + Sync>(
         &self,
         term: Option<RunningTerm>,
@@ -62,7 +65,8 @@ impl RoleScope {
         }
     }
 
-    /// Asks a handler that is to lead whether it could: it must be well, and its runtime must run.
+    /// Asks a handler that is to lead whether it could. It must pass its health check, and its
+    /// runtime must run.
     pub fn is_healthy(&self) -> impl Future<Output = Health> + Send + use<> {
         let inquiry = HealthCheck::begin(self);
         let runs = Runs::on(&self.runtime);
@@ -78,13 +82,15 @@ impl RoleScope {
         }
     }
 
-    /// One check for all who ask from elsewhere while it lasts: many of them are no reason to ask the handler as often.
+    /// Returns one check that all remote callers share while it lasts. Many callers are no reason
+    /// to ask the handler as often.
     pub fn is_healthy_for_others(&self) -> Check {
         let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
         let under_way = check.take_if(|check| check.peek().is_none());
         let asked = under_way.unwrap_or_else(|| {
             let asked = self.is_healthy().boxed().shared();
-            // Those who ask may lose patience: what they leave half done would be an old answer for the next one.
+            // Callers may stop waiting. A check that they left half done would give the next caller
+            // an old answer.
             tokio::spawn(asked.clone());
             asked
         });
@@ -97,11 +103,11 @@ impl RoleScope {
 struct HealthCheck {
     asked: JoinHandle<bool>,
     _abort: AbortOnDrop,
-    /// The check's own: it may block the runtime itself.
+    /// The polls of the check itself, because it may block the runtime too.
     polls: Arc<Polls>,
     runtime: Handle,
     timeout: Duration,
-    /// How much of the timeout has passed while the runtime ran.
+    /// The part of the timeout that has passed while the runtime ran.
     waited: Duration,
 }
 
@@ -121,8 +127,11 @@ impl HealthCheck {
         })
     }
 
-    /// Waits for the answer until the timeout has passed with the runtime running, or once again with it standing still.
-    /// `blocks` tells whether something else that counts as the handler's own has been in its way since that moment.
+    /// Waits for the answer until the timeout has passed with the runtime running, or has passed
+    /// once more with the runtime standing still.
+    ///
+    /// `blocks` returns whether something else that belongs to the handler has blocked the runtime
+    /// since that moment.
     async fn answer(
         &mut self,
         blocks: &(impl Fn(nats_elect_core::Moment) -> bool + Sync),
@@ -134,7 +143,7 @@ impl HealthCheck {
             let runs = Runs::on(&self.runtime);
             let time_is_up = async {
                 tokio::time::sleep(step).await;
-                // One moment more: both may have become ready at the same time.
+                // Look once more: both may have become ready at the same time.
                 runs.answer().now_or_never().is_some()
             };
             let ran = tokio::select! {
@@ -157,7 +166,7 @@ impl HealthCheck {
     }
 }
 
-/// Whether a runtime runs: something to do for it that takes no time.
+/// Checks whether a runtime runs, by a task on it that takes no time.
 struct Runs(JoinHandle<()>);
 
 impl Runs {
@@ -166,7 +175,7 @@ impl Runs {
     }
 
     async fn answer(self) {
-        // A runtime that was shut down answers that it was.
+        // A runtime that was shut down answers with an error, which is an answer too.
         let _ = self.0.await;
     }
 }

@@ -1,4 +1,4 @@
-//! Which instance this is.
+//! The identity of this instance.
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -8,11 +8,12 @@ use crate::metrics::Labels;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::CorrelationId;
 
-/// What all roles of an instance share: who it is, and where it meets the others.
+/// The data that all roles of an instance share: the identity of the instance, and the bucket in
+/// which it meets the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     pub id: InstanceId,
-    /// This start of it: with the id, its identity.
+    /// Names this start of the instance. Together with the id it is the instance's identity.
     pub incarnation: Uuid,
     pub bucket: BucketName,
 }
@@ -22,7 +23,7 @@ impl Instance {
         Labels::new(role.as_str(), self.id.as_str(), self.bucket.as_str())
     }
 
-    /// The span of what is said about a role apart from its terms.
+    /// Returns the span for records about a role outside its terms.
     pub fn election_span(&self, role: &RoleName) -> Span {
         tracing::info_span!(
             parent: None,
@@ -33,7 +34,8 @@ impl Instance {
         )
     }
 
-    /// The span of one term, and of the claim from which it comes: a root, so that a trace is a term's and not a process's.
+    /// Returns the span of one term, and of the claim from which the term comes. It is a root span,
+    /// so that a trace covers one term and not the whole process.
     pub fn term_span(&self, role: &RoleName, id: &CorrelationId) -> Span {
         tracing::info_span!(
             parent: None,

@@ -1,8 +1,9 @@
-//! Changes of a lease, for those who must tell somebody else when it ends.
+//! Changes of a lease, for handlers that must pass the end of the lease on.
 
 use tokio::sync::watch;
 
-/// Tells of each change of a term's lease; made by [`Term::lease_changes`](super::Term::lease_changes).
+/// Notifies of each change of a term's lease. [`Term::lease_changes`](super::Term::lease_changes)
+/// makes it.
 #[derive(Clone, Debug)]
 pub struct LeaseChanges(watch::Receiver<()>);
 
@@ -11,13 +12,17 @@ impl LeaseChanges {
         Self(changes)
     }
 
-    /// Resolves when the lease was extended or revoked since the last call, or since this was made. Then
-    /// [`Term::remaining`](super::Term::remaining) tells what is left of it. Never resolves again once the term is forgotten.
+    /// Resolves when the lease was extended or revoked since the last call, or since this value was
+    /// made.
     ///
-    /// Several changes in a row count as one. That a lease runs out is no change: nothing tells of it but the clock.
+    /// [`Term::remaining`](super::Term::remaining) then returns the time that is left of the lease.
+    /// This future never resolves again once the term is forgotten.
+    ///
+    /// Several changes in a row count as one. The end of a lease that runs out is not a change.
+    /// Only the clock shows it.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

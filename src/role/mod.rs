@@ -1,4 +1,5 @@
-//! One role at work on this instance: its handler, its terms, and what both share with the election.
+//! One role at work on this instance: its handler, its terms, and the state that both share with
+//! the election.
 
 mod deadline;
 mod fenced;

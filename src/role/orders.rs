@@ -1,7 +1,9 @@
-//! What an operator asks of a role on this instance: whether it stands for new terms.
+//! Orders of an operator to a role on this instance: whether it takes part in elections for new
+//! terms.
 //!
-//! The order is kept with the role, which outlives a crash of its election: a new one begins as the last order says. It is
-//! told to the election in the order in which it was kept, whoever gives orders at the same time.
+//! An order is kept with the role, which outlives a crash of its election. A new election begins as
+//! the last order says. Orders are passed to the election in the order in which they were kept,
+//! even if several callers give orders at the same time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,26 +14,31 @@ use super::term::TermError;
 use nats_elect_core::Reply;
 use nats_elect_core::handoff::Handoff;
 
-/// Whether an instance stands for new terms of a role.
+/// Whether an instance takes part in elections for new terms of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// For none, until it is resumed; a term that it has goes on.
+    /// Take no new terms until resumed. A term that the instance has goes on.
     Pause,
-    /// For all again.
+    /// Take part in all elections again.
     Resume,
-    /// For none; a term that it has ends, and the role is freed.
+    /// Take no new terms. A term that the instance has ends, and the role is freed.
     Cordon,
 }
 
-/// What became of a term that was ended on purpose. In each case this instance leads no longer.
+/// The result of a term that was ended on purpose. In each case this instance does not lead any
+/// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SteppedDown {
-    /// Whether the role was freed for others at once. If not, they take over when its lease has run out: NATS was out
-    /// of reach, or the handler did not end in time.
+    /// Whether the role was freed for others at once.
+    ///
+    /// If not, others take over when the lease has run out. Either NATS was out of reach, or the
+    /// handler did not end in time.
     pub released: bool,
-    /// What became of it, if the role was freed for a successor: the one that was named, one that was found ready, or one of
-    /// higher priority that asked for the role meanwhile.
+    /// The result of the handoff, if the role was freed for a successor.
+    ///
+    /// The successor is the instance that was named, one that was found ready, or one of higher
+    /// priority that asked for the role meanwhile.
     pub handoff: Option<Handoff>,
 }
 
@@ -40,13 +47,13 @@ pub struct SteppedDown {
 pub(super) struct Orders(Mutex<bool>);
 
 impl RoleScope {
-    /// Whether this instance stands for no new term of the role.
+    /// Returns whether this instance takes part in no election for a new term of the role.
     pub fn is_paused(&self) -> bool {
         *self.orders.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an order, at once; resolves when the election follows it, and for a cordon when the term that there was has
-    /// ended: then with what became of it.
+    /// Gives an order at once. The future resolves when the election follows the order. For a
+    /// cordon it resolves when the existing term has ended, with the result of that term.
     pub fn order(
         &self,
         order: Order,
@@ -70,7 +77,8 @@ impl RoleScope {
                 }
                 Ok(_) => Ok(None),
                 Err(_) if ended.is_cancelled() => Err(TermError::Stopped),
-                // The election crashed, and with it its term, if there was one. The next one finds the order.
+                // The election crashed, and its term with it, if it had one. The next election
+                // finds the order.
                 Err(_) => match led {
                     Some(term) => {
                         term.ended().await;
@@ -85,7 +93,8 @@ impl RoleScope {
         }
     }
 
-    /// Tells an election that has just begun what was ordered since its beginning was decided.
+    /// Passes the order to an election that has just begun, because it may have changed since the
+    /// start of that election was decided.
     pub fn repeat_order(&self) {
         let order = if self.is_paused() {
             Order::Pause

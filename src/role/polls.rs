@@ -1,4 +1,4 @@
-//! What of a term is being polled: a poll that lasts blocks its thread.
+//! The polls of a term's futures. A poll that lasts long blocks its thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::clock;
 use nats_elect_core::Moment;
 
-/// The polls under way. There are no more of them than threads.
+/// The polls under way. There are never more of them than threads.
 #[derive(Debug, Default)]
 pub(super) struct Polls(Mutex<Vec<Moment>>);
 
 impl Polls {
-    /// Runs `future`, and notes when it is polled.
+    /// Runs `future`, and records when it is polled.
     pub async fn watch<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -22,7 +22,7 @@ impl Polls {
         .await
     }
 
-    /// Whether a poll that began before that moment is still under way.
+    /// Returns whether a poll that began before that moment is still under way.
     pub fn last_since(&self, moment: Moment) -> bool {
         self.locked().iter().any(|begun| *begun < moment)
     }
@@ -46,7 +46,7 @@ struct Polling<'a> {
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
         let mut polls = self.polls.locked();
-        // Of two that began at one moment either will do.
+        // If two polls began at the same moment, removing either is correct.
         if let Some(index) = polls.iter().position(|begun| *begun == self.begun) {
             polls.swap_remove(index);
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_began_later_is_not_meant() {
+    fn a_poll_that_began_later_does_not_count() {
         let polls = Polls::default();
         let before = clock::now();
         let seen = polls.watch(async { polls.last_since(before) });

@@ -6,8 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::scope::RoleScope;
 use nats_elect_core::name::RoleName;
 
-/// The roles that an instance stands for: the supervisor enters them, so that none that it took on is unknown to the
-/// manager, whatever becomes of the call that added it.
+/// The roles in whose elections an instance takes part.
+///
+/// The supervisor enters them. So the manager knows every role that the supervisor took on,
+/// whatever becomes of the call that added it.
 #[derive(Clone, Default)]
 pub(crate) struct RoleRegistry(Arc<RwLock<BTreeMap<RoleName, Arc<RoleScope>>>>);
 

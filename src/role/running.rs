@@ -20,13 +20,13 @@ use super::term::{Term, TermInner};
 use crate::clock;
 use crate::model::config::Overrun;
 use nats_elect_core::Moment;
-use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::{HandlerEnd, TermId, TermStart};
 
-/// What becomes of a handler.
+/// The end of a handler, in two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandlerReport {
-    /// `lead` is over; tasks that it spawned may still run.
+    /// `lead` is over. Tasks that it spawned may still run.
     Ending(TermId, HandlerEnd),
     /// Everything of the term has ended.
     Ended(TermId, HandlerEnd),
@@ -40,7 +40,7 @@ pub(crate) struct RunningTerm {
 }
 
 impl RunningTerm {
-    /// Starts the handler. `report` is called twice, on any thread, whatever becomes of it.
+    /// Starts the handler. `report` is called twice, on any thread, however the handler ends.
     pub fn start(
         scope: &Arc<RoleScope>,
         start: &TermStart,
@@ -60,7 +60,7 @@ impl RunningTerm {
             id: start.term,
             correlation_id: id,
             role: scope.role.as_str().into(),
-            lease_token: Mutex::new(start.lease_token),
+            lease_token: start.lease_token,
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
             until: AtomicU64::new(start.lease.as_nanos()),
@@ -91,7 +91,7 @@ impl RunningTerm {
             end: HandlerEnd::Aborted,
             ending,
         };
-        // The handler finds its own term in the role's status.
+        // Set this first, so that the handler finds its own term in the role's status.
         scope.set_running(running.clone());
         scope
             .runtime
@@ -111,7 +111,8 @@ impl RunningTerm {
         self.term.correlation_id()
     }
 
-    /// A heartbeat sent at `proved` was confirmed. Returns whether the lease could be extended.
+    /// Records that a heartbeat sent at `proved` was confirmed. Returns whether the lease could be
+    /// extended.
     pub fn extend(&self, lease: Moment, proved: Moment) -> bool {
         self.term
             .0
@@ -128,18 +129,13 @@ impl RunningTerm {
         extended
     }
 
-    /// The heartbeat that carries this token was confirmed.
-    pub fn rotate(&self, lease_token: LeaseToken) {
-        *self.term.0.lease_token() = lease_token;
-    }
-
-    /// The fencing token, if the term is neither over nor being wound down.
+    /// Returns the fencing token, if the term is neither over nor being wound down.
     pub fn in_office(&self) -> Option<FencingToken> {
         let term = &self.term;
         (term.is_valid() && !term.is_cancelled()).then(|| term.fencing_token())
     }
 
-    /// A heartbeat that carried this proof is confirmed.
+    /// Records the proof of a heartbeat that is now confirmed.
     pub fn set_proof(&self, proof: String) {
         let last = &self.term.0.proof;
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(proof);
@@ -164,7 +160,7 @@ impl RunningTerm {
         self.term.remaining()
     }
 
-    /// Whether the handler has blocked a thread since that moment.
+    /// Returns whether the handler has blocked a thread since that moment.
     pub fn polls_since(&self, moment: Moment) -> bool {
         self.term.0.polls.last_since(moment)
     }
@@ -182,13 +178,14 @@ impl RunningTerm {
         self.ended.cancelled().await;
     }
 
-    /// Ends the process from a thread of its own if the handler outlives its lease: nothing that the handler does to
-    /// the runtimes can keep this from happening.
+    /// Ends the process if the handler outlives its lease. The guard runs on its own thread, so
+    /// nothing that the handler does to the runtimes can prevent it.
     fn guard_process(&self) -> Thread {
         let (term, ended) = (self.term.clone(), self.ended.clone());
         let guard = move || {
             while !ended.is_cancelled() {
-                // A lease that was revoked before its time leaves the handler until then to be aborted.
+                // If a lease was revoked early, the handler has until the lease's original end to
+                // be aborted.
                 let left = term.0.until().since(clock::now());
                 if term.is_valid() || !left.is_zero() {
                     thread::park_timeout(left);
@@ -214,8 +211,8 @@ impl RunningTerm {
     }
 }
 
-/// Runs `lead` to its end. Whatever of the handler panics, its future's `Drop` and its error's text included, is
-/// caught here.
+/// Runs `lead` to its end. Every panic of the handler is caught here, including panics in the
+/// `Drop` of its future and in the text of its error.
 async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
     let term = leading.term.clone();
     let lead = async {
@@ -240,7 +237,8 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
         });
 }
 
-/// `lead` on its way: tells when it is over, also when its runtime is shut down under it.
+/// A running `lead`. Its drop reports that `lead` is over, even if the runtime is shut down under
+/// it.
 struct Leading {
     term: Term,
     end: HandlerEnd,
@@ -255,7 +253,7 @@ impl Drop for Leading {
     }
 }
 
-/// Held by everything of a term that runs. When the last of it is gone, the term has ended.
+/// Held by everything of a term that runs. When the last holder is gone, the term has ended.
 pub(super) struct Ending {
     term: TermId,
     end: OnceLock<HandlerEnd>,
@@ -285,8 +283,9 @@ mod tests {
     use crate::role::{BoxError, Instance, RoleHandler};
     use nats_elect_core::CoreStatus;
     use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+    use nats_elect_core::token::LeaseToken;
 
-    /// Works on, whoever tells it to stop.
+    /// A handler that works on even when it is cancelled.
     struct Unresponsive(Arc<AtomicU32>);
 
     impl RoleHandler for Unresponsive {
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_of_a_term_runs_after_its_lease_also_if_nobody_aborts_it() {
+    async fn nothing_of_a_term_runs_after_its_lease_even_without_an_abort() {
         let done = Arc::new(AtomicU32::new(0));
         let lease = clock::now() + Duration::from_millis(50);
         let (_scope, running) = lead_until(Unresponsive(Arc::clone(&done)), lease);
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_passes_a_lease_on_hears_of_its_extension_and_of_its_end() {
+    async fn lease_changes_report_an_extension_and_a_revocation() {
         let lease = clock::now() + Duration::from_secs(30);
         let (_scope, running) = lead_until(Unresponsive(Arc::default()), lease);
         let mut changes = running.term.lease_changes();
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_extended_lease_is_worked_under() {
+    async fn a_handler_keeps_running_under_an_extended_lease() {
         let done = Arc::new(AtomicU32::new(0));
         let lease = clock::now() + Duration::from_millis(30);
         let (_scope, running) = lead_until(Unresponsive(Arc::clone(&done)), lease);

@@ -1,4 +1,5 @@
-//! What the handles, the handler and the election of one role share. It outlives a restart of the election's actor.
+//! The state that the handles, the handler and the election of one role share. It outlives a
+//! restart of the election's actor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +28,11 @@ use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::{CoreStatus, Reply, TermId};
 
-/// Events kept for a slow reader. Room for them is taken for each role, read or not.
+/// The number of events kept for a slow reader. Each role reserves this room, whether the events
+/// are read or not.
 const EVENT_CAPACITY: usize = 256;
 
-/// Something to ask of a role's election.
+/// A request to a role's election.
 #[derive(Debug)]
 pub(crate) enum Request {
     Validate {
@@ -47,18 +49,20 @@ pub(crate) enum Request {
         order: Order,
         reply: oneshot::Sender<Reply>,
     },
-    /// Whoever wrote the message at this revision of the role's key leads no more: an operator says so.
+    /// An operator declares that the writer of the message at this revision of the role's key does
+    /// not lead any more.
     EndLease {
         revision: u64,
         reply: oneshot::Sender<Reply>,
     },
-    /// The server refused a write of this term, for its fence has moved.
+    /// The server refused a write of this term, because its fence has moved.
     Superseded { term: TermId },
     #[cfg(test)]
     Crash,
 }
 
-/// The way to a role's election. If there is none, the request is dropped, and with it the way back.
+/// Sends a request to a role's election. If there is no election, the request is dropped, and its
+/// reply channel with it.
 pub(crate) type Ask = Arc<dyn Fn(Request) + Send + Sync>;
 
 /// One role on this instance.
@@ -71,18 +75,18 @@ pub(crate) struct RoleScope {
     pub ask: Ask,
     pub keyring: Keyring,
     pub instance: Arc<Instance>,
-    /// For what is said about the role apart from its terms.
+    /// The span for records about the role outside its terms.
     pub span: Span,
     pub labels: crate::metrics::Labels,
-    /// Until when this instance may call itself leader.
+    /// The time until which this instance may call itself leader.
     pub acting: Deadline,
     pub status: watch::Sender<CoreStatus>,
     pub leader: watch::Sender<Option<LeaderInfo>>,
     pub connection: watch::Sender<ConnectionStatus>,
-    /// The bucket on the connection of the day, once there is one.
+    /// The bucket on the current connection, once there is one.
     pub bucket: watch::Sender<Option<Bucket>>,
     pub events: broadcast::Sender<Event>,
-    /// The role is no longer managed.
+    /// Cancelled when the role is no longer managed.
     pub ended: CancellationToken,
     pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
@@ -91,7 +95,7 @@ pub(crate) struct RoleScope {
     heartbeat_took: Mutex<Option<Duration>>,
     /// How often a handler still ran when its lease had ended.
     overruns: AtomicU64,
-    /// Whether the handler is well, for whoever asked last from elsewhere.
+    /// The latest health check that remote callers share.
     pub(super) check: Mutex<Option<Check>>,
 }
 
@@ -142,12 +146,12 @@ impl RoleScope {
         scope
     }
 
-    /// Whether this instance leads, by the clock at the time of this call.
+    /// Returns whether this instance leads, by the clock at the time of this call.
     pub fn is_leader(&self) -> bool {
         self.acting.is_ahead()
     }
 
-    /// The status at the time of this call.
+    /// Returns the status at the time of this call.
     pub fn status(&self) -> RoleStatus {
         let now = crate::clock::now();
         let core = self.status.borrow().clone();
@@ -171,13 +175,13 @@ impl RoleScope {
         }
     }
 
-    /// What the term of this token is called.
+    /// Returns the correlation id of the term with this token.
     fn correlation_id(&self, fencing_token: FencingToken) -> Option<CorrelationId> {
         let running = self.running()?;
         (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
     }
 
-    /// How often a handler still ran when its lease had ended.
+    /// Returns how often a handler still ran when its lease had ended.
     pub fn overruns(&self) -> u64 {
         self.overruns.load(Ordering::Relaxed)
     }
@@ -202,8 +206,10 @@ impl RoleScope {
         })
     }
 
-    /// Keeps in mind how the last heartbeat went, and a failure until something goes well again. That the keys can be read does not make good that they
-    /// can't be written, and a claim not that its fence can't.
+    /// Records how the last heartbeat went, and keeps a failure until something succeeds again.
+    ///
+    /// A successful read of the keys does not clear a failure to write them. A claim does not clear
+    /// a failure to write its fence.
     pub fn note(&self, event: &Event) {
         if matches!(event, Event::HandlerOverrun { .. }) {
             self.overruns.fetch_add(1, Ordering::Relaxed);
@@ -244,8 +250,10 @@ impl RoleScope {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(term);
     }
 
-    /// Drops this share of the role on the caller's runtime. It may be the last: then the handler is dropped, and what
-    /// the application does there is not to happen on the election thread.
+    /// Drops this reference to the role on the caller's runtime.
+    ///
+    /// It may be the last reference. Then the handler is dropped, and the application's drop code
+    /// must not run on the election thread.
     pub fn give_back(self: Arc<Self>) {
         let Some(last) = Arc::into_inner(self) else {
             return;
@@ -257,7 +265,7 @@ impl RoleScope {
         }));
     }
 
-    /// Ends whatever term there is, at once: the election that kept it is gone.
+    /// Ends any term at once, because the election that kept it is gone.
     pub fn revoke(&self) -> Option<RunningTerm> {
         self.acting.revoke();
         let running = self.running();
@@ -269,7 +277,7 @@ impl RoleScope {
     }
 }
 
-/// Tells the handler the latest leader, one call at a time.
+/// Passes the latest leader to the handler, one call at a time.
 async fn announce_leaders(
     handler: Arc<dyn ErasedHandler>,
     mut leader: watch::Receiver<Option<LeaderInfo>>,

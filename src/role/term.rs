@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,19 +25,20 @@ use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Reply, TermId};
 
-/// Why leadership could not be proved or given up.
+/// The reason why leadership could not be proved or given up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TermError {
-    /// The term is over, or the instance does not lead: stop acting as leader.
+    /// The term is over, or the instance does not lead. Stop acting as leader.
     #[error("this instance does not lead the role (any more): stop acting as its leader")]
     NotLeader,
-    /// No proof could be had just now; the lease may still be valid. Do not do the critical thing; ask again.
+    /// No proof could be obtained just now. The lease may still be valid. Do not do the critical
+    /// operation, and ask again.
     #[error(
         "leadership could not be proved just now ({reason}): do nothing critical, and ask again"
     )]
     Unproven {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
     },
     /// The role has been stopped.
@@ -46,15 +47,18 @@ pub enum TermError {
 }
 
 impl TermError {
-    /// Whether asking again may help.
+    /// Returns whether asking again may help.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unproven { .. })
     }
 }
 
-/// One unbroken leadership of this instance over a role. Cheap to clone; all clones are the same term.
+/// One unbroken leadership of this instance over a role.
 ///
-/// A term ends once: an old `Term` never becomes valid again, also when its instance is elected anew.
+/// A `Term` is cheap to clone. All clones are the same term.
+///
+/// A term ends once. An old `Term` never becomes valid again, even when its instance is elected
+/// anew.
 #[derive(Clone)]
 pub struct Term(pub(super) Arc<TermInner>);
 
@@ -62,20 +66,20 @@ pub(super) struct TermInner {
     pub id: TermId,
     pub correlation_id: CorrelationId,
     pub role: Arc<str>,
-    pub lease_token: Mutex<LeaseToken>,
+    pub lease_token: LeaseToken,
     pub fencing_token: FencingToken,
     pub lease: Deadline,
-    /// The end of the lease, also after it was revoked.
+    /// The end of the lease. It is kept after the lease was revoked.
     pub until: AtomicU64,
-    /// Told when the lease is extended or revoked.
+    /// Notified when the lease is extended or revoked.
     pub lease_changed: watch::Sender<()>,
-    /// When the last confirmed compare-and-set was sent.
+    /// The time at which the last confirmed compare-and-set was sent.
     pub proved: AtomicU64,
     pub cancel: CancellationToken,
     pub abort: CancellationToken,
-    /// Whatever of the term runs: does it block a thread?
+    /// The polls of everything of the term that runs. They show whether it blocks a thread.
     pub polls: Polls,
-    /// Held by whatever of the term runs.
+    /// Held by everything of the term that runs.
     pub ending: Weak<Ending>,
     pub connection: watch::Receiver<ConnectionStatus>,
     pub ask: Ask,
@@ -91,14 +95,10 @@ impl TermInner {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
     }
 
-    pub fn lease_token(&self) -> MutexGuard<'_, LeaseToken> {
-        self.lease_token
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs `future` until it ends or the term is aborted. After the end of the lease it is not polled any more, however
-    /// late the abort comes: the process may have been paused.
+    /// Runs `future` until it ends or the term is aborted.
+    ///
+    /// After the end of the lease the future is not polled any more, however late the abort comes.
+    /// The process may have been paused.
     pub async fn run_within_lease<F: Future>(&self, future: F) -> Option<F::Output> {
         let within = async {
             let mut future = pin!(self.polls.watch(future));
@@ -112,7 +112,7 @@ impl TermInner {
         };
         let output = self.abort.run_until_cancelled(within).await?;
         if output.is_none() {
-            // Why the term ended is for its election to say.
+            // The election decides why the term ended.
             self.abort.cancelled().await;
         }
         output
@@ -120,76 +120,83 @@ impl TermInner {
 }
 
 impl Term {
-    /// The role's name.
+    /// Returns the role's name.
     pub fn role(&self) -> &str {
         &self.0.role
     }
 
-    /// The ordered number of this term, to be compared by the systems that the handler writes to.
+    /// Returns the ordered number of this term. The systems that the handler writes to compare it.
     pub fn fencing_token(&self) -> FencingToken {
         self.0.fencing_token
     }
 
-    /// What this term is called in logs, spans and published events, here and in the status of its role. No secret.
+    /// Returns the name of this term in logs, spans and published events, here and in the status of
+    /// its role. It is not a secret.
     pub fn correlation_id(&self) -> &CorrelationId {
         &self.0.correlation_id
     }
 
-    /// The secret of this term as it is now. Do not log it, and do not keep it: with `fencing.rotation_interval` it changes.
+    /// Returns the secret of this term. Do not log it.
     pub fn lease_token(&self) -> LeaseToken {
-        *self.0.lease_token()
+        self.0.lease_token
     }
 
-    /// Whether the lease still lasts, by the clock at the time of this call.
+    /// Returns whether the lease still lasts, by the clock at the time of this call.
     ///
-    /// It may stay `true` for a while after [`cancelled`](Self::cancelled) resolves: there is a lease to finish under.
-    /// Once it has been `false` it stays so. Costs one clock reading; waits for nothing.
+    /// It may stay `true` for a while after [`cancelled`](Self::cancelled) resolves, so that you
+    /// can finish under the lease. Once it has been `false` it stays `false`. The call costs one
+    /// clock reading and waits for nothing.
     ///
-    /// The clock goes on while the process is stopped and while the machine sleeps, but may stand still while a hypervisor
-    /// pauses a virtual machine: what must not be written late needs [`store`](Self::store), or a
-    /// [`fencing_token`](Self::fencing_token) that is compared.
+    /// The clock goes on while the process is stopped and while the machine sleeps. It may stand
+    /// still while a hypervisor pauses a virtual machine. If something must not be written late,
+    /// use [`store`](Self::store), or a [`fencing_token`](Self::fencing_token) that is compared.
     pub fn is_valid(&self) -> bool {
         self.0.lease.is_ahead()
     }
 
-    /// Time until the lease ends unless it is renewed; zero once it is over.
+    /// Returns the time until the lease ends unless it is renewed. It is zero once the lease is
+    /// over.
     pub fn remaining(&self) -> Duration {
         self.0.lease.remaining()
     }
 
-    /// Tells of each change of the lease, for a handler that must pass its end on, for instance to another process.
+    /// Notifies of each change of the lease. Use it in a handler that must pass the end of the
+    /// lease on, for instance to another process.
     ///
-    /// To name the end as a point in time, read a clock *before* [`remaining`](Self::remaining) and add the two: read in the other
-    /// order, a pause of this process between them would make it later than it is.
+    /// To express the end as a point in time, read a clock *before* [`remaining`](Self::remaining)
+    /// and add the two. If you read them in the other order, a pause of this process between them
+    /// would make the end later than it is.
     pub fn lease_changes(&self) -> LeaseChanges {
         LeaseChanges::new(self.0.lease_changed.subscribe())
     }
 
-    /// Resolves when the term is being wound down: finish and return.
+    /// Resolves when the term is being wound down. Finish your work and return then.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn cancelled(&self) {
         self.0.cancel.cancelled().await;
     }
 
-    /// Whether the term is being wound down.
+    /// Returns whether the term is being wound down.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
     }
 
-    /// Runs `future` until it ends or the term is wound down; then it is dropped and `None` returned.
+    /// Runs `future` until it ends or the term is wound down. When the term is wound down, the
+    /// future is dropped and `None` is returned.
     pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
         self.0.cancel.run_until_cancelled(future).await
     }
 
     /// Runs `future` as a task of this term, on the current runtime.
     ///
-    /// The role is not free for others before it has ended. It is dropped at its next await when the term's handler
-    /// would be aborted; the task's result is `None` then. If the term has ended, it is not run at all.
+    /// The role is not free for others before the task has ended. The task is dropped at its next
+    /// await when the term's handler would be aborted. Its result is `None` then. If the term has
+    /// ended, the future is not run at all.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics if called outside a tokio runtime.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<Option<F::Output>>
     where
         F: Future + Send + 'static,
@@ -203,11 +210,15 @@ impl Term {
         })
     }
 
-    /// The proof that goes with the last confirmed heartbeat: hand it to whoever should know that this instance leads, and
-    /// ask for it anew each time. Nothing if no signing key is set, if the term is being wound down or over, and for the
-    /// round trip between promotion and the first heartbeat.
+    /// Returns the proof that goes with the last confirmed heartbeat.
     ///
-    /// It is valid until the end of the lease at most. It may outlive the term, if that ends earlier.
+    /// Give it to anyone who should know that this instance leads. Ask for a new one each time.
+    ///
+    /// The result is `None` if no signing key is set, or if the term is being wound down or over.
+    /// It is also `None` for the round trip between promotion and the first heartbeat.
+    ///
+    /// The proof is valid until the end of the lease at most. It may outlive the term, if the term
+    /// ends earlier.
     #[cfg(feature = "signing")]
     pub fn proof(&self) -> Option<crate::LeaderProof> {
         if !self.is_valid() || self.is_cancelled() {
@@ -217,23 +228,27 @@ impl Term {
         proof.as_ref()?.parse().ok()
     }
 
-    /// What of NATS this role can rely on now. `Suspended` is the time to hold back what can wait.
+    /// Returns how far this role can rely on NATS now. While it is `Suspended`, hold back work that
+    /// can wait.
     pub fn connection(&self) -> ConnectionStatus {
         *self.0.connection.borrow()
     }
 
-    /// Keys and values of this role, in the bucket of the election, whose writes the server refuses once a newer term exists.
+    /// Returns the keys and values of this role, in the bucket of the election. The server refuses
+    /// writes to them once a newer term exists.
     pub fn store(&self) -> FencedStore {
         FencedStore::new(self.clone())
     }
 
-    /// Proves the lease by a compare-and-set that is sent after this call, and returns the fencing token.
+    /// Proves the lease by a compare-and-set that is sent after this call, and returns the fencing
+    /// token.
     ///
     /// # Errors
-    /// [`TermError::NotLeader`] if this term is over; [`TermError::Unproven`] if there was no answer in time.
+    /// Returns [`TermError::NotLeader`] if this term is over. Returns [`TermError::Unproven`] if
+    /// there was no answer in time.
     ///
     /// # Cancel safety
-    /// The renewal goes on if the future is dropped; nothing else is lost.
+    /// The renewal goes on if the future is dropped. Nothing else is lost.
     pub async fn validate(&self) -> Result<FencingToken, TermError> {
         if !self.is_valid() || self.is_cancelled() {
             return Err(TermError::NotLeader);
@@ -246,16 +261,18 @@ impl Term {
         proof(answer).await
     }
 
-    /// Call this before a critical operation: it returns the fencing token to do it with.
+    /// Authorizes a critical operation, and returns the fencing token to do it with. Call this
+    /// before each critical operation.
     ///
-    /// By the role's configuration it validates always (`fencing.validate_on_critical_ops`), or only when the last
-    /// proof is older than `fencing.validation_interval`.
+    /// The role's configuration decides when it validates. With `fencing.validate_on_critical_ops`
+    /// it always does. Otherwise it does only when the last proof is older than
+    /// `fencing.validation_interval`.
     ///
     /// # Errors
-    /// As [`validate`](Self::validate).
+    /// The same as [`validate`](Self::validate).
     ///
     /// # Cancel safety
-    /// As [`validate`](Self::validate).
+    /// The same as [`validate`](Self::validate).
     pub async fn authorize(&self) -> Result<FencingToken, TermError> {
         if !self.is_valid() || self.is_cancelled() {
             return Err(TermError::NotLeader);

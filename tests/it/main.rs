@@ -37,7 +37,6 @@ mod pausing;
 mod permissions;
 mod privileges;
 mod proofs;
-mod rotation;
 mod secrets;
 mod security;
 mod security_environment;

@@ -1,32 +1,189 @@
-//! The election protocol as a deterministic state machine.
+//! The election protocol of nats-elect as a deterministic state machine.
 //!
-//! [`Election`] is one instance's side of one role's election. It does no I/O, reads no clock, draws no random number
-//! and awaits nothing: time, fresh ids and chance come in with each [`Input`], and what is to be done comes out as
-//! [`Effect`]s. The same code therefore runs under the actors, in a simulator and in a model checker, and a whole
-//! failover can be tested in microseconds.
+//! An [`Election`] is one instance's side of one role's election. It promises to be deterministic:
+//! it does no I/O, reads no clock, draws no random number and awaits nothing. Time, ids and random
+//! values come in with each [`Input`]. Everything to be done comes out as [`Effect`]s. So the same
+//! code runs under the actors of the `nats-elect` crate, in a simulator and in a model checker, and
+//! a test runs a whole failover in microseconds.
 //!
-//! Drive it so: call [`Election::step`] with each input as it comes; carry out the effects *in their order*; then arm one
-//! timer for [`Election::next_wakeup`] and step with [`Input::Tick`] when it fires. Every [`Effect::Write`] and
-//! [`Effect::Read`] must be answered with the operation's id within the request timeout or a little later, if only by the
-//! word that no answer came; and once more, if one comes within the ttl.
+//! All decisions about leadership are made in this crate. Its users carry them out. The rules are
+//! in `docs/protocol.md`, and the reasons why they hold in `docs/correctness.md`.
 //!
-//! This is the room where the guarantees live. Nothing outside decides anything about leadership.
+//! # Driving an election
+//!
+//! A driver owns an [`Election`], a connection to NATS, a clock and a source of randomness.
+//!
+//! - It calls [`Election::step`] with each input as it comes. The first one is the [`Link`] to the
+//!   bucket.
+//! - It carries out the effects of each step *in their order*.
+//! - It then arms one timer for [`Election::next_wakeup`], and steps with [`Input::Tick`] when that
+//!   fires.
+//! - It answers every [`Effect::Write`] and [`Effect::Read`], by the operation's [`OpId`]. Without
+//!   an answer within the effect's time, the operation ends with a
+//!   [`Timeout`](event::FailureKind::Timeout). If the answer comes later, but within the ttl, the
+//!   driver passes it on as well.
+//!
+//! ```
+//! use std::collections::VecDeque;
+//!
+//! use nats_elect_core::config::RoleConfig;
+//! use nats_elect_core::record::{Content, Entry, FenceEntry, FenceRecord, Release, Snapshot};
+//! use nats_elect_core::release::ReleaseSecret;
+//! use nats_elect_core::status::RoleState;
+//! use nats_elect_core::token::LeaseToken;
+//! use nats_elect_core::{
+//!     Bucket, Candidate, Effect, Election, Fresh, Input, Link, Moment, Write, WriteKind,
+//!     WriteOutcome,
+//! };
+//! use uuid::Uuid;
+//!
+//! /// A bucket in memory: the last message under each of a role's two keys.
+//! #[derive(Default)]
+//! struct Memory {
+//!     sequence: u64,
+//!     role: Option<Entry>,
+//!     fence: Option<FenceEntry>,
+//! }
+//!
+//! impl Memory {
+//!     fn write(&mut self, write: &Write) -> WriteOutcome {
+//!         let role = self.role.as_ref().map_or(0, |entry| entry.revision);
+//!         let fence = self.fence.map_or(0, |fence| fence.revision);
+//!         let (expected, current) = match &write.kind {
+//!             WriteKind::Fence { over, .. } => (*over, fence),
+//!             WriteKind::Claim { over, .. }
+//!             | WriteKind::Renew { over, .. }
+//!             | WriteKind::Release { over, .. } => (*over, role),
+//!         };
+//!         if expected != current {
+//!             return WriteOutcome::Conflict { current: Some(current) };
+//!         }
+//!         self.sequence += 1;
+//!         let revision = self.sequence;
+//!         let content = match &write.kind {
+//!             WriteKind::Fence { fence, .. } => {
+//!                 let record = FenceRecord::parse(&fence.to_json());
+//!                 self.fence = Some(FenceEntry { revision, record });
+//!                 return WriteOutcome::Acked { revision };
+//!             }
+//!             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
+//!                 Content::parse(&record.to_json())
+//!             }
+//!             WriteKind::Release { secret, heir, .. } => Content::Release(Release {
+//!                 nonce: Some(write.nonce),
+//!                 heir: *heir,
+//!                 secret: Some(*secret),
+//!             }),
+//!         };
+//!         self.role = Some(Entry { revision, content });
+//!         WriteOutcome::Acked { revision }
+//!     }
+//! }
+//!
+//! let mut now = Moment::from_nanos(0);
+//! let candidate = Candidate {
+//!     instance_id: "node-1".to_owned(),
+//!     incarnation: Uuid::from_u128(1), // random in earnest
+//!     first_beat: 0,
+//!     paused: false,
+//!     settings: RoleConfig::default().settings()?,
+//! };
+//! let mut election = Election::new(candidate, now);
+//! let mut memory = Memory::default();
+//! let bucket = Bucket { epoch: 1, max_age: None, unique_sequences: true };
+//! let mut inputs = VecDeque::from([Input::Link(Link::Up(bucket))]);
+//! let mut started = None;
+//!
+//! for drawn in 1..=20 {
+//!     let input = inputs.pop_front().unwrap_or_else(|| {
+//!         // No input: sleep until the timer fires.
+//!         now = election.next_wakeup().expect("the election goes on").max(now);
+//!         Input::Tick
+//!     });
+//!     let fresh = Fresh {
+//!         lease_token: LeaseToken::new(Uuid::from_u128(drawn)), // random in earnest
+//!         release_secret: ReleaseSecret::new(drawn),
+//!         chance: 0.5,
+//!     };
+//!     for effect in election.step(now, fresh, input) {
+//!         match effect {
+//!             Effect::Write(write) => {
+//!                 let outcome = memory.write(&write);
+//!                 inputs.push_back(Input::WriteEnded { op: write.op, outcome });
+//!             }
+//!             Effect::Read { op, .. } => {
+//!                 let outcome = Ok(Snapshot {
+//!                     role: memory.role.clone(),
+//!                     fence: memory.fence,
+//!                     epoch: Some(bucket.epoch),
+//!                     last_sequence: Some(memory.sequence),
+//!                 });
+//!                 inputs.push_back(Input::ReadEnded { op, outcome });
+//!             }
+//!             Effect::StartTerm(term) => started = Some(term), // start the handler
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//!
+//! // The claim was stored at sequence 1, the fence record at 2. Heartbeats followed.
+//! let term = started.expect("the role was free");
+//! assert_eq!(term.fencing_token.sequence, 2);
+//! assert_eq!(election.status().state, RoleState::Leader);
+//! assert!(election.status().revision > Some(2));
+//! # Ok::<(), nats_elect_core::config::ConfigError>(())
+//! ```
+//!
+//! # Map of the modules
+//!
+//! The state machine is in `src/election`, and all its public items are at the root of this crate:
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `machine.rs` | [`Election`], and the way through one step |
+//! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
+//! | `timers.rs` | the one table of everything that is due |
+//! | `waiting.rs` | waiting for a free role, and the claim |
+//! | `acquiring.rs` | from a confirmed claim to promotion: the fence record |
+//! | `leading.rs` | a term: proofs, health checks, the conditions under which it ends |
+//! | `keeping.rs` | the held lease: heartbeats and doubts about them |
+//! | `draining.rs` | the end of a term: wind down, revoke, release |
+//! | `succession.rs` | handing over to a successor |
+//! | `takeover.rs` | taking over from a leader of lower priority |
+//! | `pausing.rs` | pause, resume and cordon |
+//! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
+//! | `attempts.rs` | which writes in the bucket are this instance's own |
+//! | `answers.rs` | answers to writes and reads, and messages of the watch |
+//! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
+//! | `labels.rs` | the state, leader and connection that are told |
+//! | `mutation/` | deliberate breakages, for tests of the tests |
+//!
+//! The other modules hold the values that go in and out:
+//!
+//! - [`record`], [`release`] and [`token`]: the contents of the bucket, and the secrets and numbers
+//!   of a term.
+//! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
+//! - [`event`] and [`status`]: what an instance tells about a role.
+//! - [`config`] and [`name`]: settings and names, each with its rule.
+//! - [`text`] and [`millis`]: text and durations in messages.
+//!
+//! # Testing
+//!
+//! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
+//! crate's `tests/`. [`Election::hash_state`] is for model checkers, which must tell new situations
+//! from known ones. With `--cfg nats_elect_mutations` the crate also exports its mutations: rules
+//! that a test breaks one at a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 
 pub mod config;
-#[allow(missing_docs)]
 mod election;
 pub mod event;
 pub mod handoff;
-#[allow(missing_docs)]
 pub mod millis;
 mod moment;
 pub mod name;
-#[allow(missing_docs)]
 pub mod peer;
-#[allow(missing_docs)]
 pub mod record;
-#[allow(missing_docs)]
 pub mod release;
 pub mod status;
 pub mod text;

@@ -1,4 +1,4 @@
-//! How much a role keeps by fenced writes, and how much it may.
+//! The amount of data that a role keeps by fenced writes, and the limit on it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,16 @@ use super::unread;
 use crate::store::Bucket;
 use nats_elect_core::name::RoleName;
 
-/// What a key counts beside its name and its value: more than the server stores with them, headers included, for names of ordinary length.
+/// The bytes that a key counts beside its name and its value. For names of ordinary length this is
+/// more than the server stores with them, headers included.
 pub(super) const BESIDE: u64 = 512;
 
-/// A limit, and what a term knows of what counts against it.
+/// A limit, and what a term knows about the data that counts against it.
 #[derive(Debug)]
 pub(super) struct Allowance {
     limit: u64,
-    /// Read before the term's first write. No earlier term's writes land from then on, so all that comes is the term's own.
+    /// Read before the term's first write. From then on no write of an earlier term lands, so all
+    /// new data is the term's own.
     usage: OnceCell<Mutex<Usage>>,
 }
 
@@ -29,22 +31,22 @@ struct Usage {
     keys: HashMap<String, Held>,
 }
 
-/// What a key takes, at most.
+/// The most that a key may take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     bytes: u64,
-    /// Writes of it under way.
+    /// The writes of the key that are under way.
     under_way: u32,
-    /// What is stored is not known to be one of these alone.
+    /// The stored value is not known to be one of these alone.
     unclear: bool,
 }
 
-/// Room for a call's writes, until it is known what became of them.
+/// Room for a call's writes, until the result of the call is known.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Reserved<'a> {
     usage: &'a Mutex<Usage>,
-    /// Each key with what it took before and takes once it is written.
+    /// Each key with the bytes that it took before, and the bytes that it takes once it is written.
     writes: Vec<(String, u64, u64)>,
     written: Option<bool>,
 }
@@ -57,7 +59,8 @@ impl Allowance {
         }
     }
 
-    /// Makes room for these. What takes no more than before is let through, also beyond the limit.
+    /// Makes room for these changes. Changes that take no more than before are let through, even
+    /// beyond the limit.
     pub async fn reserve(
         &self,
         bucket: &Bucket,
@@ -118,7 +121,7 @@ impl Allowance {
 }
 
 impl Reserved<'_> {
-    /// What became of the call: what may yet be written keeps its room.
+    /// Takes the result of the call. A write that may still land keeps its room.
     pub fn settle<T>(mut self, ended: &Result<T, FencedError>) {
         self.written = match ended {
             Ok(_) => Some(true),

@@ -7,10 +7,12 @@ use super::error::{BatchProblem, FencedError};
 use crate::store::MOST_WRITES;
 use nats_elect_core::name::DataKey;
 
-/// Writes to different keys of a role's data of which all take effect at once, or none: see [`FencedStore::batch`].
+/// Writes to different keys of a role's data that all take effect at once, or not at all.
+/// [`FencedStore::batch`] makes it.
 ///
-/// At most 999 of them: the server takes 1000 messages in a batch, and one guards the fence. Nothing is sent before
-/// [`commit`](Self::commit). It needs nats-server 2.12 and a bucket with `allow_atomic`.
+/// A batch has at most 999 writes. The server takes 1000 messages in a batch, and one of them
+/// guards the fence. Nothing is sent before [`commit`](Self::commit). A batch needs nats-server
+/// 2.12 and a bucket with `allow_atomic`.
 ///
 /// ```
 /// # use nats_elect::{FencedError, FencedStore};
@@ -31,7 +33,7 @@ use nats_elect_core::name::DataKey;
 pub struct FencedBatch {
     store: FencedStore,
     changes: Vec<Change>,
-    /// What was wrong first.
+    /// The first problem that was found.
     problem: Option<FencedError>,
 }
 
@@ -39,16 +41,16 @@ pub struct FencedBatch {
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub key: DataKey,
-    /// Nothing deletes the key.
+    /// `None` deletes the key.
     pub value: Option<Vec<u8>>,
     pub requires: Requires,
 }
 
-/// How the key must stand.
+/// The required state of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requires {
     Nothing,
-    /// Missing or deleted.
+    /// The key is missing or deleted.
     Missing,
     Revision(u64),
 }
@@ -102,17 +104,19 @@ impl FencedBatch {
         self
     }
 
-    /// Writes all of it, or nothing. Returns the revisions, in the order of the writes.
+    /// Writes the whole batch, or nothing. Returns the revisions, in the order of the writes.
     ///
     /// # Errors
     ///
-    /// As the single writes; [`FencedError::Conflict`] names the first key that is not as its write requires.
-    /// [`FencedError::Unconfirmed`] means that all or nothing was written, or yet will be. [`FencedError::Batch`] if it is empty, too
-    /// large, or writes a key twice.
+    /// The same as the single writes. [`FencedError::Conflict`] names the first key that is not as
+    /// its write requires. [`FencedError::Unconfirmed`] means that either all or nothing was
+    /// written, or may still be written. Returns [`FencedError::Batch`] if the batch is empty, is
+    /// too large, or writes a key twice.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all of it may have been written, or may yet be, or nothing.
+    /// If the future is dropped, the whole batch may have been written, may still be written, or
+    /// may never be written.
     pub async fn commit(self) -> Result<Vec<u64>, FencedError> {
         let written = match self.checked() {
             Ok(()) => self.store.write(&self.changes).await,

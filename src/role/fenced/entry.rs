@@ -1,4 +1,4 @@
-//! What stands under a key of a role's data.
+//! The entry under a key of a role's data.
 
 use crate::store::DataEntry;
 use nats_elect_core::name::DataKey;
@@ -7,16 +7,17 @@ use nats_elect_core::name::DataKey;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FencedEntry {
-    /// Its key, as it was given to [`put`](super::FencedStore::put).
+    /// The key, as it was given to [`put`](super::FencedStore::put).
     pub key: String,
     /// The value.
     pub value: Vec<u8>,
-    /// The stream sequence of the write: what an [`update`](super::FencedStore::update) is conditional on.
+    /// The stream sequence of the write. An [`update`](super::FencedStore::update) is conditional
+    /// on it.
     pub revision: u64,
 }
 
 impl FencedEntry {
-    /// Nothing if the key is deleted.
+    /// Returns `None` if the key is deleted.
     pub(super) fn of(key: &DataKey, entry: DataEntry) -> Option<Self> {
         Some(Self {
             key: key.to_string(),

@@ -1,12 +1,15 @@
-//! Why a fenced read or write did not succeed, and what is known of it then.
+//! The errors of fenced reads and writes.
 
 use thiserror::Error;
 
 use super::entry::FencedEntry;
 use nats_elect_core::name::NameError;
 
-/// A fenced read or write that did not succeed. After every error but [`FencedError::Unconfirmed`] nothing was written; after
-/// [`FencedError::Superseded`] only what was sent before the fence moved.
+/// A fenced read or write that did not succeed.
+///
+/// Nothing was written after any error but [`FencedError::Unconfirmed`] and
+/// [`FencedError::Superseded`]. After [`FencedError::Superseded`] only what was sent before the
+/// fence moved may have been written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FencedError {
@@ -21,34 +24,39 @@ pub enum FencedError {
         "the value of `{key}` has {bytes} bytes, and this server takes {most}: keep it elsewhere, and its address here"
     )]
     TooLarge {
-        /// The value's key.
+        /// The key of the value.
         key: String,
-        /// Its size.
+        /// The size of the value.
         bytes: usize,
-        /// What the server takes in one message, less room for headers.
+        /// The most that the server takes in one message, less room for headers.
         most: usize,
     },
-    /// The role would keep more than its [`data_limit`](crate::RoleConfig::data_limit): nothing was sent. Delete or shorten other values, or raise it.
+    /// The role would keep more than its [`data_limit`](crate::RoleConfig::data_limit). Nothing was
+    /// sent. Delete or shorten other values, or raise the limit.
     #[error(
         "the role would keep {bytes} bytes, and its `data_limit` is {limit}: nothing was sent; shorten other values, or raise it"
     )]
     OverLimit {
-        /// What it would keep, as it is counted.
+        /// The bytes that the role would keep, as they are counted.
         bytes: u64,
-        /// What it may.
+        /// The bytes that the role may keep.
         limit: u64,
     },
-    /// The term is over: nothing was sent. Stop acting as leader.
+    /// The term is over. Nothing was sent. Stop acting as leader.
     #[error("this term is over, nothing was sent: stop acting as leader")]
     NotLeader,
-    /// The server refused it, for the role's fence has moved: a newer term exists, or somebody has tampered with the fence record.
-    /// This term has ended with this answer. A fence that seems to have gone back, as after a deletion, is believed only once a write has
-    /// proved it. An attempt of the same call that a server refused falsely right before may have been written while the fence was this term's.
+    /// The server refused the write, because the role's fence has moved. Either a newer term
+    /// exists, or another client has tampered with the fence record.
+    ///
+    /// This term has ended with this answer. A fence that seems to have gone back, as after a
+    /// deletion, is believed only once a write has proved it. The server may have falsely refused
+    /// an attempt of the same call right before. Such an attempt may have been written while the
+    /// fence was this term's.
     #[error(
         "the server refused the write, for the role's fence is no longer this term's: stop acting as leader"
     )]
     Superseded {
-        /// The sequence at which the fence key stands; 0 if it is missing.
+        /// The sequence at which the fence key stands. It is 0 if the key is missing.
         fence: u64,
     },
     /// The key was not as the write required it, while the fence was this term's. The term goes on.
@@ -56,64 +64,71 @@ pub enum FencedError {
     Conflict {
         /// The key.
         key: String,
-        /// What was read there after the refusal.
+        /// The entry that was read there after the refusal.
         current: Option<FencedEntry>,
     },
-    /// There was no answer, or none that could be relied on: it may have been written, or may yet be, as long as this is the newest term. Read
-    /// before deciding anything. So ends a write whose server failed while it stored it, and one that was refused by a server that may have been
-    /// replaced as the stream's leader without knowing yet, where nothing better is known of it in the end.
-    /// A write that this user's permissions forbid ends like this too.
+    /// There was no answer, or no reliable one. The write may have been stored, or may still be
+    /// stored as long as this is the newest term. Read before you decide anything.
+    ///
+    /// These writes end with this error:
+    ///
+    /// - A write whose server failed while it stored the write.
+    /// - A write that was refused by a server that may have been replaced as the stream's leader
+    ///   without knowing it yet, if nothing better is known in the end.
+    /// - A write that this user's permissions forbid.
     #[error(
         "the write was not confirmed ({reason}): it may have been stored, or may yet be; read before deciding anything"
     )]
     Unconfirmed {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
     },
-    /// It could not be done just now; nothing was written. Try again while the term is valid.
+    /// The operation could not be done just now. Nothing was written. Try again while the term is
+    /// valid.
     #[error("NATS could not do it just now ({reason}): nothing was written, try again")]
     Unavailable {
-        /// What went wrong last.
+        /// The cause of the last failure.
         reason: String,
     },
-    /// The server or the bucket can't do it; nothing was written.
+    /// The server or the bucket can't do it. Nothing was written.
     #[error("{0}")]
     Unsupported(String),
-    /// The server refused it for a reason that is not known to pass.
+    /// The server refused the operation for a reason that is not known to pass.
     #[error("NATS refused it: {reason}")]
     Refused {
-        /// What it said.
+        /// The text of the server's answer.
         reason: String,
     },
 }
 
-/// What is wrong with a batch.
+/// The problem with a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BatchProblem {
-    /// It has no writes.
+    /// The batch has no writes.
     #[error("it is empty")]
     Empty,
-    /// It has more than 999 writes; here, how many.
+    /// The batch has more than 999 writes. The value is their number.
     #[error("{0} writes are more than the 999 that one batch can have; split it")]
     TooMany(usize),
-    /// A key is written more than once.
+    /// The batch writes a key more than once.
     #[error("it writes `{0}` more than once")]
     Twice(String),
 }
 
 impl FencedError {
-    /// Whether nothing was written and the same call may succeed a moment later without anyone doing anything.
+    /// Returns whether nothing was written and the same call may succeed a moment later without any
+    /// intervention.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// Whether it may have been written all the same, or may yet be.
+    /// Returns whether the write may have been stored all the same, or may still be stored.
     pub const fn may_have_been_written(&self) -> bool {
         matches!(self, Self::Unconfirmed { .. })
     }
 
-    /// Its value of the label `status` of `election_fenced_writes_total`.
+    /// Returns the error's value of the label `status` of `election_fenced_writes_total`.
     pub(super) const fn status(&self) -> &'static str {
         match self {
             Self::Key(_) | Self::Batch(_) | Self::TooLarge { .. } | Self::OverLimit { .. } => {

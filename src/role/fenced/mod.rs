@@ -24,52 +24,73 @@ use crate::metrics::Labels;
 use crate::store::{Bucket, StoreError};
 use nats_elect_core::name::{DataKey, RoleName};
 
-/// How long a call may take if nothing else is said.
+/// The default for how long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Writes of one term that are under way at once, where they do not hold each other up: the server takes 50 batches per stream.
+/// The number of writes of one term that are under way at once, where they do not hold each other
+/// up. The server takes 50 batches per stream.
 const LANES: u32 = 16;
 
 /// Keys and values of a role, in the bucket of its election, under a term's fence.
 ///
-/// Every write is refused *by the server* as soon as a newer term exists: it carries the condition that the role's fence key still
-/// stands at this term's [`fencing_token`](Term::fencing_token). So no write of a leader that was paused, cut off or replaced
-/// lands after its successor's promotion, however late it arrives. It needs no trust in clocks. Writes are refused here already once
-/// the lease is over.
+/// *The server* refuses every write as soon as a newer term exists. Each write carries the
+/// condition that the role's fence key still stands at this term's
+/// [`fencing_token`](Term::fencing_token). So no write of a leader that was paused, cut off or
+/// replaced lands after its successor's promotion, however late it arrives. This does not depend on
+/// clocks. Once the lease is over, this library already refuses writes itself.
 ///
-/// A role's keys are its own: they stand under `_data.<role>.<key>` in the bucket, where no watch for leaders looks, and do not expire.
-/// Later terms of the role find what earlier ones wrote, on whatever instance. A key has 1 to 255 ASCII letters, digits, `-`, `/`, `_`,
-/// `=` and `.`, and no dot at an end or beside another. Anyone else can read them with a Key-Value client, and nothing but the server's
-/// permissions keeps anyone else from writing them.
+/// A role's keys belong to that role alone. They stand under `_data.<role>.<key>` in the bucket,
+/// where no watch for leaders looks, and they do not expire. Later terms of the role find what
+/// earlier terms wrote, on any instance. A key has 1 to 255 ASCII letters, digits, `-`, `/`, `_`,
+/// `=` and `.`. It has no dot at either end and no two dots in a row. Any other client can read the
+/// keys with a Key-Value client. Only the server's permissions prevent other clients from writing
+/// them.
 ///
 /// # What it needs
 ///
-/// [`create`](Self::create), [`update`](Self::update) and [`batch`](Self::batch): nats-server 2.12 and a bucket with `allow_atomic`, as
-/// this crate creates them. All writes: a bucket without a max age, for there fence records expire. Where that is lacking they fail with [`FencedError::Unsupported`]; they never write without
-/// the fence. In a bucket that was not created by this crate, a write of a term of *before* the bucket was deleted and created again may be
-/// accepted by accident, since its sequences are used again.
+/// [`create`](Self::create), [`update`](Self::update) and [`batch`](Self::batch) need nats-server
+/// 2.12 and a bucket with `allow_atomic`, as this crate creates them. All writes need a bucket
+/// without a max age, because fence records expire in a bucket with one. If a requirement is not
+/// met, the writes fail with [`FencedError::Unsupported`]. They never write without the fence.
+///
+/// A bucket that was not created by this crate has a limit. If the bucket is deleted and created
+/// again, its sequences are used again, and a write of a term from *before* the deletion may be
+/// accepted by accident.
 ///
 /// # Retries
 ///
-/// What the server refuses for the moment, so that nothing was stored, is sent again, with growing, jittered pauses, for as long as
-/// [`timeout`](Self::timeout) and the lease allow. What was not answered is never sent again: the call fails with
-/// [`FencedError::Unconfirmed`].
+/// If the server refuses a write for the moment, so that nothing was stored, the write is sent
+/// again. The pauses between attempts grow and are jittered. Attempts go on for as long as
+/// [`timeout`](Self::timeout) and the lease allow. A write that was not answered is never sent
+/// again. The call fails with [`FencedError::Unconfirmed`].
 ///
-/// In a bucket with replicas a refusal is not always the last word: a server that was replaced as the stream's leader refuses by what stood there
-/// before, and its successor may store the same message. The call is tried again then, and its first success is its result. Where it does not succeed
-/// in the end, and such an attempt may have been stored, it is [`FencedError::Unconfirmed`] too, also where the last attempt was refused for good.
+/// In a bucket with replicas a refusal is not always final. A server that was replaced as the
+/// stream's leader refuses a write by an older state of the stream, and its successor may store the
+/// same message. The call is tried again then, and its first success is its result. If no attempt
+/// succeeds in the end, and such an attempt may have been stored, the call fails with
+/// [`FencedError::Unconfirmed`] too. This holds even if the last attempt was refused for good.
 ///
 /// # Limit
 ///
-/// Without a limit one role can fill the bucket and the account for all, up to what the bucket's own settings allow.
-/// [`RoleConfig::data_limit`](crate::RoleConfig::data_limit) bounds what the role keeps: a write that would take it beyond is not sent, and fails with
-/// [`FencedError::OverLimit`]. Each key counts its name, its value and 512 bytes for what the server stores beside them; a deleted key counts
-/// too, for its marker stays. What takes no more than what it replaces is always let through.
+/// Without a limit one role can fill the bucket and the account for all roles, up to what the
+/// bucket's own settings allow. [`RoleConfig::data_limit`](crate::RoleConfig::data_limit) bounds
+/// what the role keeps. A write that would exceed the limit is not sent, and fails with
+/// [`FencedError::OverLimit`]. Each key counts its name, its value and 512 bytes for what the
+/// server stores beside them. A deleted key counts too, because its marker stays. A write that
+/// takes no more than the value it replaces is always let through.
 ///
-/// Before a term's first write the role's keys are listed and looked at, as by [`list`](Self::list), which fails for more than 10,000 of them. After that the term
-/// counts its own writes: nobody else's can land under its fence. It counts too much rather than too little: what is not confirmed, or written more than once at a
-/// time, keeps the room of its greatest value for the rest of the term. Too little it counts where the listing was answered by a server that had been replaced as the stream's leader without knowing
-/// yet, by what the term before wrote last. The library counts, not the server. So this is a bound for applications that write more than was meant; whoever has the NATS permission to
-/// write the role's data can write past it, and only limits of the bucket or the account hold against that.
+/// Before a term's first write the role's keys are listed and looked at, as by
+/// [`list`](Self::list), which fails for more than 10,000 of them. After that the term counts its
+/// own writes, because no other write can land under its fence. It counts too much rather than too
+/// little. A key whose write is not confirmed, or that is written more than once at a time, keeps
+/// the room of its greatest value for the rest of the term.
+///
+/// There is one case in which it counts too little. If a server that had been replaced as the
+/// stream's leader without knowing it yet answered the listing, the last writes of the term before
+/// are missing from the count.
+///
+/// The library counts, not the server. So the limit is a bound for applications that write more
+/// than was meant. Any client with the NATS permission to write the role's data can write past it.
+/// Only limits of the bucket or the account prevent that.
 ///
 /// # Example
 ///
@@ -83,7 +104,7 @@ const LANES: u32 = 16;
 ///     };
 ///     match store.update("cursor", (done + 1).to_string(), revision).await {
 ///         Ok(_) => Ok(()),
-///         // Somebody else leads: this term has ended with this answer.
+///         // Another instance leads: this term has ended with this answer.
 ///         Err(FencedError::Superseded { .. }) => Ok(()),
 ///         Err(error) => Err(error.into()),
 ///     }
@@ -94,19 +115,20 @@ const LANES: u32 = 16;
 pub struct FencedStore {
     term: Term,
     timeout: Duration,
-    /// Writes are sent although the lease is over, as by a process that was paused right after it had looked.
+    /// Sends writes although the lease is over, as a process does that was paused right after its
+    /// check.
     unchecked: bool,
 }
 
-/// What a term needs to write with.
+/// The state that a term needs for its writes.
 pub(super) struct Access {
     pub role: RoleName,
-    /// The bucket on the connection of the day.
+    /// The bucket on the current connection.
     pub bucket: watch::Receiver<Option<Bucket>>,
     pub labels: Labels,
     /// Writes of the term under way.
     lanes: Semaphore,
-    /// How much it may keep, if there is a limit.
+    /// The allowance of data, if there is a limit.
     allowance: Option<Allowance>,
 }
 
@@ -137,15 +159,15 @@ impl FencedStore {
         }
     }
 
-    /// How long each call may take, retries included: 5 s unless set. The end of the lease ends it too, as it stood when the
-    /// request was sent.
+    /// Sets how long each call may take, retries included. The default is 5 s. A call also ends at
+    /// the end of the lease, as it stood when the request was sent.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sends although the lease is over: for tests of the server's refusal.
+    /// Sends although the lease is over, for tests of the server's refusal.
     #[cfg(test)]
     #[doc(hidden)]
     #[must_use]
@@ -154,64 +176,71 @@ impl FencedStore {
         self
     }
 
-    /// Writes a value, whatever stood there. Returns its revision.
+    /// Writes a value, whatever the key held before. Returns its revision.
     ///
     /// # Errors
     ///
-    /// Any [`FencedError`] but [`FencedError::Conflict`]. After [`FencedError::Unconfirmed`] putting the same again does no harm, unless
-    /// other writes of this term to the key are under way: the first may land after them, as long as the term is the newest.
+    /// Returns any [`FencedError`] but [`FencedError::Conflict`].
+    ///
+    /// After [`FencedError::Unconfirmed`] you can safely put the same value again, unless other
+    /// writes of this term to the key are under way. Otherwise the first write may land after
+    /// those, as long as the term is the newest.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the value may have been written, or may yet be.
+    /// If the future is dropped, the value may have been written, or may still be written.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with its timers enabled.
+    /// Panics if called outside a tokio runtime with its timers enabled.
     pub async fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, FencedError> {
         let change = Change::new(key, Some(value.as_ref()), Requires::Nothing);
         self.write_one(change).await
     }
 
-    /// Deletes a key, whatever stood there, by a delete marker. Returns the marker's revision.
+    /// Deletes a key by a delete marker, whatever the key held before. Returns the marker's
+    /// revision.
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put).
+    /// The same as [`put`](Self::put).
     ///
     /// # Cancel safety
     ///
-    /// As [`put`](Self::put).
+    /// The same as [`put`](Self::put).
     pub async fn delete(&self, key: &str) -> Result<u64, FencedError> {
         self.write_one(Change::new(key, None, Requires::Nothing))
             .await
     }
 
-    /// Writes a value if the key is missing; a deleted key counts as missing. Returns its revision.
+    /// Writes a value if the key is missing. A deleted key counts as missing. Returns the revision.
     ///
     /// # Errors
     ///
-    /// [`FencedError::Conflict`] with what stands there, besides those of [`put`](Self::put). After [`FencedError::Unconfirmed`], creating
-    /// it again may fail with the value of the first attempt.
+    /// The same as [`put`](Self::put). Also returns [`FencedError::Conflict`] with the current
+    /// entry if the key exists.
+    ///
+    /// After [`FencedError::Unconfirmed`], a second `create` may fail with the value of the first
+    /// attempt.
     ///
     /// # Cancel safety
     ///
-    /// As [`put`](Self::put).
+    /// The same as [`put`](Self::put).
     pub async fn create(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, FencedError> {
         let change = Change::new(key, Some(value.as_ref()), Requires::Missing);
         self.write_one(change).await
     }
 
-    /// Writes a value if the key still stands at `revision`, as [`get`](Self::get) or a write returned it. Returns the new
-    /// revision.
+    /// Writes a value if the key still stands at `revision`, as [`get`](Self::get) or a write
+    /// returned it. Returns the new revision.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create).
+    /// The same as [`create`](Self::create).
     ///
     /// # Cancel safety
     ///
-    /// As [`put`](Self::put).
+    /// The same as [`put`](Self::put).
     pub async fn update(
         &self,
         key: &str,
@@ -222,24 +251,27 @@ impl FencedStore {
         self.write_one(change).await
     }
 
-    /// Begins a batch: several writes of which all take effect at once, or none.
+    /// Begins a batch: several writes that all take effect at once, or not at all.
     pub fn batch(&self) -> FencedBatch {
         FencedBatch::new(self.clone())
     }
 
-    /// Reads a key from the stream's leader; nothing if it is missing or deleted.
+    /// Reads a key from the stream's leader. Returns `None` if the key is missing or deleted.
     ///
-    /// A read proves nothing: another term may have begun, and a server that has lost its office without knowing yet answers with
-    /// what stood there before, for up to some seconds. A value that depends on what was read belongs in an [`update`](Self::update)
-    /// over the entry's revision, not in a [`put`](Self::put). It works also after the term.
+    /// A read proves nothing. Another term may have begun. A server that has lost the stream's
+    /// leadership without knowing it yet answers with older data, for up to some seconds. If a
+    /// value depends on what you read, write it with an [`update`](Self::update) over the entry's
+    /// revision, not with a [`put`](Self::put).
+    ///
+    /// The method also works after the term.
     ///
     /// # Errors
     ///
-    /// [`FencedError::Key`], [`FencedError::Unavailable`], [`FencedError::Refused`].
+    /// Returns [`FencedError::Key`], [`FencedError::Unavailable`] or [`FencedError::Refused`].
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
         let bucket = self.bucket()?;
@@ -249,17 +281,21 @@ impl FencedStore {
             .and_then(|entry| FencedEntry::of(&key, entry)))
     }
 
-    /// The role's keys, sorted, without deleted ones. What is written meanwhile may be in it or not. It proves no more than
+    /// Returns the role's keys, sorted, without deleted ones.
+    ///
+    /// A key that is written meanwhile may be included or not. The list proves no more than
     /// [`get`](Self::get).
+    ///
+    /// The method looks at each key, and sends a request for each.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`FencedError::Refused`] also if the role has more than 10,000 keys, those included that were deleted and
-    /// of which the marker still stands. Each key is looked at: it takes a request for each.
+    /// The same as [`get`](Self::get). Also returns [`FencedError::Refused`] if the role has more
+    /// than 10,000 keys. Deleted keys whose marker still stands count too.
     ///
     /// # Cancel safety
     ///
-    /// As [`get`](Self::get).
+    /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
         let bucket = self.bucket()?;
         let keys = bucket.data_keys(&self.access().role, self.timeout).await;

@@ -1,5 +1,5 @@
-//! What is made of refusals. Everything is asked of a stand-in, which answers as a server does that was replaced as the stream's leader
-//! without knowing yet.
+//! How refusals are handled. A stand-in answers every request, as a server does that was replaced
+//! as the stream's leader without knowing it yet.
 
 use std::sync::Weak;
 use std::sync::atomic::AtomicU64;
@@ -20,13 +20,13 @@ use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 
 const ROLE: &str = "r";
-/// Where the term's fence record stands.
+/// The sequence of the term's fence record.
 const FENCE: u64 = 100;
 const DATA: &str = "$KV.leaders._data.r.a";
 const FENCE_KEY: &str = "$KV.leaders._fence.r";
 const GUARD: &str = "$KV.leaders._guard.r";
 
-/// How a call ends whose questions are all answered so.
+/// Returns the result of a call whose requests are answered as given.
 async fn told<T>(call: impl Future<Output = T>, answering: impl Future<Output = ()>) -> T {
     let both = async { tokio::join!(call, answering).0 };
     let told = tokio::time::timeout(Duration::from_secs(20), both).await;
@@ -37,7 +37,7 @@ async fn told<T>(call: impl Future<Output = T>, answering: impl Future<Output = 
 struct Scene {
     stand_in: StandIn,
     store: FencedStore,
-    /// How often the term was told that it is superseded.
+    /// How often the term was notified that it is superseded.
     ended: Arc<AtomicU64>,
 }
 
@@ -54,7 +54,7 @@ impl Scene {
             polls: crate::role::polls::Polls::default(),
             correlation_id: CorrelationId::new(Uuid::nil(), 1, 1),
             role: ROLE.into(),
-            lease_token: Mutex::new(LeaseToken::new(Uuid::nil())),
+            lease_token: LeaseToken::new(Uuid::nil()),
             fencing_token: FencingToken {
                 epoch,
                 sequence: FENCE,
@@ -94,7 +94,7 @@ impl Scene {
         self.ended.load(std::sync::atomic::Ordering::SeqCst) > 0
     }
 
-    /// The next that is asked: something on this condition.
+    /// Returns the next request, which must have this subject and this condition.
     async fn asked(&mut self, subject: &str, condition: (&str, u64)) -> Asked {
         let asked = self.stand_in.next().await;
         assert_eq!(
@@ -104,7 +104,7 @@ impl Scene {
         asked
     }
 
-    /// A write whose condition, as this server has it, does not hold.
+    /// Refuses a write, because its condition does not hold on this server.
     async fn refuses(&mut self, subject: &str, condition: (&str, u64), current: u64) {
         let asked = self.asked(subject, condition).await;
         self.stand_in.conflict(asked, current).await;
@@ -120,7 +120,7 @@ impl Scene {
         self.stand_in.show(asked, sequence).await;
     }
 
-    /// The first message of a batch, which is answered by nothing.
+    /// Takes the first message of a batch, which gets an empty answer.
     async fn opens_batch(&mut self) {
         let asked = self.asked(GUARD, (FENCE_KEY, FENCE)).await;
         assert_eq!(asked.header("Nats-Batch-Sequence"), Some("1"));
@@ -135,7 +135,7 @@ async fn a_stale_read_that_agrees_with_a_false_refusal_does_not_end_the_term() {
     let answering = async {
         scene.refuses(DATA, (FENCE_KEY, FENCE), 90).await;
         scene.shows(Some(90)).await;
-        // By now the new leader answers.
+        // From here on the new leader answers.
         scene.refuses(GUARD, (FENCE_KEY, 90), FENCE).await;
         scene.stores(DATA, (FENCE_KEY, FENCE), 120).await;
     };
@@ -145,7 +145,7 @@ async fn a_stale_read_that_agrees_with_a_false_refusal_does_not_end_the_term() {
 }
 
 #[tokio::test]
-async fn a_fence_that_has_gone_ends_the_term_once_that_is_proved() {
+async fn a_fence_that_went_back_ends_the_term_once_that_is_proved() {
     for gone_back_to in [None, Some(90)] {
         let mut scene = Scene::new().await;
         let store = scene.store.clone();
@@ -175,7 +175,7 @@ async fn a_newer_fence_ends_the_term_without_further_proof() {
 }
 
 #[tokio::test]
-async fn what_failed_while_it_was_stored_is_not_told_as_refused_nor_sent_again() {
+async fn a_write_that_failed_while_it_was_stored_is_not_reported_as_refused_nor_sent_again() {
     for (code, text) in [
         (10077, "store is closed"),
         (10077, "apply failed"),
@@ -194,7 +194,7 @@ async fn what_failed_while_it_was_stored_is_not_told_as_refused_nor_sent_again()
 }
 
 #[tokio::test]
-async fn what_a_false_refusal_may_have_hidden_is_not_told_as_a_conflict() {
+async fn a_write_that_a_false_refusal_may_have_hidden_is_not_reported_as_a_conflict() {
     let mut scene = Scene::new().await;
     let store = scene.store.clone();
     let answering = async {
@@ -202,7 +202,8 @@ async fn what_a_false_refusal_may_have_hidden_is_not_told_as_a_conflict() {
         scene.refuses(DATA, (DATA, 110), 90).await;
         scene.shows(Some(90)).await;
         scene.refuses(GUARD, (FENCE_KEY, 90), FENCE).await;
-        // It was stored by the new leader all the same: what stands there now is this very write.
+        // The new leader stored the write all the same. The value that is read now is this very
+        // write.
         scene.opens_batch().await;
         scene.refuses(DATA, (DATA, 110), 115).await;
         scene.shows(Some(FENCE)).await;
@@ -215,7 +216,7 @@ async fn what_a_false_refusal_may_have_hidden_is_not_told_as_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_behind_what_was_required_is_a_conflict_only_if_that_is_proved() {
+async fn a_key_that_is_behind_the_required_revision_is_a_conflict_only_if_that_is_proved() {
     for proved in [false, true] {
         let mut scene = Scene::new().await;
         let store = scene.store.clone();

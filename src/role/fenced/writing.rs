@@ -1,4 +1,4 @@
-//! One call's way to an answer: attempts, pauses between them, and what a refusal means.
+//! The course of one write call: attempts, pauses between them, and the meaning of a refusal.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use crate::role::scope::Request;
 use crate::store::{Bucket, DataWrite, StoreError, is_closed, is_unsent};
 use nats_elect_core::Moment;
 
-/// Between two attempts: doubling from the first to the second.
+/// The pauses between two attempts. They double from the first value to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
-/// Of what the server takes as one message, so much is left for headers.
+/// The bytes left for headers, out of what the server takes as one message.
 const HEADERS: usize = 1024;
 
-/// What an attempt is in doubt for.
+/// The reason why an attempt is in doubt.
 const BEHIND: &str = "refused by a server that may be behind";
 
-/// What is to be done after an attempt.
+/// The next step after an attempt.
 enum Next {
-    /// Try again, after a pause: it stored nothing.
+    /// Try again after a pause. The attempt stored nothing.
     Pause(String),
-    /// The same, but it may have been stored: by another server than the one that refused it.
+    /// Try again after a pause. The attempt may have been stored, by another server than the one
+    /// that refused it.
     Doubt(String),
-    /// Try again at once: what was expected of a deleted key has been mended.
+    /// Try again at once. The expected revision of a deleted key has been corrected.
     Mended,
     GiveUp(FencedError),
 }
@@ -54,7 +55,8 @@ impl FencedStore {
         written
     }
 
-    /// Tries until it is written or must be given up. `doubt` tells which attempt before the last may have been stored.
+    /// Tries until the changes are written or must be given up. `doubt` receives the reason why an
+    /// attempt before the last may have been stored.
     async fn try_on(
         &self,
         changes: &[Change],
@@ -89,7 +91,7 @@ impl FencedStore {
         }
     }
 
-    /// Whether anything may be sent now, and to what.
+    /// Returns the bucket, if anything may be sent now.
     fn may_write(&self, writes: &[DataWrite]) -> Result<Option<Bucket>, FencedError> {
         self.may_send()?;
         let Some(bucket) = self.access().bucket.borrow().clone() else {
@@ -99,7 +101,7 @@ impl FencedStore {
             return Ok(None);
         };
         if traits.epoch != self.term.0.fencing_token.epoch {
-            // The election learns of it too. In this bucket the term's fence is nothing.
+            // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
         if traits.expires {
@@ -140,7 +142,8 @@ impl FencedStore {
         until: Moment,
     ) -> Result<Vec<u64>, StoreError> {
         let access = self.access();
-        // Where the bucket is replicated the server refuses what meets another write under the same fence on its way.
+        // In a replicated bucket the server refuses a write that meets another write under the same
+        // fence on its way.
         let lanes = if is_replicated(bucket) { LANES } else { 1 };
         let lanes = access.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
@@ -169,7 +172,7 @@ impl FencedStore {
         }
     }
 
-    /// Time left of the call, and of the lease.
+    /// Returns the time left of the call and of the lease, whichever is shorter.
     fn left(&self, until: Moment) -> Duration {
         let left = until.since(clock::now());
         if self.unchecked {
@@ -208,12 +211,16 @@ impl FencedStore {
         }
     }
 
-    /// Some condition did not hold, the fence's or a key's, on the server that answered. `told` is where it said that what it looked at
-    /// stands.
+    /// Finds out why a condition did not hold on the server that answered. It is either the fence's
+    /// condition or a key's. `told` is the current sequence that the server returned for the
+    /// subject it checked.
     ///
-    /// A fence key never goes back to a sequence that it left. So if it is read at ours, it was there when the write came; and if it is read
-    /// above ours, the term is over. A fence below ours proves nothing by itself: a server that was replaced as the stream's leader refuses, and
-    /// reads, by what stood there before. So whether it has really gone back is asked by a write.
+    /// A fence key never goes back to a sequence that it left. If it is read at our sequence, it
+    /// was there when the write came. If it is read above our sequence, the term is over.
+    ///
+    /// A fence below our sequence proves nothing by itself. A server that was replaced as the
+    /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
+    /// whether the fence has really gone back.
     async fn refused(
         &self,
         bucket: &Bucket,
@@ -248,7 +255,8 @@ impl FencedStore {
     }
 
     fn superseded(&self, fence: u64) -> FencedError {
-        // A term that is over has nothing left to end. After a crash of its election another may bear its number.
+        // A term that is over has nothing left to end. After a crash of its election another term
+        // may have its number.
         if self.term.is_valid() {
             let term = self.term.0.id;
             (self.term.0.ask)(Request::Superseded { term });
@@ -256,7 +264,7 @@ impl FencedStore {
         FencedError::Superseded { fence }
     }
 
-    /// The fence holds: some key is not as its write requires.
+    /// Finds the key that is not as its write requires. The fence holds.
     async fn find_unmet(
         &self,
         bucket: &Bucket,
@@ -287,7 +295,8 @@ impl FencedStore {
                     write.over = Some(revision);
                 }
                 Requires::Revision(required) if required == revision => {}
-                // The refusal may have spoken of another sequence: of the fence's, if what was just read is stale.
+                // The refusal may have referred to another sequence: the fence's, if the value that
+                // was just read is stale.
                 _ if told.is_some_and(|told| told != revision) => {}
                 _ => {
                     let key = change.key.to_string();
@@ -304,7 +313,8 @@ impl FencedStore {
         })
     }
 
-    /// Whether a refusal that tells this sequence may be that of a server that does not have yet what was required.
+    /// Returns whether a refusal with this sequence may come from a server that does not have the
+    /// required data yet.
     fn may_be_stale(&self, writes: &[DataWrite], told: Option<u64>) -> bool {
         let ours = self.term.0.fencing_token.sequence;
         let newest = writes.iter().filter_map(|write| write.over).max();
@@ -330,7 +340,8 @@ impl FencedStore {
     }
 }
 
-/// What is known of the call as a whole when its last attempt ended like this, and an earlier one may have been stored.
+/// Returns what is known of the call as a whole when its last attempt ended like this, and an
+/// earlier one may have been stored.
 fn in_doubt(error: FencedError, doubt: Option<String>) -> FencedError {
     match (error, doubt) {
         (error @ (FencedError::Superseded { .. } | FencedError::Unconfirmed { .. }), _)
@@ -343,7 +354,8 @@ fn is_replicated(bucket: &Bucket) -> bool {
     bucket.traits().is_some_and(|traits| traits.replicated)
 }
 
-/// A read to find out about a refusal may take as long as the call, and a moment more.
+/// Returns the time for a read that examines a refusal: as long as the call may take, and a moment
+/// more.
 fn reading(until: Moment) -> Duration {
     until.since(clock::now()).max(PAUSE.1)
 }
@@ -358,7 +370,7 @@ fn as_write(change: &Change) -> DataWrite {
         value: change.value.clone(),
         over: match change.requires {
             Requires::Nothing => None,
-            // A deleted key's marker is found by the refusal.
+            // The refusal shows a deleted key's marker.
             Requires::Missing => Some(0),
             Requires::Revision(revision) => Some(revision),
         },

@@ -157,7 +157,6 @@ fn effective(mut config: RoleConfig, settings: &RoleSettings) -> RoleConfig {
     config.fencing = FencingConfig::default()
         .validation_interval(settings.validation_interval)
         .validate_on_critical_ops(settings.validate_on_critical_ops);
-    config.fencing.rotation_interval = settings.rotation_interval;
     config.health = HealthConfig::default()
         .interval(settings.health.interval)
         .timeout(settings.health.timeout)

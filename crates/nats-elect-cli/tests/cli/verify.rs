@@ -82,6 +82,9 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
     assert_eq!(none.code, Some(3), "{}", none.stderr);
 }
 
+/// The proof that the documentation shows.
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/leader-proof.txt");
+
 #[tokio::test]
 async fn what_is_not_valid_is_refused_and_told_why() {
     let leader = leader().await;
@@ -95,7 +98,7 @@ async fn what_is_not_valid_is_refused_and_told_why() {
         (&["--key", "no key", &leader.proof], 2, ""),
         (&[&leader.proof], 2, "--key"),
         (
-            &["--json", "--key", OTHER, "-f", "docs/leader-proof.txt"],
+            &["--json", "--key", OTHER, "-f", PUBLISHED],
             4,
             "{\"advice\":null,\"error\":\"refused\"",
         ),

@@ -145,11 +145,6 @@ pub struct FencingConfig {
 
     /// Whether `Term::authorize` always asks NATS, however young the last proof. Default false: it costs a round trip each time.
     pub validate_on_critical_ops: bool,
-
-    /// After how long a term's lease token is replaced by a new one, with a heartbeat; the fencing token stays. Unset: never. It bounds
-    /// the time for which a lease token that got into wrong hands is of use. At least a heartbeat, at most 365 days.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
-    pub rotation_interval: Option<Duration>,
 }
 
 /// Health checks of a leading handler that has a `RoleHandler::healthy` of its own; after enough failures in a row it
@@ -303,7 +298,6 @@ impl RoleConfig {
 setters!(FencingConfig {
     validation_interval: Duration => Some(validation_interval);
     validate_on_critical_ops: bool => validate_on_critical_ops;
-    rotation_interval: Duration => Some(rotation_interval);
 });
 
 setters!(HealthConfig {

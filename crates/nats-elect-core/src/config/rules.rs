@@ -130,7 +130,6 @@ impl RoleConfig {
             takeover_hysteresis,
             validation_interval,
             validate_on_critical_ops: self.fencing.validate_on_critical_ops,
-            rotation_interval: rotation(self.fencing.rotation_interval, heartbeat)?,
             health: health(&self.health, third)?,
             retry: retry(&self.retry)?,
             overrun: self.overrun,
@@ -154,16 +153,6 @@ fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
         ensure(limit >= LEAST_DATA, "data_limit", limit, rule)?;
     }
     Ok(limit)
-}
-
-fn rotation(
-    interval: Option<Duration>,
-    heartbeat: Duration,
-) -> Result<Option<Duration>, ConfigError> {
-    if let Some(interval) = interval {
-        range("fencing.rotation_interval", interval, heartbeat, DAY * 365)?;
-    }
-    Ok(interval)
 }
 
 fn takeover(takeover: Takeover, handoff: Duration) -> Result<(), ConfigError> {

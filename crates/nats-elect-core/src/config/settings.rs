@@ -37,8 +37,6 @@ pub struct RoleSettings {
     pub validation_interval: Duration,
     /// Whether `Term::authorize` always asks NATS.
     pub validate_on_critical_ops: bool,
-    /// After how long a term's lease token is replaced.
-    pub rotation_interval: Option<Duration>,
     /// Health checks.
     pub health: HealthSettings,
     /// Retries.

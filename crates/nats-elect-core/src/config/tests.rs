@@ -49,7 +49,6 @@ fn defaults_come_to_what_the_documentation_says() {
         takeover_hysteresis: secs(15),
         validation_interval: secs(5),
         validate_on_critical_ops: false,
-        rotation_interval: None,
         health: HealthSettings {
             interval: secs(5),
             timeout: ms(2500),

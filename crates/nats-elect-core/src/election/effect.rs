@@ -13,86 +13,150 @@ use crate::record::{FenceRecord, Nonce, Record};
 use crate::release::ReleaseSecret;
 use crate::token::{FencingToken, LeaseToken};
 
-/// Something to do, in the order given.
+/// Something to do. The driver carries out the effects of a step in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Publish, then answer with `WriteEnded`.
+    /// Publish a message, then step with [`Input::WriteEnded`](super::Input::WriteEnded).
     Write(Write),
-    /// Read both keys from the stream leader, then the bucket's creation time, and answer with `ReadEnded`.
-    /// If no answer came within this time, say so.
-    Read { op: OpId, within: Duration },
-    /// A term began: create its shared deadlines and start its handler.
-    StartTerm(TermStart),
-    /// A heartbeat that was sent at `proved` is confirmed. The instance may call itself leader until `acting`, unless
-    /// it resigned. If a shared deadline has already been seen over: answer with `LeaseOver`.
-    Extend {
-        term: TermId,
-        lease: Moment,
-        acting: Option<Moment>,
-        proved: Moment,
-    },
-    /// The term has another lease token from now on.
-    Rotate {
-        term: TermId,
-        lease_token: LeaseToken,
-    },
-    /// The instance may call itself leader no longer than this.
-    Suspend { term: TermId, acting: Moment },
-    /// The instance is no longer leader; the lease may last on for the handler to finish.
-    Resign { term: TermId },
-    /// The lease is over, whatever the clock says.
-    Revoke { term: TermId },
-    /// Ask the handler to end.
-    Cancel { term: TermId },
-    /// Abort the handler.
-    Abort { term: TermId },
-    /// Ask the handler how it is; answer with `Health`.
-    CheckHealth { term: TermId },
-    /// Ask the other instances. Each answer within this time is an `PeerReplied`; at its end comes one without an answer. Before
-    /// asking a leader to yield the handler is asked how it is; if it is not well nothing is sent, and that is the answer.
-    AskPeers {
-        id: PeerRequestId,
-        question: PeerRequest,
+    /// Read both keys from the stream leader, and then the bucket's creation time.
+    ///
+    /// The answer is [`Input::ReadEnded`](super::Input::ReadEnded).
+    Read {
+        /// The number that the answer bears.
+        op: OpId,
+        /// After this time without an answer the read ends with a timeout.
         within: Duration,
     },
-    /// Answer another instance. Before saying that this one is ready, the handler is asked how it is.
+    /// A term began. The driver creates the shared deadlines and starts the handler.
+    StartTerm(TermStart),
+    /// A heartbeat is confirmed: the shared deadlines move to these moments.
+    ///
+    /// A deadline that was already seen to have passed stays passed. The driver then steps with
+    /// [`Input::LeaseOver`](super::Input::LeaseOver).
+    Extend {
+        /// The term.
+        term: TermId,
+        /// The end of the lease.
+        lease: Moment,
+        /// Until when the instance may call itself leader. `None` if it has resigned.
+        acting: Option<Moment>,
+        /// When the confirmed heartbeat was sent.
+        proved: Moment,
+    },
+    /// The connection is in doubt: the instance may call itself leader only until a moment.
+    Suspend {
+        /// The term.
+        term: TermId,
+        /// That moment.
+        acting: Moment,
+    },
+    /// The instance is no longer leader. The lease may last on for the handler to finish.
+    Resign {
+        /// The term.
+        term: TermId,
+    },
+    /// The lease is over, whatever the clock says.
+    Revoke {
+        /// The term.
+        term: TermId,
+    },
+    /// Ask the handler to end.
+    Cancel {
+        /// The handler's term.
+        term: TermId,
+    },
+    /// Abort the handler.
+    Abort {
+        /// The handler's term.
+        term: TermId,
+    },
+    /// Check the handler's health, then step with [`Input::Health`](super::Input::Health).
+    CheckHealth {
+        /// The handler's term.
+        term: TermId,
+    },
+    /// Send a peer request. Each reply is an [`Input::PeerReplied`](super::Input::PeerReplied).
+    ///
+    /// Before a leader is asked to yield, the driver checks the health of this instance's handler.
+    /// If that fails, nothing is sent, and the answer is
+    /// [`Refusal::Unhealthy`](crate::peer::Refusal::Unhealthy).
+    AskPeers {
+        /// The number that the replies bear.
+        id: PeerRequestId,
+        /// What is asked, and of whom.
+        question: PeerRequest,
+        /// After this time the driver steps with a `PeerReplied` that has no answer.
+        within: Duration,
+    },
+    /// Send a peer reply.
+    ///
+    /// Before the reply [`PeerReply::Ready`] the driver checks the handler's health.
     AnswerPeer {
+        /// The request that is answered.
         reply_to: ReplyId,
+        /// The answer.
         answer: PeerReply,
     },
-    /// Look at the bucket anew and answer with `Link`, also if nothing has changed.
+    /// Look at the bucket again, then step with [`Input::Link`](super::Input::Link), even if nothing
+    /// has changed.
     Reopen,
     /// Answer a caller.
-    Reply { request: RequestId, reply: Reply },
-    /// Tell whoever wants to know.
+    Reply {
+        /// The caller.
+        request: RequestId,
+        /// The answer.
+        reply: Reply,
+    },
+    /// Publish an event to subscribers, logs and metrics.
     Event(Event),
 }
 
 /// A message to publish.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
+    /// The number that the answer bears.
     pub op: OpId,
-    /// The acquisition or the term that it is a part of.
+    /// The acquisition or the term that the write is a part of.
     pub term: TermId,
+    /// The nonce of this attempt.
     pub nonce: Nonce,
-    /// If no answer came within this time, say so.
+    /// After this time without an answer the write ends with a timeout.
     pub within: Duration,
+    /// What to write, and over which sequence.
     pub kind: WriteKind,
 }
 
-/// Every write is a compare-and-set.
+/// The contents of a write. Every write is a compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// The record over the role key's sequence.
-    Claim { over: u64, record: Record },
-    /// The fence record over the fence key's sequence, as it was known when the role was judged free.
-    Fence { over: u64, fence: FenceRecord },
-    /// The record over the sequence of the last confirmed write.
-    Renew { over: u64, record: Record },
-    /// A delete marker that frees the role; the heir, if there is one, may claim it before the others.
-    Release {
+    /// The record of a claim, under the role's key.
+    Claim {
+        /// The expected sequence of the role's key, or 0 if nothing was ever there.
         over: u64,
+        /// The record.
+        record: Record,
+    },
+    /// The fence record, under the fence key.
+    Fence {
+        /// The sequence of the fence key when the role was judged free.
+        over: u64,
+        /// The fence record.
+        fence: FenceRecord,
+    },
+    /// A heartbeat, under the role's key.
+    Renew {
+        /// The sequence of the last confirmed write.
+        over: u64,
+        /// The record.
+        record: Record,
+    },
+    /// A delete marker under the role's key, which frees the role.
+    Release {
+        /// The sequence of the record, or of the delete marker, that it replaces.
+        over: u64,
+        /// The secret whose hash the term's records show.
         secret: ReleaseSecret,
+        /// The incarnation that may claim the role before the others, if one is named.
         heir: Option<Uuid>,
     },
 }
@@ -100,33 +164,40 @@ pub enum WriteKind {
 /// A term that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermStart {
+    /// The term's number within this election.
     pub term: TermId,
+    /// The term's secret.
     pub lease_token: LeaseToken,
+    /// The term's place in the order of all terms of the role.
     pub fencing_token: FencingToken,
+    /// The end of the lease.
     pub lease: Moment,
+    /// When the confirmed claim was sent.
     pub proved: Moment,
 }
 
-/// The answer to a request.
+/// The answer to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The lease was proved.
+    /// The lease of the term with this token was proved.
     Proved(FencingToken),
-    /// The term ended; whether the role was freed at once, and what its heir made of that.
+    /// The term ended.
     SteppedDown {
+        /// Whether the role was freed at once.
         released: bool,
+        /// The outcome of a handoff, if the release named an heir.
         handoff: Option<Handoff>,
     },
-    /// Whether this instance stands is as was asked.
+    /// The request took effect, or changed nothing because it already had.
     Noted,
-    /// Something else stands in the role's key by now, or this instance does not wait for the role.
+    /// The role's key has changed meanwhile, or this instance does not wait for the role.
     Changed,
-    /// The named successor did not answer; the term goes on.
+    /// The named successor did not answer. The term goes on.
     SuccessorAbsent,
-    /// The named successor can't take the role now; the term goes on.
+    /// The named successor cannot take the role now. The term goes on.
     SuccessorRefused(Refusal),
     /// This instance does not lead, or not in that term.
     NotLeader,
-    /// The proof could not be had just now.
+    /// The lease could not be proved, for this reason.
     Unproven(Failure),
 }

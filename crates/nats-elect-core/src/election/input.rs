@@ -10,146 +10,227 @@ pub use crate::record::Snapshot;
 use crate::release::ReleaseSecret;
 use crate::token::{FencingToken, LeaseToken};
 
-/// Chance for one step, drawn by the driver.
+/// Random values for one step, drawn by the driver.
+///
+/// A step uses them only if it claims the role or sets a delay. The driver draws new ones for each
+/// step all the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh {
-    /// Never used before: for a claim made in this step.
+    /// The lease token of a claim made in this step. It must never have been used before.
     pub lease_token: LeaseToken,
-    /// Random, and never used before: for a claim made in this step.
+    /// The release secret of a claim made in this step. It must be random and never used before.
     pub release_secret: ReleaseSecret,
-    /// Uniform in `0.0..1.0`: the jitter of delays set in this step.
+    /// The jitter of delays set in this step, uniform in `0.0..1.0`.
     pub chance: f64,
 }
 
-/// One request to NATS, within one election.
+/// The number of one request to NATS, unique within one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub u64);
 
-/// One acquisition of the role by this instance, whether it came to a promotion or not.
+/// The number of one acquisition of the role by this instance, unique within one election.
+///
+/// An acquisition that never came to a promotion has one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TermId(pub u64);
 
-/// A caller who waits for a [`Reply`](super::Reply).
+/// A caller that waits for a [`Reply`](super::Reply), numbered by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
 
-/// A question of ours to other instances.
+/// A peer request of this instance, unique within one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerRequestId(pub u64);
 
-/// A question of another instance to us, numbered by the driver.
+/// A peer request of another instance to this one, numbered by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReplyId(pub u64);
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Time has passed.
+    /// Time has passed. The driver sends it at [`next_wakeup`](super::Election::next_wakeup).
     Tick,
-    /// The way to the bucket changed.
+    /// The link to the bucket changed.
     Link(Link),
-    /// The watch showed the last message of the role's key: a hint, never proof.
+    /// The watch showed the last message of the role's key. It is a hint, never proof.
     Observed(Entry),
-    /// The watch showed the last message of the role's fence key: a hint, too.
+    /// The watch showed the last message of the role's fence key. It is a hint, never proof.
     ObservedFence(FenceEntry),
-    /// A write ended. One that ended without an answer in time may end once more, with the answer that came late.
-    WriteEnded { op: OpId, outcome: WriteOutcome },
-    /// A read from the stream leader ended. It, too, may end once more.
-    ReadEnded {
+    /// A write ended.
+    ///
+    /// A write without an answer in time ends with [`FailureKind::Timeout`]. It may end once more,
+    /// with the answer that came late.
+    WriteEnded {
+        /// The write.
         op: OpId,
+        /// How it ended.
+        outcome: WriteOutcome,
+    },
+    /// A read from the stream leader ended. Like a write it may end once more.
+    ReadEnded {
+        /// The read.
+        op: OpId,
+        /// Both keys, or the reason why they could not be read.
         outcome: Result<Snapshot, Failure>,
     },
-    /// The handler of a term is over, but tasks that it spawned may still run.
-    HandlerEnding { term: TermId, end: HandlerEnd },
-    /// The handler of a term and all it spawned have ended.
-    HandlerEnded { term: TermId, end: HandlerEnd },
-    /// Somebody read the shared deadline after it had passed: it cannot be extended any more.
-    LeaseOver { term: TermId },
-    /// The server refused a fenced write of this term: its fence has moved, and moves back for nobody.
-    Superseded { term: TermId },
+    /// The handler of a term has ended, but tasks that it spawned may still run.
+    HandlerEnding {
+        /// The handler's term. The input has no effect if that term is over.
+        term: TermId,
+        /// How the handler ended.
+        end: HandlerEnd,
+    },
+    /// The handler of a term and all tasks that it spawned have ended.
+    HandlerEnded {
+        /// The handler's term. The input has no effect if that term is over.
+        term: TermId,
+        /// How the handler ended.
+        end: HandlerEnd,
+    },
+    /// A reader found the shared deadline passed. The deadline cannot be extended any more.
+    LeaseOver {
+        /// The term of that deadline.
+        term: TermId,
+    },
+    /// The server refused a fenced write of this term, because the fence key has moved on.
+    ///
+    /// The fence key never comes back to an earlier sequence, so the term is over.
+    Superseded {
+        /// The term of that write.
+        term: TermId,
+    },
     /// A health check ended.
-    Health { term: TermId, healthy: bool },
-    /// End the term, free the role, and stand again after the cool-down, and not before `hold_off` is over. If a successor
-    /// is named, by its instance id, only if it is there and ready to take the role. If a term is expected, by its fencing
-    /// token, only that one.
+    Health {
+        /// The term whose handler was checked.
+        term: TermId,
+        /// Whether the handler is healthy.
+        healthy: bool,
+    },
+    /// Asks for the end of the term. The role is freed, and the instance stays out for its
+    /// cool-down.
     StepDown {
+        /// The caller to answer.
         request: RequestId,
+        /// The instance id of a named successor. The term ends only if it is ready to lead.
         to: Option<String>,
+        /// The fencing token of the term to end. A request for another term changes nothing.
         expected: Option<FencingToken>,
+        /// The least time for which the instance stays out, if the cool-down is shorter.
         hold_off: Duration,
     },
-    /// Another instance asks. What is answered to it comes as an effect, or not at all.
+    /// A peer request of another instance arrived.
+    ///
+    /// The answer comes as [`Effect::AnswerPeer`](super::Effect::AnswerPeer). Some requests get
+    /// no answer.
     PeerAsked {
+        /// The number that the answer bears.
         reply_to: ReplyId,
+        /// What is asked.
         question: PeerRequest,
     },
-    /// A question of ours was answered; nothing if time is up.
+    /// A peer replied to a request of this instance.
     PeerReplied {
+        /// The request.
         question: PeerRequestId,
+        /// The reply. `None` says that the time for replies is over.
         answer: Option<PeerReply>,
     },
-    /// Prove the lease by a compare-and-set that is sent after this.
+    /// Asks for proof of the lease, by a compare-and-set that is sent after this input.
     Validate {
+        /// The caller to answer.
         request: RequestId,
+        /// The term to prove. `None` means the present one.
         term: Option<TermId>,
     },
-    /// Stand for no new term until `Resume`; a term that is there goes on. What is asked twice changes nothing.
-    Pause { request: RequestId },
-    /// Stand again, after the cool-down if one runs.
-    Resume { request: RequestId },
-    /// As `Pause`, and end the term: free the role, for somebody who is ready if there is one. Answered when it has ended.
-    Cordon { request: RequestId },
-    /// An operator says that whoever wrote what stands at this revision of the role's key, 0 if it is missing, leads no more.
-    EndLease { request: RequestId, revision: u64 },
-    /// Leave the election.
-    Stop { release: bool },
-    /// Leave the election without a write; the lease runs out by itself.
+    /// Pauses the instance: it does not take part in elections until `Resume`.
+    ///
+    /// A term that has begun goes on. A second pause changes nothing.
+    Pause {
+        /// The caller to answer.
+        request: RequestId,
+    },
+    /// Lets the instance take part in elections again, after its cool-down if one runs.
+    Resume {
+        /// The caller to answer.
+        request: RequestId,
+    },
+    /// Pauses the instance and ends its term. The role goes to a candidate that is ready, if one
+    /// is.
+    Cordon {
+        /// The caller to answer, when the term has ended.
+        request: RequestId,
+    },
+    /// An operator says that the holder of the observed lease no longer leads.
+    EndLease {
+        /// The caller to answer.
+        request: RequestId,
+        /// The revision of the role's key that the operator saw, or 0 if the key is missing.
+        revision: u64,
+    },
+    /// Leaves the election, after the end of the term if there is one.
+    Stop {
+        /// Whether to free the role. Otherwise its lease runs out.
+        release: bool,
+    },
+    /// Leaves the election without a write. The lease runs out by itself.
     Abandon,
 }
 
-/// The way to the bucket.
+/// The link to the bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
-    /// No connection: nothing may be published, for it would be queued and sent later.
+    /// There is no connection. Nothing is published, because a client would queue it and send it
+    /// later.
     Down,
-    /// Connected, but the bucket can't be used.
+    /// There is a connection, but the bucket cannot be used, for this reason.
     Unusable(Failure),
     /// The bucket can be used.
     Up(Bucket),
 }
 
-/// What matters of a bucket, read from the stream configuration that the server returned.
+/// The properties of a bucket that matter, from the stream configuration that the server returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Creation time in nanoseconds since the Unix epoch: the bucket's identity.
+    /// The creation time in nanoseconds since the Unix epoch. It is the bucket's identity.
     pub epoch: u64,
-    /// After this time the server drops a key.
+    /// The age at which the server drops a key, if there is one.
     pub max_age: Option<Duration>,
-    /// Whether a recreated bucket would number on above this one's sequences.
+    /// Whether the sequences of a recreated bucket lie above the ones of this bucket.
     pub unique_sequences: bool,
 }
 
 /// How a write ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
-    /// Written; the sequence of its last message.
-    Acked { revision: u64 },
-    /// Refused: the key was at another sequence, perhaps this one. A server that leads the stream no more may refuse what its successor
-    /// stores.
-    Conflict { current: Option<u64> },
-    /// Not confirmed: it may have been written, or may yet be.
+    /// The write is stored.
+    Acked {
+        /// The sequence of its last message.
+        revision: u64,
+    },
+    /// The write was refused, because the key was at another sequence.
+    ///
+    /// It proves nothing: a server that no longer leads the stream may refuse a message that its
+    /// successor stores.
+    Conflict {
+        /// The sequence that the refusal names, if it names one.
+        current: Option<u64>,
+    },
+    /// The write is not confirmed. It may be stored, or may yet be.
     Failed(Failure),
 }
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
+    /// What kind of failure it is.
     pub kind: FailureKind,
+    /// The failure in words, for people.
     pub detail: String,
 }
 
 impl Failure {
-    /// Whether trying again soon may help.
+    /// Whether another attempt may soon succeed.
     pub const fn is_transient(&self) -> bool {
         matches!(
             self.kind,
@@ -164,8 +245,11 @@ impl Failure {
 /// How a handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerEnd {
+    /// It returned `Ok`.
     Returned,
+    /// It returned an error.
     Failed,
+    /// It panicked.
     Panicked,
     /// It was aborted while the term was wound down.
     Aborted,

@@ -1,7 +1,7 @@
 //! Keeping a lease: heartbeats, and what becomes of one that is not simply confirmed.
 
 use super::acquiring::outcome_of;
-use super::attempts::{Attempt, Expected, Purpose, Secrets};
+use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Link, Snapshot, WriteOutcome};
 use super::machine::{Election, HeldLease, Operation, Phase};
@@ -94,11 +94,7 @@ impl Election {
         let Some(held) = self.held().copied() else {
             return;
         };
-        let token = self.next_token(&held);
-        let secrets = Secrets {
-            token,
-            ..held.secrets
-        };
+        let secrets = held.secrets;
         let over = held.revision;
         let expected = Expected { over, fence: 0 };
         let term = held.term;
@@ -127,7 +123,7 @@ impl Election {
             return;
         };
         let now = self.now;
-        let late = self.acting_until().is_none_or(|until| now >= until);
+        let late = self.is_deadline_over();
         let told = match outcome {
             WriteOutcome::Acked { .. } if late => Outcome::TooLate,
             WriteOutcome::Acked { .. } => Outcome::Confirmed,
@@ -191,8 +187,7 @@ impl Election {
         self.observed_role.wrote(revision, record, self.now);
         self.forget_heartbeats(revision);
         let now = self.now;
-        let late =
-            self.acting_until().is_none_or(|until| now >= until) && !mutated!(ExtendOnLateAck);
+        let late = self.is_deadline_over() && !mutated!(ExtendOnLateAck);
         let until = self.lease_until(attempt.sent);
         let next = attempt.sent + self.settings.heartbeat;
         let linked = matches!(self.link, Link::Up(_));
@@ -221,13 +216,12 @@ impl Election {
             }
             _ => None,
         };
-        self.emit(Effect::Extend {
+        self.emit_before_events(Effect::Extend {
             term: held.term,
             lease: held.until,
             acting,
             proved: held.sent,
         });
-        self.rotated(attempt.secrets.token, attempt.sent);
         if let Phase::Leading(leadership) = &mut self.phase {
             let fencing_token = leadership.fencing_token;
             let proved: Vec<_> = leadership
@@ -338,7 +332,12 @@ impl Election {
         }
     }
 
-    /// Until when this instance may act on its hold; nothing if it has resigned.
+    /// Whether the deadline has passed, or this instance has resigned: a confirmation extends nothing then.
+    fn is_deadline_over(&self) -> bool {
+        self.acting_until().is_none_or(|until| self.now >= until)
+    }
+
+    /// Until when this instance may act on its lease; nothing if it has resigned.
     fn acting_until(&self) -> Option<Moment> {
         match &self.phase {
             Phase::Leading(leadership) => Some(leadership.acting_until(self.settings.grace)),

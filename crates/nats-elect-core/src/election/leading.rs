@@ -12,7 +12,7 @@ use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
-use crate::token::{FencingToken, LeaseToken};
+use crate::token::FencingToken;
 
 /// A term in office.
 #[derive(Clone, Debug, Hash)]
@@ -27,8 +27,6 @@ pub(super) struct Leadership {
     /// A named successor is asked whether it is ready.
     pub handoff_asked: Option<PendingHandoff>,
     verify_at: Moment,
-    /// When the lease token is replaced.
-    rotate_at: Option<Moment>,
     check_at: Moment,
     checking: bool,
     failed_checks: u32,
@@ -49,7 +47,6 @@ impl Leadership {
             proofs: Vec::new(),
             handoff_asked: None,
             verify_at: now + settings.validation_interval,
-            rotate_at: settings.rotation_interval.map(|interval| now + interval),
             check_at: now + settings.health.interval,
             checking: false,
             failed_checks: 0,
@@ -79,7 +76,6 @@ impl Leadership {
             proofs,
             handoff_asked,
             verify_at,
-            rotate_at,
             check_at,
             checking,
             failed_checks,
@@ -90,7 +86,7 @@ impl Leadership {
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
         handoff_asked.hash(hasher);
-        (verify_at, rotate_at, check_at, checking, failed_checks).hash(hasher);
+        (verify_at, check_at, checking, failed_checks).hash(hasher);
     }
 
     fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {
@@ -125,33 +121,6 @@ impl Election {
             timers.push((if asked { self.retry.at() } else { due }, task));
         }
         timers
-    }
-
-    /// The token of the next heartbeat: after the rotation interval, a new one.
-    pub(super) fn next_token(&self, held: &HeldLease) -> LeaseToken {
-        let due = |leadership: &Leadership| leadership.rotate_at.is_some_and(|at| at <= self.now);
-        match &self.phase {
-            Phase::Leading(leadership) if due(leadership) => self.fresh.lease_token,
-            _ => held.secrets.token,
-        }
-    }
-
-    /// A heartbeat with this token was confirmed.
-    pub(super) fn rotated(&mut self, token: LeaseToken, sent: Moment) {
-        let next = self
-            .settings
-            .rotation_interval
-            .map(|interval| sent + interval);
-        let Some(keeper) = self.keeper() else { return };
-        if std::mem::replace(&mut keeper.held.secrets.token, token) == token {
-            return;
-        }
-        let term = keeper.held.term;
-        if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.rotate_at = next;
-        }
-        let lease_token = token;
-        self.emit(Effect::Rotate { term, lease_token });
     }
 
     /// The connection broke or a heartbeat is late.

@@ -449,6 +449,13 @@ impl Election {
         self.out.push(effect);
     }
 
+    /// Emits an effect ahead of the events that this step ends with: a slow subscriber or exporter never delays it.
+    pub(super) fn emit_before_events(&mut self, effect: Effect) {
+        let is_told = |effect: &&Effect| matches!(effect, Effect::Event(_));
+        let events = self.out.iter().rev().take_while(is_told).count();
+        self.out.insert(self.out.len() - events, effect);
+    }
+
     pub(super) fn tell(&mut self, event: Event) {
         self.out.push(Effect::Event(event));
     }

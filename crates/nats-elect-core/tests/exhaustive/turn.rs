@@ -397,10 +397,7 @@ impl<'a> Turn<'a> {
                     },
                 ..
             } => self.witness(Witness::HandedOver),
-            Effect::CheckHealth { .. }
-            | Effect::Reopen
-            | Effect::Reply { .. }
-            | Effect::Rotate { .. } => {}
+            Effect::CheckHealth { .. } | Effect::Reopen | Effect::Reply { .. } => {}
             Effect::Event(event) => self.hear(index, &event),
         }
         None

@@ -37,6 +37,7 @@ impl World {
                 return;
             };
             let effects = election.step(now, fresh, input);
+            extends_before_it_tells(&effects);
             let due = election.next_wakeup();
             let status = election.status();
             for effect in effects {
@@ -132,7 +133,6 @@ impl World {
                 self.schedule(at, Happening::Health { node, term });
             }
             // Nothing is done with it here.
-            Effect::Rotate { .. } => {}
             Effect::AskPeers {
                 id,
                 question,
@@ -333,4 +333,16 @@ impl World {
             }
         }
     }
+}
+
+/// A slow subscriber of events must not delay a deadline.
+fn extends_before_it_tells(effects: &[Effect]) {
+    let extend = effects
+        .iter()
+        .rposition(|it| matches!(it, Effect::Extend { .. }));
+    let event = effects.iter().position(|it| matches!(it, Effect::Event(_)));
+    let late = extend
+        .zip(event)
+        .is_some_and(|(extend, event)| event < extend);
+    assert!(!late, "{effects:?}");
 }

@@ -152,7 +152,7 @@ impl Plan {
         Self {
             seed,
             kind,
-            members: with_rotation(with_priorities(members, seed), seed),
+            members: with_priorities(members, seed),
             twins: chance.permille(150),
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
@@ -256,16 +256,6 @@ fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
             1 => Takeover::Forced { after },
             _ => Takeover::Cooperative,
         };
-    }
-    members
-}
-
-/// Some instances replace their lease tokens. Drawn apart from all else.
-fn with_rotation(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
-    let mut chance = Chance::new(seed ^ 0x4074_7104_0000_0000);
-    for Member { settings, .. } in &mut members {
-        let interval = settings.heartbeat + chance.upto(settings.ttl * 2);
-        settings.rotation_interval = chance.permille(200).then_some(interval);
     }
     members
 }

@@ -17,7 +17,6 @@ mod keeping;
 mod leading;
 mod pausing;
 mod proving;
-mod rotating;
 mod slow;
 mod solo;
 mod stopping;

@@ -42,11 +42,6 @@ impl Life {
                 assert!(lease >= office.lease && lease <= until && proved <= now);
                 office.lease = lease;
             }
-            Effect::Rotate { term, .. } => {
-                assert!(self.settings.rotation_interval.is_some(), "unasked");
-                let office = self.office(term);
-                assert!(office.running && !office.revoked, "after its end");
-            }
             Effect::Suspend { term, acting } => {
                 let office = self.office(term);
                 assert!(acting <= office.lease && !office.resigned);

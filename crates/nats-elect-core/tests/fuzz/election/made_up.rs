@@ -199,10 +199,6 @@ pub(super) fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
         config.takeover_hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
     }
     if u.ratio(1, 4)? {
-        let interval = Duration::from_millis(u.int_in_range(4_000..=20_000)?);
-        config.fencing = config.fencing.rotation_interval(interval);
-    }
-    if u.ratio(1, 4)? {
         config.health.max_consecutive_failures = u.int_in_range(1..=3)?;
         config.retry.max_attempts = u.int_in_range(1..=3)?;
         config.retry.max_backoff = Duration::from_millis(u.int_in_range(1..=10_000)?);
