@@ -1,8 +1,9 @@
 //! The one place where clocks are read.
 //!
-//! Leases are counted on a local monotonic clock that goes on while the machine is suspended, where the platform has
-//! one: a clock that stops in suspend would let a sleeping leader believe in a lease that others saw expire. A hypervisor that
-//! pauses a virtual machine may stop this clock too; nothing in the guest can tell.
+//! Leases are counted on a local monotonic clock that goes on while the machine is suspended, where
+//! the platform has one. With a clock that stops in suspend, a sleeping leader would still trust a
+//! lease that others saw expire. A hypervisor that pauses a virtual machine may stop this clock
+//! too. Nothing in the guest can detect that.
 
 use nats_elect_core::Moment;
 
@@ -30,19 +31,22 @@ pub fn now() -> Moment {
     use std::sync::LazyLock;
     use std::time::Instant;
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    // Starts above zero: zero stands for "over" in a shared deadline.
+    // The clock starts above zero, because zero means "over" in a shared deadline.
     let nanos = u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Moment::from_nanos(nanos.saturating_add(1))
 }
 
-/// The wall clock, in microseconds since the Unix epoch. It decides nothing: a new bucket's sequences start there, so that
-/// they stand above those of a bucket of the same name that was deleted.
+/// Returns the wall clock, in microseconds since the Unix epoch.
+///
+/// It decides nothing. A new bucket's sequences start there, so that they are above those of a
+/// deleted bucket of the same name.
 pub fn unix_micros() -> u64 {
     let since_epoch = wall().duration_since(std::time::UNIX_EPOCH);
     since_epoch.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(0))
 }
 
-/// The wall clock, for what is told to others and by others. It decides nothing in an election.
+/// Returns the wall clock, for times that are exchanged with others. It decides nothing in an
+/// election.
 #[expect(
     clippy::disallowed_methods,
     reason = "no lease, no order of events rests on it"

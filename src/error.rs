@@ -1,4 +1,4 @@
-//! What can go wrong for users of a manager or an observer.
+//! The errors of a manager or an observer.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use nats_elect_core::name::{NameError, RoleName};
 use nats_elect_core::peer::Refusal;
 
-/// Why a manager, a role or an observer could not do what it was asked.
+/// The reason why a manager, a role or an observer could not do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,13 +23,13 @@ pub enum Error {
     RoleConfig {
         /// The role.
         role: String,
-        /// The setting.
+        /// The error of the setting.
         error: ConfigError,
     },
     /// A name breaks a rule.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Two roles have one name.
+    /// Two roles have the same name.
     #[error(
         "there is a role `{0}` already: give each role a name of its own, or remove the other first"
     )]
@@ -37,18 +37,18 @@ pub enum Error {
     /// There is no role of this name.
     #[error("there is no role `{0}` here: add it first")]
     UnknownRole(String),
-    /// `start` was called outside a tokio runtime: handlers need one to run on.
+    /// `start` was called outside a tokio runtime. Handlers need one to run on.
     #[error("no tokio runtime: call `start` inside one, handlers run on it")]
     NoRuntime,
-    /// The system gave no thread or no runtime for the elections.
+    /// The system could not create a thread or a runtime for the elections.
     #[error("the election thread could not be started: {0}")]
     Thread(String),
-    /// NATS could not be reached, or not be used, within `start_timeout`.
+    /// NATS could not be reached or used within `start_timeout`.
     #[error("NATS could not be used within {after:?}: {reason}")]
     Unavailable {
-        /// How long it was tried.
+        /// How long the attempts lasted.
         after: Duration,
-        /// What was the matter last.
+        /// The last cause.
         reason: String,
     },
     /// NATS refused the credentials.
@@ -69,10 +69,10 @@ pub enum Error {
     /// The connected server, or the one that leads the bucket's stream, is older than 2.11.2.
     #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
     ServerTooOld {
-        /// Its version, as far as it told it.
+        /// The server's version, as far as it reported it.
         version: String,
     },
-    /// The NATS user may not do what is needed.
+    /// The NATS user lacks a permission that is needed.
     #[error("permission denied: {0}: grant it to this user")]
     PermissionDenied(String),
     /// The server refused a request for another reason.
@@ -86,32 +86,34 @@ pub enum Error {
         "leadership could not be proved just now ({reason}): do nothing critical, and ask again"
     )]
     Unproven {
-        /// What went wrong.
+        /// The cause of the failure.
         reason: String,
     },
-    /// The named successor did not answer in time, or no process of that name is there. This instance leads on.
+    /// The named successor did not answer in time, or no process of that name is there. This
+    /// instance still leads.
     #[error(
         "no answer from {successor:?}: it is not running, is cut off, or may not answer; this instance leads on"
     )]
     SuccessorAbsent {
-        /// Its instance id.
+        /// The successor's instance id.
         successor: String,
     },
-    /// The named successor can't take the role now. This instance leads on.
-    #[error("{successor:?} can't take the role now: {reason}; this instance leads on")]
+    /// The named successor can't take the role now. This instance still leads.
+    #[error("{successor:?} can't take the role now: {}; this instance leads on", reason.describe())]
     SuccessorRefused {
-        /// Its instance id.
+        /// The successor's instance id.
         successor: String,
-        /// Why.
+        /// The reason.
         reason: Refusal,
     },
     /// The role or the manager has been stopped.
     #[error("the role is stopped on this instance: add it again, or start a new manager")]
     Stopped,
-    /// Handlers did not end in time, or NATS was out of reach so that their roles could not be freed. The leases run out.
+    /// Handlers did not end in time, or NATS was out of reach so that their roles could not be
+    /// freed. The leases run out.
     #[error("after {after:?} not left: {}; either a handler still runs (it must return when its term is cancelled), or NATS could not be told; the leases run out", .roles.join(", "))]
     StopTimedOut {
-        /// How long was waited.
+        /// How long the manager waited.
         after: Duration,
         /// The roles that were not left.
         roles: Vec<String>,
@@ -119,7 +121,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anyone doing anything.
+    /// Returns whether the same call may succeed later without any intervention.
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,

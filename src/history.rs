@@ -1,4 +1,4 @@
-//! What changed hands, as a JetStream stream has kept it.
+//! The leader changes that a JetStream stream has kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::store::events_stream;
 use nats_elect_core::name::{BucketName, NameError, RoleName};
 
-/// How long may pass before the first and between two events that are read.
+/// How long may pass before the first event and between two events that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no history to read.
+/// The reason why there is no history to read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// The name of the bucket or the role is none.
+    /// The name of the bucket or the role breaks a rule.
     #[error(transparent)]
     Name(#[from] NameError),
     /// Nothing has ever been kept.
@@ -38,11 +38,12 @@ pub enum HistoryError {
     Unavailable(String),
 }
 
-/// The leader changes of a bucket that are kept: see [`EventsConfig::keep`](crate::EventsConfig::keep).
+/// The leader changes of a bucket that are kept: see
+/// [`EventsConfig::keep`](crate::EventsConfig::keep).
 #[derive(Clone, Debug)]
 pub struct History {
     stream: Stream,
-    /// What the subjects of a role's events begin with.
+    /// The prefix of the subjects of a role's events.
     prefix: String,
 }
 
@@ -50,8 +51,9 @@ impl History {
     /// Finds the history of a bucket.
     ///
     /// # Errors
-    /// [`HistoryError::NotKept`] if no instance has ever been told to keep it, or if somebody made the stream with subjects other than
-    /// `<prefix>.<bucket>.*`; [`HistoryError::Name`], [`HistoryError::Unavailable`].
+    /// Returns [`HistoryError::NotKept`] if no instance has ever been configured to keep it, or if
+    /// the stream was made by hand with subjects other than `<prefix>.<bucket>.*`. Returns
+    /// [`HistoryError::Name`] and [`HistoryError::Unavailable`].
     pub async fn open(client: Client, bucket: &str) -> Result<Self, HistoryError> {
         let bucket = BucketName::new(bucket)?;
         let name = events_stream(&bucket);
@@ -65,7 +67,7 @@ impl History {
         })?;
         let subjects = &stream.cached_info().config.subjects;
         let own = format!(".{bucket}.");
-        // As instances make it, or wider in its last part.
+        // The subject is as instances make it, or wider in its last part.
         let of_roles = |subject: &String| {
             let prefix = subject.strip_suffix(['*', '>'])?;
             prefix.ends_with(&own).then(|| prefix.to_owned())
@@ -77,22 +79,24 @@ impl History {
         Ok(Self { stream, prefix })
     }
 
-    /// The last events of a role, at most so many, in the order of its terms. For none of them nothing is asked.
+    /// Returns the last events of a role, in the order of its terms. At most `most` events are
+    /// returned. If `most` is 0, no request is sent.
     ///
     /// # Errors
-    /// [`HistoryError::Name`], [`HistoryError::Unavailable`].
+    /// Returns [`HistoryError::Name`] or [`HistoryError::Unavailable`].
     ///
     /// # Cancel safety
-    /// Nothing is left behind if the future is dropped.
+    /// If the future is dropped, nothing is left behind.
     pub async fn of_role(&self, role: &str, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
         let role = RoleName::new(role)?;
         self.read(format!("{}{role}", self.prefix), most).await
     }
 
-    /// The last events of all roles, at most so many, the oldest first, but each role's in the order of its terms.
+    /// Returns the last events of all roles, oldest first. The events of each role are in the order
+    /// of its terms. At most `most` events are returned.
     ///
     /// # Errors
-    /// [`HistoryError::Unavailable`].
+    /// Returns [`HistoryError::Unavailable`].
     pub async fn of_all(&self, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
         self.read(format!("{}*", self.prefix), most).await
     }
@@ -102,7 +106,7 @@ impl History {
             return Ok(Vec::new());
         }
         let config = pull::OrderedConfig {
-            // With a name its permission can be one for this stream's consumers alone.
+            // A named consumer allows a permission for this stream's consumers alone.
             name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
             filter_subject: subject,
             deliver_policy: DeliverPolicy::All,
@@ -134,18 +138,20 @@ impl History {
     }
 }
 
-/// By time, but of each role in the order of its terms: of two instances that tell of one handoff the later leader may be heard
-/// first, and the clock of one may be wrong.
+/// Sorts by time, but keeps each role's events in the order of its terms.
+///
+/// Two instances report one handoff, and the event of the later leader may arrive first. The clock
+/// of one of them may be wrong.
 fn by_time_and_term(mut events: Vec<LeaderEvent>) -> Vec<LeaderEvent> {
     events.sort_by_cached_key(|event| {
         let is_end = matches!(event.change, LeaderChange::TermEnded { .. });
         (event.role.clone(), event.fencing_token, is_end)
     });
-    let mut latest_task = HashMap::<String, u64>::new();
+    let mut latest = HashMap::<String, u64>::new();
     let at = |event: LeaderEvent| {
-        let latest_task = latest_task.entry(event.role.clone()).or_default();
-        *latest_task = event.at_ms.max(*latest_task);
-        (*latest_task, event)
+        let latest = latest.entry(event.role.clone()).or_default();
+        *latest = event.at_ms.max(*latest);
+        (*latest, event)
     };
     let mut events: Vec<_> = events.into_iter().map(at).collect();
     events.sort_by_key(|(at, _)| *at);
@@ -180,17 +186,17 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_by_time_but_each_roles_by_terms() {
+    fn events_are_sorted_by_time_and_those_of_one_role_by_term() {
         let told = vec![
             event("quick", 1, 10, "starts"),
-            // Its leader was heard first.
+            // The event of the new leader arrived first.
             event("quick", 2, 50, "starts"),
             event("quick", 1, 50, "ends"),
             event("other", 7, 40, "starts"),
-            // Its clock is behind.
+            // The clock of this instance is behind.
             event("other", 8, 30, "starts"),
             event("quick", 2, 70, "ends"),
-            // It was cut off.
+            // This instance was cut off.
             event("other", 7, 45, "ends"),
         ];
         let ordered = by_time_and_term(told);

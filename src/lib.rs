@@ -1,12 +1,15 @@
 //! Leader election for control planes, over NATS JetStream Key-Value.
 //!
-//! An application registers a [`RoleHandler`] per role with a [`RoleManager`]. Across all instances of the application
-//! exactly one runs each role's handler at a time, elected over one shared NATS connection.
+//! An application registers a [`RoleHandler`] per role with a [`RoleManager`]. Across all instances
+//! of the application exactly one runs each role's handler at a time. The instances elect it over
+//! NATS, and all roles of an instance share one NATS connection.
 //!
-//! Start with [`RoleManager::builder`]. A handler gets a [`Term`]: it tells when to stop, whether the lease still lasts, and
-//! the [`FencingToken`] for systems that compare it. Its [`FencedStore`] keeps state that only the newest term can change. A [`RoleHandle`] asks about a role from the outside.
-//! An [`Observer`] watches the roles of a bucket without standing for election.
-//! Every setting is in [`RoleConfig`] and [`ManagerConfig`], and in `docs/configuration.md`.
+//! Start with [`RoleManager::builder`]. A handler gets a [`Term`]. The term shows when to stop,
+//! whether the lease still lasts, and the [`FencingToken`] for systems that compare it. Its
+//! [`FencedStore`] keeps state that only the newest term can change. Use a [`RoleHandle`] to ask
+//! about a role from the outside. An [`Observer`] watches the roles of a bucket without taking part
+//! in elections. Every setting is in [`RoleConfig`] and [`ManagerConfig`], and in
+//! `docs/configuration.md`.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -28,36 +31,48 @@
 //!
 //! # Threads
 //!
-//! Elections, lease timers and the NATS connection live on a thread of their own; handlers run on the runtime on which
-//! [`RoleManagerBuilder::start`] was called. A handler that blocks that runtime costs no role its lease, however few threads it
-//! has: nothing that a lease needs runs there. [Health checks](RoleHandler::healthy) do, where an application has some. While the
+//! Elections, lease timers and the NATS connection run on a thread of their own. Handlers run on
+//! the runtime on which [`RoleManagerBuilder::start`] was called. A handler that blocks that
+//! runtime costs no role its lease, however few threads the runtime has, because nothing that a
+//! lease needs runs there.
+//!
+//! [Health checks](RoleHandler::healthy), if an application has any, do run there. While the
 //! runtime stands still they are not counted, except against the very handler that blocks it.
 //!
 //! # What is guaranteed
 //!
-//! The README's table says what can be relied on, by what, and as long as what; `docs/protocol.md` says why.
+//! The table in the README lists what you can rely on, what ensures it, and the conditions for it.
+//! `docs/protocol.md` explains the reasons.
 //!
 //! # Security
 //!
-//! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] say how to authenticate and to encrypt;
-//! [`ManagerConfig::with_env`] takes it from the environment. `docs/security.md` says what to grant to whom.
+//! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] set authentication and encryption.
+//! [`ManagerConfig::with_env`] takes them from the environment. `docs/security.md` describes which
+//! permissions to grant to each user.
 //!
 //! # Operating it
 //!
-//! - [`Observer`] tells who leads what without standing for election: `docs/observing.md`.
-//! - [`admin`] asks running instances how they are, and has them step down, pause, resume and cordon, and ends the wait for a lease whose holder is gone: `docs/admin.md`.
-//! - [`EventsConfig`] has leader changes published on NATS and kept, [`History`] reads them; each term has a [`CorrelationId`] in logs, spans and
-//!   events: `docs/events.md`.
-//! - [`METRICS`] lists the metrics; rules, alerts and a dashboard are in `deploy`: `docs/metrics.md`, and the runbook in `docs/runbook.md`.
-//! - [`RoleManager::probe`] says whether an instance is alive and ready; the feature `health` serves that over HTTP: `docs/health.md`.
-//! - The command `nats-elect` shows and changes all this from a shell, and runs any command while it leads: `docs/cli.md`.
+//! - [`Observer`] reports the leader of each role without taking part in elections:
+//!   `docs/observing.md`.
+//! - [`admin`] asks running instances for their status, and has them step down, pause, resume and
+//!   cordon. It also ends the wait for a lease whose holder is gone: `docs/admin.md`.
+//! - [`EventsConfig`] has leader changes published on NATS and kept, and [`History`] reads them.
+//!   Each term has a [`CorrelationId`] in logs, spans and events: `docs/events.md`.
+//! - [`METRICS`] lists the metrics: `docs/metrics.md`. Rules, alerts and a dashboard are in
+//!   `deploy`, and the runbook is in `docs/runbook.md`.
+//! - [`RoleManager::probe`] checks whether an instance is alive and ready. The feature `health`
+//!   serves that over HTTP: `docs/health.md`.
+//! - The command `nats-elect` shows and changes all this from a shell, and runs any command while
+//!   it leads: `docs/cli.md`.
 //!
-//! `docs/operations.md` is for planning and for being on call: which ttl, upgrades, maintenance of NATS, backup.
+//! `docs/operations.md` helps with planning and on-call work: the choice of the ttl, upgrades,
+//! maintenance of NATS, and backup.
 //!
 //! # Features
 //!
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
-//! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see `docs/signing.md`.
+//! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see
+//!   `docs/signing.md`.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -96,7 +111,7 @@ pub use crate::manager::{
     StepDown, StopOptions,
 };
 pub use crate::metrics::{
-    HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind, MetricScope,
+    HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind, MetricScope, MetricUnit,
 };
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig,
@@ -126,7 +141,8 @@ pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 
-/// For whoever is on call: what each alert of `deploy/prometheus` means, and what to do. No code.
+/// The runbook for on-call engineers: the meaning of each alert of `deploy/prometheus`, and the
+/// steps to take. It contains no code.
 #[cfg(doc)]
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
@@ -136,7 +152,7 @@ pub mod runbook {}
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// So are those of the other pages.
+/// The examples of the other pages are compiled too.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/admin.md")]
 mod admin_page {}

@@ -1,6 +1,7 @@
-//! Every metric that this crate records, in one table; [`labels`] records them.
+//! Every metric that this crate records, in one table. [`labels`] records them.
 //!
-//! The library installs no exporter: whatever recorder the application has set for the `metrics` crate receives them.
+//! The library installs no exporter. The recorder that the application has set for the `metrics`
+//! crate receives them.
 
 mod labels;
 
@@ -8,53 +9,65 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
 pub(crate) use labels::{InstanceLabels, Labels};
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows.
+    /// A counter only grows.
     Counter,
-    /// Goes up and down.
+    /// A gauge goes up and down.
     Gauge,
-    /// A distribution.
+    /// A histogram is a distribution.
     Histogram,
 }
 
-/// What a metric is about.
+/// The subject of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricScope {
-    /// One role on one instance: it has the labels `role`, `instance_id` and `bucket`.
+    /// One role on one instance. The metric has the labels `role`, `instance_id` and `bucket`.
     Role,
-    /// The instance itself: it has the labels `instance_id` and `bucket`.
+    /// The instance itself. The metric has the labels `instance_id` and `bucket`.
     Instance,
+}
+
+/// The unit of a metric's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricUnit {
+    /// A number of things, or a share of a whole.
+    Count,
+    /// Seconds.
+    Seconds,
 }
 
 /// One metric that this crate records.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind.
     pub kind: MetricKind,
-    /// Its unit.
-    pub unit: Unit,
-    /// What it is about.
+    /// The unit.
+    pub unit: MetricUnit,
+    /// The subject.
     pub scope: MetricScope,
-    /// Labels besides those of its scope; their values are closed sets.
+    /// Labels besides those of the scope. Their values are closed sets.
     pub labels: &'static [&'static str],
-    /// Upper bounds of fitting buckets, in its unit; empty unless it is a histogram.
+    /// Upper bounds of fitting buckets, in the metric's unit. Empty unless the metric is a
+    /// histogram.
     pub buckets: &'static [f64],
-    /// What it tells.
+    /// The meaning of the value.
     pub description: &'static str,
 }
 
-/// Upper bounds in seconds for the buckets of `election_heartbeat_duration_seconds`: from a round trip on loopback to
-/// one that costs the lease.
+/// Upper bounds in seconds for the buckets of `election_heartbeat_duration_seconds`: from a round
+/// trip on loopback to one that costs the lease.
 pub const HEARTBEAT_BUCKETS: [f64; 12] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 ];
 
-/// Upper bounds in seconds for the buckets of `election_leader_duration_seconds`: from a flap to a month.
+/// Upper bounds in seconds for the buckets of `election_leader_duration_seconds`: from a flap to a
+/// month.
 pub const LEADER_BUCKETS: [f64; 10] = [
     1.0,
     10.0,
@@ -68,15 +81,15 @@ pub const LEADER_BUCKETS: [f64; 10] = [
     2_592_000.0,
 ];
 
-/// Of shares of a whole: a request's time, a lease.
+/// Buckets for shares of a whole: a request's time, a lease.
 const SHARE_BUCKETS: [f64; 11] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0];
 
-/// Of the time without a leader: from a handoff to a lease of an hour.
+/// Buckets for the time without a leader: from a handoff to a lease of an hour.
 const GAP_BUCKETS: [f64; 13] = [
     0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0, 3600.0,
 ];
 
-/// Of a timer's lateness: from a scheduler's tick to a process that was paused.
+/// Buckets for a timer's lateness: from a scheduler's tick to a process that was paused.
 const LAG_BUCKETS: [f64; 10] = [
     0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0,
 ];
@@ -118,7 +131,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: IS_LEADER,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -127,7 +140,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: PAUSED,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -136,7 +149,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: TRANSITIONS,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["from_state", "to_state"],
         buckets: &[],
@@ -145,7 +158,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: FAILURES,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["error_type"],
         buckets: &[],
@@ -154,7 +167,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HEARTBEAT,
         kind: MetricKind::Histogram,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &["status"],
         buckets: &HEARTBEAT_BUCKETS,
@@ -163,7 +176,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HEARTBEAT_BUDGET,
         kind: MetricKind::Histogram,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &SHARE_BUCKETS,
@@ -172,7 +185,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEADER_DURATION,
         kind: MetricKind::Histogram,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &LEADER_BUCKETS,
@@ -181,7 +194,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: ACQUIRE,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["status"],
         buckets: &[],
@@ -190,7 +203,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: VALIDATION_FAILURES,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -199,7 +212,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: CONNECTION,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -208,7 +221,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEASE_REMAINING,
         kind: MetricKind::Gauge,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -217,7 +230,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEASE_SLACK,
         kind: MetricKind::Histogram,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &SHARE_BUCKETS,
@@ -226,7 +239,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEASE_TTL,
         kind: MetricKind::Gauge,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -235,7 +248,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HEARTBEAT_INTERVAL,
         kind: MetricKind::Gauge,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -244,7 +257,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: REQUEST_TIMEOUT,
         kind: MetricKind::Gauge,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -253,7 +266,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: STANDING,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -262,7 +275,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEADER_KNOWN,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -271,7 +284,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: LEADERLESS,
         kind: MetricKind::Gauge,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -280,7 +293,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: FAILOVER_GAP,
         kind: MetricKind::Histogram,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &GAP_BUCKETS,
@@ -289,7 +302,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: TERMS_ENDED,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["cause"],
         buckets: &[],
@@ -298,7 +311,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: FENCING_SEQUENCE,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -307,7 +320,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HANDOFFS,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["outcome"],
         buckets: &[],
@@ -316,7 +329,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HANDOFFS_REFUSED,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["reason"],
         buckets: &[],
@@ -325,7 +338,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: HEALTH_FAILURES,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["reason"],
         buckets: &[],
@@ -334,7 +347,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: OVERRUNS,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -343,7 +356,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: CIRCUIT_OPEN,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &[],
@@ -352,7 +365,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: UNTRUSTED,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["reason"],
         buckets: &[],
@@ -361,7 +374,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: FENCED_WRITES,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Role,
         labels: &["status"],
         buckets: &[],
@@ -370,7 +383,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: TIMER_LAG,
         kind: MetricKind::Histogram,
-        unit: Unit::Seconds,
+        unit: MetricUnit::Seconds,
         scope: MetricScope::Role,
         labels: &[],
         buckets: &LAG_BUCKETS,
@@ -379,7 +392,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: WATCH_RESTARTS,
         kind: MetricKind::Counter,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Instance,
         labels: &[],
         buckets: &[],
@@ -388,7 +401,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: INFO,
         kind: MetricKind::Gauge,
-        unit: Unit::Count,
+        unit: MetricUnit::Count,
         scope: MetricScope::Instance,
         labels: &["version"],
         buckets: &[],
@@ -399,11 +412,15 @@ pub const METRICS: &[Metric] = &[
 /// Describes every metric to the recorder that is installed now.
 pub(crate) fn describe() {
     for metric in METRICS {
+        let unit = match metric.unit {
+            MetricUnit::Count => Unit::Count,
+            MetricUnit::Seconds => Unit::Seconds,
+        };
         match metric.kind {
-            MetricKind::Counter => describe_counter!(metric.name, metric.unit, metric.description),
-            MetricKind::Gauge => describe_gauge!(metric.name, metric.unit, metric.description),
+            MetricKind::Counter => describe_counter!(metric.name, unit, metric.description),
+            MetricKind::Gauge => describe_gauge!(metric.name, unit, metric.description),
             MetricKind::Histogram => {
-                describe_histogram!(metric.name, metric.unit, metric.description);
+                describe_histogram!(metric.name, unit, metric.description);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! From a configuration to a plain client.
+//! A plain client from a configuration.
 
 use async_nats::{Client, Event};
 
@@ -8,15 +8,19 @@ use crate::error::Error;
 use crate::model::config::ManagerConfig;
 
 impl ManagerConfig {
-    /// Connects as this configuration says, for programs that use the client for more than elections, or for other things. A
-    /// [`RoleManager`](crate::RoleManager) makes its own connection and needs none of it.
+    /// Connects as this configuration says. Use it for programs that need the client for other
+    /// things than elections as well. A [`RoleManager`](crate::RoleManager) makes its own
+    /// connection and does not need it.
     ///
-    /// `name` is the connection's name in the server's monitoring. One attempt is made at each server, within
-    /// [`start_timeout`](Self::start_timeout); what is lost later is made anew by the client.
+    /// `name` is the connection's name in the server's monitoring. The method makes one attempt at
+    /// each server, within [`start_timeout`](Self::start_timeout). If the connection is lost later,
+    /// the client connects again.
     ///
     /// # Errors
-    /// A setting that breaks a rule or a file that can't be used, before anything connects; credentials that NATS refuses,
-    /// certificates that either side refuses; [`Error::Unavailable`] for anything else that kept it from connecting.
+    /// Returns an error before anything connects if a setting breaks a rule or a file can't be
+    /// used. Returns an error if NATS refuses the credentials, or if either side refuses the
+    /// other's certificates. Returns [`Error::Unavailable`] for any other cause that prevented the
+    /// connection.
     ///
     /// # Cancel safety
     /// If the future is dropped, no connection is left.
@@ -24,11 +28,13 @@ impl ManagerConfig {
         self.connect_hearing(name, |_| {}).await
     }
 
-    /// As [`connect`](Self::connect), and hands on what happens to the connection: the server tells of a missing permission
-    /// in no other way. `heard` is called on the runtime of the caller and must not block.
+    /// Does the same as [`connect`](Self::connect), and passes the events of the connection on. The
+    /// server reports a missing permission in no other way.
+    ///
+    /// `heard` is called on the runtime of the caller and must not block.
     ///
     /// # Errors
-    /// As `connect`.
+    /// The same as `connect`.
     ///
     /// # Cancel safety
     /// If the future is dropped, no connection is left.

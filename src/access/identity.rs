@@ -1,4 +1,5 @@
-//! Who connects, where that is proved by signing what the server sends: an nkey, or a JWT with the key that it is for.
+//! Authentication by signing data that the server sends: with an nkey, or with a JWT and the key
+//! that it is for.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use nkeys::{KeyPair, KeyPairType};
 
 use crate::model::config::ConfigError;
 
-/// A user's key, and what an operator says of it.
+/// A user's key, and the operator's JWT for it.
 pub(super) struct Identity {
     jwt: Option<String>,
     seed: String,
@@ -15,7 +16,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// A user's seed, alone or on a line of its own.
+    /// Reads a user's seed, alone or on a line of its own.
     pub fn of_seed(text: &str) -> Option<Self> {
         let seed = text
             .lines()
@@ -29,7 +30,8 @@ impl Identity {
         })
     }
 
-    /// The content of a `.creds` file: between the first BEGIN and END a JWT, between the next a seed.
+    /// Reads the content of a `.creds` file. It has a JWT between the first BEGIN and END, and a
+    /// seed between the next.
     pub fn of_creds(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
         let mut next = || {
@@ -45,7 +47,7 @@ impl Identity {
         })
     }
 
-    /// Lets these options prove it.
+    /// Adds the proof of this identity to the options.
     pub fn added_to(self, options: ConnectOptions) -> ConnectOptions {
         let Self { jwt, seed, key } = self;
         match jwt {
@@ -68,7 +70,8 @@ impl Identity {
     }
 }
 
-/// Options that look for the identity in its file at each connection: short-lived ones are replaced there meanwhile.
+/// Returns options that read the identity from its file at each connection. Short-lived identities
+/// are replaced there meanwhile.
 pub(super) fn read_anew(
     path: PathBuf,
     read: fn(&Path) -> Result<Identity, ConfigError>,
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_found_among_other_lines_and_only_a_users() {
+    fn only_a_users_seed_is_found_among_other_lines() {
         let seed = KeyPair::new_user().seed().unwrap();
         let found = Identity::of_seed(&format!("# mine\n  {seed}\r\n")).unwrap();
         assert_eq!(found.seed, seed);

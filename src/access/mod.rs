@@ -1,4 +1,4 @@
-//! How what is built here gets to NATS: the settings of its connection, and what becomes of them.
+//! The connection to NATS of all builders: its settings, and the connection that follows from them.
 
 mod connect;
 mod identity;
@@ -13,19 +13,19 @@ use crate::model::config::{AuthConfig, ConfigError, ManagerConfig};
 
 pub(crate) use self::settings::connection_settings;
 
-/// What was said of the connection, in the order in which it was said.
+/// The connection settings that were made, in the order of the calls.
 #[derive(Default)]
 pub(crate) struct Access {
     pub config: ManagerConfig,
-    /// Replaces what the configuration says of it, if anything is said here.
+    /// Replaces the authentication of the configuration, if any is set here.
     pub auth: AuthConfig,
-    /// What was wrong with the environment.
+    /// The first problem with the environment.
     pub unreadable: Option<ConfigError>,
     pub options: Option<ConnectOptions>,
     pub client: Option<Client>,
 }
 
-/// How to connect, before a client was given its name.
+/// How to connect, before the client has its name.
 pub(crate) struct Route {
     config: ManagerConfig,
     options: Option<ConnectOptions>,
@@ -33,7 +33,7 @@ pub(crate) struct Route {
 }
 
 impl Access {
-    /// What it comes to, with every rule checked.
+    /// Checks every rule, and returns the resulting settings.
     pub fn settle(self) -> Result<(ManagerConfig, Route), Error> {
         let Self {
             mut config,
@@ -59,7 +59,7 @@ impl Access {
 }
 
 impl Route {
-    /// The connection, under this name.
+    /// Returns the connection, under this name.
     pub async fn connection(self, name: &str) -> Result<Connection, Error> {
         let Self {
             config,
@@ -78,7 +78,7 @@ impl Route {
     }
 }
 
-/// Where and how to connect. The files are read on a thread that may block.
+/// Returns the servers and the options. The files are read on a thread that may block.
 async fn resolved(
     config: ManagerConfig,
     given: Option<ConnectOptions>,

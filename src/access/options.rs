@@ -1,5 +1,5 @@
-//! From what is configured of a connection to the options that make it. Whatever can be seen to be wrong without a server
-//! is told here, before anything connects.
+//! Connection options from the configuration. Every problem that can be seen without a server is
+//! reported here, before anything connects.
 
 use std::io;
 use std::path::Path;
@@ -17,8 +17,8 @@ use crate::model::config::{AuthConfig, ConfigError, HIDDEN, ManagerConfig, TlsCo
 const SEED_RULE: &str = "must be the seed of a user's nkey: 58 characters that begin with SU, as `nk -gen user` writes it";
 const CREDS_RULE: &str = "must hold a user's JWT and seed between their BEGIN and END lines, as `nsc generate creds` writes them";
 
-/// The options for what the configuration says of the connection, over those of the caller. It reads files, so not on a
-/// thread that must not block.
+/// Adds the connection settings of the configuration to the options of the caller. It reads files,
+/// so do not call it on a thread that must not block.
 pub(super) fn options(
     given: Option<ConnectOptions>,
     config: &ManagerConfig,
@@ -33,7 +33,8 @@ pub(super) fn options(
     Ok(options)
 }
 
-/// A client that was connected elsewhere heeds none of these: whoever set them thinks that it does.
+/// Checks that none of these is set, because a client that was connected elsewhere ignores them.
+/// The user who set one would expect it to work.
 pub(super) fn nothing_said(config: &ManagerConfig) -> Result<(), ConfigError> {
     let said = if let Some(way) = config.auth.ways().first() {
         way
@@ -86,7 +87,7 @@ fn with_file(
     read: fn(&Path) -> Result<Identity, ConfigError>,
 ) -> Result<ConnectOptions, ConfigError> {
     let identity = read(path)?;
-    // What the caller gave can't be taught to read a file.
+    // The caller's options can't be changed to read a file.
     Ok(match given {
         None => read_anew(path.to_owned(), read),
         Some(options) => identity.added_to(options),
@@ -127,7 +128,8 @@ fn encrypted(mut options: ConnectOptions, tls: &TlsConfig) -> Result<ConnectOpti
                 "must hold a private key in PEM form, without a pass phrase",
             )
         })?;
-        // Only to see that they go together; the client reads the files anew for each connection.
+        // Only check that they belong together. The client reads the files again for each
+        // connection.
         let provider = Arc::new(crypto::ring::default_provider());
         ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -145,7 +147,7 @@ fn encrypted(mut options: ConnectOptions, tls: &TlsConfig) -> Result<ConnectOpti
     if tls.first {
         options = options.tls_first();
     }
-    // Not `false`: the caller's options may ask for it.
+    // Do not set `false`: the caller's options may require TLS.
     Ok(if tls.is_required() {
         options.require_tls(true)
     } else {
@@ -178,7 +180,7 @@ fn wrong(field: &str, path: &Path, rule: &str) -> ConfigError {
     ConfigError::new(field, format!("\"{}\"", path.display()), rule)
 }
 
-/// async-nats does not look at what an address says of who connects.
+/// Takes the login from the addresses, because async-nats ignores it there.
 fn with_credentials_of(options: ConnectOptions, servers: &[ServerAddr]) -> ConnectOptions {
     let named = |server: &ServerAddr| {
         let password = server.password().map(percent_decoded);
@@ -191,10 +193,10 @@ fn with_credentials_of(options: ConnectOptions, servers: &[ServerAddr]) -> Conne
     }
 }
 
-/// The address without what it says of who connects: the client's logs show addresses.
+/// Returns the address without its login, because the client's logs show addresses.
 pub(super) fn without_credentials(server: ServerAddr) -> ServerAddr {
     let mut url = server.clone().into_inner();
-    // It fails for addresses that can't have any.
+    // This fails for addresses that can't have a login.
     let (user, password) = (url.set_username(""), url.set_password(None));
     if user.is_err() || password.is_err() {
         return server;
@@ -202,7 +204,8 @@ pub(super) fn without_credentials(server: ServerAddr) -> ServerAddr {
     ServerAddr::from_url(url).unwrap_or(server)
 }
 
-/// What stands in an address for characters that have a meaning there. What is no valid escape stays as it is.
+/// Decodes the escapes for characters that have a meaning in an address. Invalid escapes stay as
+/// they are.
 fn percent_decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_can_be_shown_without_who_connects() {
+    fn an_address_can_be_shown_without_its_login() {
         for (written, shown) in [
             ("nats://ada:s3cret@host:4223", "nats://host:4223"),
             ("tls://t0ken@host", "tls://host"),
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_an_address_are_unescaped() {
+    fn the_login_of_an_address_is_unescaped() {
         for (written, meant) in [
             ("secret", "secret"),
             ("p%40ss%3aword", "p@ss:word"),

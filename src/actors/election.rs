@@ -460,10 +460,10 @@ impl ElectionState {
         let lapse = self.signatures.lapses_at(self.told.as_ref());
         let now = clock::now();
         // Even if nothing is due: what is told in seconds goes on.
-        let latest_task = now + Duration::from_secs(1);
+        let latest = now + Duration::from_secs(1);
         let due = self.election.next_wakeup().into_iter().chain(lapse).min();
         // The runtime's clock may stop in suspend: look at ours again from time to time.
-        self.timer_due = due.map_or(latest_task, |due| due.clamp(now, latest_task));
+        self.timer_due = due.map_or(latest, |due| due.clamp(now, latest));
         let wait = self.timer_due.since(now);
         if wait.is_zero() {
             self.timer.stop();

@@ -1,4 +1,4 @@
-//! Asks running instances.
+//! The client that sends requests to running instances.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,21 +19,24 @@ use crate::role::SteppedDown;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::token::FencingToken;
 
-/// How long an answer may be on its way, beside what the instance needs for it.
+/// How long an answer may be on its way, beside the time that the instance needs for it.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
-/// A status takes an instance up to a second: its handlers are asked whether they are well.
+/// The timeout for a status. An instance takes up to a second for it, because it asks its handlers
+/// for their health.
 const STATUS: Duration = Duration::from_secs(3);
-/// Whether it stands is noted by an instance at once.
+/// The timeout for an order. An instance records at once whether it takes part in elections.
 const ORDER: Duration = Duration::from_secs(5);
-/// How long is waited for roles to be handed over by an instance that can't say how long it may take.
+/// How long to wait for roles to be handed over by an instance that can't report how long it may
+/// take.
 const UNKNOWN: Duration = Duration::from_secs(5 * 60);
-/// The longest that is waited for a role to be handed over, whatever an instance says of how long it may take.
+/// The longest wait for roles to be handed over, whatever an instance reports about its time.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// Asks the instances of one bucket. Cheap to clone.
+/// Sends requests to the instances of one bucket. A client is cheap to clone.
 ///
-/// It needs a connection that others may use as well, and nothing else: no JetStream, no bucket. Each call sends one request, or one
-/// per instance, and subscribes to the answers to it for as long.
+/// It needs only a connection, which other code may use as well. It needs no JetStream and no
+/// bucket. Each call sends one request, or one request per instance, and subscribes to the answers
+/// while it waits for them.
 #[derive(Clone)]
 pub struct AdminClient {
     client: Client,
@@ -42,39 +45,42 @@ pub struct AdminClient {
     subjects: AdminSubjects,
 }
 
-/// An instance, and what it says.
+/// An instance, and its report.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Member {
     /// The instance.
     pub instance: Instance,
-    /// Its status, or why there is none: then it has gone meanwhile, or does not answer.
+    /// The status of the instance, or the reason why there is none. In the latter case the instance
+    /// has gone meanwhile, or does not answer.
     pub report: Result<InstanceReport, AdminError>,
 }
 
-/// The instance that leads a role, and in which term.
+/// The instance that leads a role, and its term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaderFound {
     /// The instance.
     pub instance: Instance,
-    /// Its term, for [`StepDown::expecting`].
+    /// The fencing token of its term, for [`StepDown::expecting`].
     pub fencing_token: FencingToken,
 }
 
 impl AdminClient {
-    /// Asks instances of this bucket that have the default subject prefix.
+    /// Makes a client for the instances of this bucket that have the default subject prefix.
     ///
     /// # Errors
-    /// [`AdminError::Name`], if no bucket can be called so.
+    /// Returns [`AdminError::Name`] if no bucket can have this name.
     pub fn new(client: Client, bucket: &str) -> Result<Self, AdminError> {
         Self::under(client, bucket, DEFAULT_SUBJECT_PREFIX)
     }
 
-    /// Asks instances of this bucket that have this subject prefix, as their [`AdminConfig`](crate::AdminConfig) says.
+    /// Makes a client for the instances of this bucket that have this subject prefix, as their
+    /// [`AdminConfig`](crate::AdminConfig) sets it.
     ///
     /// # Errors
-    /// [`AdminError::Name`] and [`AdminError::Config`], if a name or the prefix breaks a rule.
+    /// Returns [`AdminError::Name`] or [`AdminError::Config`] if a name or the prefix breaks a
+    /// rule.
     pub fn under(client: Client, bucket: &str, subject_prefix: &str) -> Result<Self, AdminError> {
         check_prefix(subject_prefix)?;
         let bucket = BucketName::new(bucket)?;
@@ -86,28 +92,32 @@ impl AdminClient {
         })
     }
 
-    /// Everyone who is there, in the order of their ids.
+    /// Returns all instances that answer, in the order of their ids.
     ///
-    /// It waits at most `within`, and ends when no further answer has come for 400 ms: an instance that takes longer is not
-    /// listed. Nobody at all is told at once.
+    /// The method waits at most `within`. It ends early when no further answer has come for 400 ms.
+    /// An instance that takes longer is not listed. If there is no instance at all, the method
+    /// returns at once.
     ///
     /// # Errors
-    /// [`AdminError::Timeout`] if somebody is there but nobody answers within that time; [`AdminError::Unavailable`].
+    /// Returns [`AdminError::Timeout`] if an instance is there but none answers within that time.
+    /// Returns [`AdminError::Unavailable`] if the connection does not take requests.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn instances(&self, within: Duration) -> Result<Vec<Instance>, AdminError> {
         let (subjects, bucket) = (&self.subjects, &self.bucket);
         discovery::instances(&self.client, subjects, bucket, &self.prefix, within).await
     }
 
-    /// The one instance of this id, or of this incarnation. For `within` see [`instances`](Self::instances).
+    /// Returns the one instance with this id, or with this incarnation. For `within` see
+    /// [`instances`](Self::instances).
     ///
     /// # Errors
-    /// [`AdminError::NoSuchInstance`]; [`AdminError::Ambiguous`] if several processes have the id; and as `instances`.
+    /// Returns [`AdminError::NoSuchInstance`] if there is none. Returns [`AdminError::Ambiguous`]
+    /// if several processes have the id. Also returns the errors of `instances`.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn instance(&self, name: &str, within: Duration) -> Result<Instance, AdminError> {
         let incarnation = name.parse::<Uuid>().ok();
         let is_it = |it: &Instance| it.instance_id == name || incarnation == Some(it.incarnation);
@@ -123,15 +133,19 @@ impl AdminClient {
         }
     }
 
-    /// What an instance says of itself and all its roles. Waits up to 3 s.
+    /// Returns an instance's report about itself and all its roles. Waits up to 3 s.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchInstance`] at once if it has gone; [`AdminError::Timeout`]; [`AdminError::Refused`] with
-    /// [`ProblemCode::TooLarge`](super::ProblemCode::TooLarge) if it has so many roles that the answer is too large for one message, and
-    /// [`ProblemCode::Busy`](super::ProblemCode::Busy) if it has many and is asked about all of them too often.
+    /// Returns [`AdminError::NoSuchInstance`] at once if the instance has gone. Returns
+    /// [`AdminError::Timeout`] if it does not answer in time.
+    ///
+    /// Returns [`AdminError::Refused`] with [`ProblemCode::TooLarge`](super::ProblemCode::TooLarge)
+    /// if the instance has so many roles that the answer is too large for one message. Returns it
+    /// with [`ProblemCode::Busy`](super::ProblemCode::Busy) if the instance has many roles and is
+    /// asked about all of them too often.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn status(&self, instance: &Instance) -> Result<InstanceReport, AdminError> {
         self.ask(
             instance,
@@ -143,14 +157,15 @@ impl AdminClient {
         .await
     }
 
-    /// What an instance says of itself and this role; as [`status`](Self::status).
+    /// Returns an instance's report about itself and this role. Otherwise the same as
+    /// [`status`](Self::status).
     ///
     /// # Errors
-    /// As `status`; [`AdminError::Name`]; [`AdminError::Refused`] with
+    /// The same as `status`. Also returns [`AdminError::Name`], and [`AdminError::Refused`] with
     /// [`ProblemCode::UnknownRole`](super::ProblemCode::UnknownRole).
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn status_of(
         &self,
         instance: &Instance,
@@ -167,13 +182,15 @@ impl AdminClient {
         .await
     }
 
-    /// Everyone who is there, and what they say: [`instances`](Self::instances), then all their [`status`](Self::status) at once.
+    /// Returns all instances and their reports. It calls [`instances`](Self::instances), and then
+    /// [`status`](Self::status) for all of them at once.
     ///
     /// # Errors
-    /// As `instances`. That single instances do not answer is told with each of them.
+    /// The same as `instances`. If a single instance does not answer, its [`Member`] contains the
+    /// error.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn fleet(&self, within: Duration) -> Result<Vec<Member>, AdminError> {
         let instances = self.instances(within).await?;
         let asked = instances.into_iter().map(|instance| async {
@@ -183,13 +200,16 @@ impl AdminClient {
         Ok(join_all(asked).await)
     }
 
-    /// Who leads the role, as the instances themselves say: not whom others take for the leader.
+    /// Returns the leader of the role, according to the leader itself. The opinion of other
+    /// instances does not count.
     ///
     /// # Errors
-    /// [`AdminError::NoLeader`] if nobody who answers leads it; [`AdminError::Name`]; and as [`instances`](Self::instances).
+    /// Returns [`AdminError::NoLeader`] if no instance that answers leads the role. Returns
+    /// [`AdminError::Name`] if the name breaks a rule. Also returns the errors of
+    /// [`instances`](Self::instances).
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn leader(&self, role: &str, within: Duration) -> Result<LeaderFound, AdminError> {
         RoleName::new(role)?;
         let instances = self.instances(within).await?;
@@ -203,25 +223,30 @@ impl AdminClient {
             })
         });
         let leaders = join_all(asked).await.into_iter().flatten();
-        // The one that was asked last may have just taken over from the one that was asked first.
+        // The instance that was asked last may have just taken over from the one that was asked
+        // first.
         leaders
             .max_by_key(|leader| leader.fencing_token)
             .ok_or_else(|| AdminError::NoLeader(role.to_owned()))
     }
 
-    /// Has an instance end its term, and waits until it has: its handler is wound down, then the role is freed, or handed to the
-    /// successor that was named.
+    /// Has an instance end its term, and waits until it has. The handler is wound down, and then
+    /// the role is freed, or handed to the successor that was named.
     ///
-    /// The instance is first asked for its status, to know how long it may take: its stop budget, three heartbeats and two
-    /// requests at most, by its own settings.
+    /// The client first asks the instance for its status, to learn how long it may take. By the
+    /// instance's own settings this is its stop budget, three heartbeats and two requests at most.
     ///
     /// # Errors
-    /// [`AdminError::Refused`], and nothing was done, with the codes `NotLeader`, `UnexpectedTerm`, `SuccessorAbsent`, `SuccessorRefused`
-    /// and `UnknownRole`; with `Unfinished` it goes on. [`AdminError::Timeout`]: it may have been done or not, ask for the status.
-    /// [`AdminError::NoSuchInstance`]; [`AdminError::Name`].
+    /// Returns [`AdminError::Refused`] with the codes `NotLeader`, `UnexpectedTerm`,
+    /// `SuccessorAbsent`, `SuccessorRefused` and `UnknownRole`. Nothing was done then. With the
+    /// code `Unfinished` the instance goes on.
+    ///
+    /// Returns [`AdminError::Timeout`] if there is no answer in time. The request may have been
+    /// done or not, so ask for the status. Returns [`AdminError::NoSuchInstance`] if the instance
+    /// is not there, and [`AdminError::Name`] if the name breaks a rule.
     ///
     /// # Cancel safety
-    /// The term ends all the same if the future is dropped after the request was sent.
+    /// If the future is dropped after the request was sent, the term ends all the same.
     pub async fn step_down(
         &self,
         instance: &Instance,
@@ -244,41 +269,46 @@ impl AdminClient {
         ended.map(stepped_down).ok_or_else(not_understood)
     }
 
-    /// Has an instance stand for no new term of the role, or of any role that it has or is given later; it leads on where it leads.
-    /// Waits until it is so, up to 5 s.
+    /// Keeps an instance from taking new terms of the role. Without a role this applies to every
+    /// role that it has or is given later. Where the instance leads, it still leads.
+    ///
+    /// The method waits until the order is in force, up to 5 s.
     ///
     /// # Errors
-    /// [`AdminError::Refused`] with the codes `UnknownRole` and `Stopped`; [`AdminError::NoSuchInstance`]; [`AdminError::Timeout`];
-    /// [`AdminError::Name`].
+    /// Returns [`AdminError::Refused`] with the codes `UnknownRole` and `Stopped`. Returns
+    /// [`AdminError::NoSuchInstance`], [`AdminError::Timeout`] and [`AdminError::Name`].
     ///
     /// # Cancel safety
-    /// The instance is paused all the same if the future is dropped after the request was sent.
+    /// If the future is dropped after the request was sent, the instance is paused all the same.
     pub async fn pause(&self, instance: &Instance, role: Option<&str>) -> Result<(), AdminError> {
         self.order(instance, Verb::Pause, role, ORDER).await?;
         Ok(())
     }
 
-    /// Has an instance stand again, for the role or for all of them.
+    /// Lets an instance take part in elections again, for the role or for all its roles.
     ///
     /// # Errors
-    /// As [`pause`](Self::pause).
+    /// The same as [`pause`](Self::pause).
     ///
     /// # Cancel safety
-    /// The instance is resumed all the same if the future is dropped after the request was sent.
+    /// If the future is dropped after the request was sent, the instance is resumed all the same.
     pub async fn resume(&self, instance: &Instance, role: Option<&str>) -> Result<(), AdminError> {
         self.order(instance, Verb::Resume, role, ORDER).await?;
         Ok(())
     }
 
-    /// As [`pause`](Self::pause), and ends the terms that the instance has: for maintenance. Each handler is wound down, then its role
-    /// is freed, for an instance that is ready to take it if there is one. Waits until that is done, and returns what became of
-    /// each role that it led.
+    /// Does the same as [`pause`](Self::pause), and ends the terms that the instance has. Use it
+    /// for maintenance.
+    ///
+    /// Each handler is wound down. Then its role is freed, for an instance that is ready to take it
+    /// if there is one. The method waits until that is done, and returns the result for each role
+    /// that the instance led.
     ///
     /// # Errors
-    /// As `pause`; with the code `Unfinished` it goes on: ask for the status.
+    /// The same as `pause`. With the code `Unfinished` the instance goes on, so ask for the status.
     ///
     /// # Cancel safety
-    /// The instance is cordoned all the same if the future is dropped after the request was sent.
+    /// If the future is dropped after the request was sent, the instance is cordoned all the same.
     pub async fn cordon(
         &self,
         instance: &Instance,
@@ -291,19 +321,25 @@ impl AdminClient {
         Ok(ended.map(|(role, it)| (role, stepped_down(it))).collect())
     }
 
-    /// Has an instance treat the message at this revision of the role's key (0 if it is missing) as over, and not wait for its lease any longer: for a
-    /// leader that is known to be gone for good, which only who operates it can know.
+    /// Has an instance treat the message at this revision of the role's key as over, so that it
+    /// does not wait for the lease any longer. The revision is 0 if the message is missing.
     ///
-    /// **If whoever wrote that message still leads, there are two leaders**, until that one's next heartbeat is refused. Ask every
-    /// instance: one that was not asked waits on, but whichever of the others claims the role then leads it.
+    /// Use it for a leader that is known to be gone for good. Only an operator can know this.
+    ///
+    /// **If the writer of that message still leads, there are two leaders**, until that writer's
+    /// next heartbeat is refused. Send the request to every instance. An instance that was not
+    /// asked still waits, but any of the others that claims the role then leads it.
     ///
     /// # Errors
-    /// [`AdminError::Refused`], and nothing was done, with the codes `Changed`, if the instance does not wait for the
-    /// role or sees another message there, and `UnknownRole`; [`AdminError::NoSuchInstance`], also if it is of a version that does not know this; [`AdminError::Timeout`];
-    /// [`AdminError::Name`].
+    /// Returns [`AdminError::Refused`] with the code `Changed` if the instance does not wait for
+    /// the role or sees another message there. Returns it with the code `UnknownRole` if the
+    /// instance does not have the role. Nothing was done then.
+    ///
+    /// Returns [`AdminError::NoSuchInstance`] if the instance is not there, or if its version does
+    /// not know this request. Returns [`AdminError::Timeout`] and [`AdminError::Name`].
     ///
     /// # Cancel safety
-    /// The lease ends all the same if the future is dropped after the request was sent.
+    /// If the future is dropped after the request was sent, the lease ends all the same.
     pub async fn end_lease(
         &self,
         instance: &Instance,
@@ -329,7 +365,7 @@ impl AdminClient {
         Ok(asked.await?.ended)
     }
 
-    /// How long an instance may take to end the terms that it has, by its own settings.
+    /// Returns how long an instance may take to end the terms that it has, by its own settings.
     async fn time_to_end(
         &self,
         instance: &Instance,
@@ -339,7 +375,7 @@ impl AdminClient {
         let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &request, STATUS);
         let roles = match asked.await {
             Ok(report) => report.roles,
-            // It has more roles than it can tell of at once, or just now.
+            // The instance has more roles than it can report at once, or just now.
             Err(error) => match error.refusal() {
                 Some(ProblemCode::TooLarge | ProblemCode::Busy) => return Ok(UNKNOWN),
                 _ => return Err(error),

@@ -1,7 +1,8 @@
 //! One request, and the answers to it.
 //!
-//! Answers come to a subject of the admin service's own, not to `_INBOX`: so instances need no permission to publish to inboxes,
-//! where they could pass for the server that confirms other instances' writes.
+//! Answers come to a subject of the admin service's own, not to `_INBOX`. So instances need no
+//! permission to publish to inboxes. With that permission they could pretend to be the server that
+//! confirms other instances' writes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +18,13 @@ use crate::model::admin::micro::Info;
 use crate::model::admin::{AdminSubjects, parse};
 use nats_elect_core::name::BucketName;
 
-/// After this time without a further answer, everybody is taken to have answered.
+/// After this time without a further answer, all instances count as having answered.
 const QUIET: Duration = Duration::from_millis(400);
-/// More instances than this are not listed: nobody has as many, and whoever may answer could make them up.
+/// The most instances that are listed. No real fleet has as many, and a client that may answer
+/// could invent more.
 const MOST_INSTANCES: usize = 10_000;
 
-/// A question that is on its way.
+/// A request that is on its way.
 pub(super) struct Asking {
     answers: async_nats::Subscriber,
     pub subject: String,
@@ -38,7 +40,7 @@ impl Asking {
     ) -> Result<Self, AdminError> {
         let lost = |error: &dyn std::fmt::Display| AdminError::Unavailable(error.to_string());
         if client.connection_state() != State::Connected {
-            // It would be sent later, when nobody waits for it any more.
+            // The client would send the request later, when the caller does not wait any more.
             return Err(lost(&"not connected"));
         }
         let number = Uuid::from_u128(rand::random());
@@ -56,7 +58,7 @@ impl Asking {
         })
     }
 
-    /// The next answer; nothing if nobody is there.
+    /// Returns the next answer. Returns `None` if no instance listens.
     pub async fn next(&mut self) -> Result<Option<Message>, AdminError> {
         match self.answers.next().await {
             Some(message) if message.status == Some(StatusCode::NO_RESPONDERS) => Ok(None),
@@ -74,7 +76,7 @@ impl Asking {
     }
 }
 
-/// Everyone who answers.
+/// Returns all instances that answer.
 pub(super) async fn instances(
     client: &Client,
     subjects: &AdminSubjects,
@@ -98,7 +100,8 @@ pub(super) async fn instances(
             Ok(Ok(None)) => return Ok(Vec::new()),
             Ok(Err(error)) => return Err(error),
             Err(_) if heard => break,
-            // Somebody is subscribed there, or the server would have said so.
+            // An instance is subscribed there. Otherwise the server would have reported that there
+            // is none.
             Err(_) => return Err(asking.timed_out(within)),
         }
     }

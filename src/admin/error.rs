@@ -1,4 +1,4 @@
-//! What can go wrong for those who operate instances.
+//! The errors of admin requests.
 
 use thiserror::Error;
 
@@ -7,7 +7,7 @@ use crate::model::admin::ProblemCode;
 use crate::model::config::ConfigError;
 use nats_elect_core::name::NameError;
 
-/// Why a request to an instance did not succeed.
+/// The reason why a request to an instance did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AdminError {
@@ -17,7 +17,8 @@ pub enum AdminError {
     /// The subject prefix breaks a rule.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Nobody listens: the instance has ended, has its admin service switched off, or was started anew.
+    /// No process listens. The instance has ended, has its admin service switched off, or was
+    /// restarted.
     #[error("no instance {0} is there: look again who is, it may have been started anew")]
     NoSuchInstance(String),
     /// Several running processes have this id.
@@ -29,38 +30,40 @@ pub enum AdminError {
     Ambiguous {
         /// The id.
         id: String,
-        /// All that have it.
+        /// All instances that have it.
         found: Vec<Instance>,
     },
     /// No instance that was found leads the role.
     #[error("no instance that answers leads {0:?}")]
     NoLeader(String),
-    /// The instance did not do it, and says why.
+    /// The instance did not do it, and gave a reason.
     #[error("{instance} did not do it ({code}): {reason}")]
     Refused {
         /// The instance.
         instance: Box<Instance>,
-        /// Why, for programs.
+        /// The reason, for programs.
         code: ProblemCode,
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
     },
-    /// No answer in time. What acts may have been done all the same: ask for the status.
+    /// There was no answer in time. A request that changes something may have been done all the
+    /// same, so ask for the status.
     ///
-    /// A permission that is missing looks the same: the server tells of it only on the side, as an event of the connection.
+    /// A missing permission looks the same. The server reports it only as an event of the
+    /// connection.
     #[error(
         "no answer to {subject:?} within {after:?}: the instance may be cut off, or this user may not publish there or subscribe to {inbox:?}; \
          what acts may have been done, ask for the status"
     )]
     Timeout {
-        /// Where was asked.
+        /// The subject of the request.
         subject: String,
-        /// Where the answer was waited for.
+        /// The subject on which the answer was awaited.
         inbox: String,
-        /// How long.
+        /// How long the client waited.
         after: std::time::Duration,
     },
-    /// An answer that this version does not understand.
+    /// This version does not understand the answer.
     #[error("{instance} gave an answer that is not understood: it may be of another version")]
     NotUnderstood {
         /// The instance.
@@ -72,7 +75,7 @@ pub enum AdminError {
 }
 
 impl AdminError {
-    /// What the instance said for programs, if it was it that refused.
+    /// Returns the instance's reason for programs, if the instance refused the request.
     pub const fn refusal(&self) -> Option<ProblemCode> {
         match self {
             Self::Refused { code, .. } => Some(*code),

@@ -9,20 +9,21 @@ use crate::model::admin::SERVICE;
 use crate::model::admin::micro::Info;
 use nats_elect_core::name::BucketName;
 
-/// A running instance: where to send what is meant for it, and for no other that has its id.
+/// A running instance. Requests go to this instance only, and to no other one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Instance {
-    /// What people call it. Two processes may have one id.
+    /// The name of the instance for people. Two processes may have the same id.
     pub instance_id: String,
-    /// This start of it: no two are the same.
+    /// Names this start of the instance. No two starts have the same incarnation.
     pub incarnation: Uuid,
     /// The version of this crate that it runs.
     pub version: String,
 }
 
 impl Instance {
-    /// Reads an answer to a search; nothing if it is not an instance of this bucket that is asked under this prefix.
+    /// Reads an answer to a search. Returns `None` if the answer is not from an instance of this
+    /// bucket with this prefix.
     pub(super) fn of(info: &Info, bucket: &BucketName, prefix: &str) -> Option<Self> {
         let identity = &info.identity;
         let is_meant = identity.name == SERVICE
@@ -37,7 +38,7 @@ impl Instance {
 }
 
 impl fmt::Display for Instance {
-    /// The id, and enough of the incarnation to tell two of them apart.
+    /// Writes the id, and enough of the incarnation to distinguish two of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let incarnation = self.incarnation.simple().to_string();
         write!(f, "{} ({})", self.instance_id, &incarnation[..8])

@@ -1,7 +1,9 @@
-//! Operating running instances from elsewhere, over NATS: who is there, what each of them does, and having a role change hands.
+//! Operating running instances remotely, over NATS: list them, ask for their status, and hand over
+//! roles.
 //!
-//! Every manager answers, unless its [`AdminConfig`](crate::AdminConfig) says otherwise. [`AdminClient`] asks. It takes part in no
-//! election and needs no access to the bucket; what its NATS user needs is in `docs/security.md`.
+//! Every manager answers, unless its [`AdminConfig`](crate::AdminConfig) says otherwise.
+//! [`AdminClient`] sends the requests. It takes part in no election and needs no access to the
+//! bucket. `docs/security.md` lists the permissions that its NATS user needs.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,7 +20,7 @@
 //!         Err(error) => println!("{}: {error}", member.instance),
 //!     }
 //! }
-//! // Whoever leads the scheduler hands it to node-2, if it still leads in the term that was seen.
+//! // The leader of the scheduler hands it to node-2, if it still leads in the term that was seen.
 //! let leader = admin.leader("scheduler", Duration::from_secs(2)).await?;
 //! let how = StepDown::to("node-2").expecting(leader.fencing_token);
 //! let down = admin.step_down(&leader.instance, "scheduler", how).await?;
@@ -27,10 +29,12 @@
 //! # }
 //! ```
 //!
-//! # What an answer is worth
+//! # How reliable an answer is
 //!
-//! It is what the instance says, or whoever else may answer on these subjects: no proof of who leads. Nothing here decides about
-//! leadership, and no request can make two instances lead but [`AdminClient::end_lease`], where its caller is wrong about who is gone.
+//! An answer is the statement of the instance, or of any other client that may answer on these
+//! subjects. It does not prove which instance leads. Nothing here decides about leadership. No
+//! request can make two instances lead, with one exception: [`AdminClient::end_lease`], if its
+//! caller is wrong about the leader that is gone.
 
 mod client;
 mod discovery;

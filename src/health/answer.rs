@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! The answer to a request.
 
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -14,7 +14,7 @@ const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Who is asked.
+/// The state that answers are made from.
 pub(super) struct Asked {
     pub probe: Probe,
     pub metrics: Option<Render>,
@@ -107,7 +107,7 @@ fn answer(status: StatusCode, kind: &'static str, body: String) -> Response<Stri
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // What was true a moment ago is not.
+    // A status that was true a moment ago may be wrong now.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -2,18 +2,28 @@
 //!
 //! | path | 200 means | 503 means |
 //! | --- | --- | --- |
-//! | `/livez` | the instance meets its own deadlines | start the process anew: [`NotLive`](crate::NotLive) says why |
-//! | `/readyz` | it can take part in its elections | NATS or the bucket is out of reach for longer than a lease, or it has stopped |
-//! | `/leaderz/{role}` | this instance leads the role now | it does not; 404 if it does not stand for it |
-//! | `/metrics` | what the closure given to [`metrics`](HealthServerBuilder::metrics) returned | |
+//! | `/livez` | the instance meets its own deadlines | it does not: restart the process |
+//! | `/readyz` | it can take part in its elections | it can't take part in them |
+//! | `/leaderz/{role}` | this instance leads the role now | it does not lead the role |
+//! | `/metrics` | the text that the closure given to [`metrics`] returned | |
 //!
-//! Bodies are JSON, but for `/metrics`. Each connection is closed after one answer. Role names stand in the path as they are, not
-//! percent-encoded. Leadership is not readiness: an instance that follows is as ready as the leader. A
-//! service that should reach the leader alone asks `/leaderz/{role}`; that a request which it routes arrives after the leader has
-//! changed can't be helped, so what is critical is guarded by the fencing token.
+//! The body of a 503 of `/livez` gives the reason: see [`NotLive`](crate::NotLive). `/readyz`
+//! answers 503 if NATS or the bucket is out of reach for longer than a lease, or if the instance
+//! has stopped. `/leaderz/{role}` answers 404 if the instance does not take part in the election of
+//! the role.
 //!
-//! There is no authentication and no TLS, and 64 connections are served at a time, each for 10 s at most: whoever reaches the
-//! port learns who leads, and can keep the orchestrator from being answered. Let only those reach it who are meant to.
+//! [`metrics`]: HealthServerBuilder::metrics
+//!
+//! Bodies are JSON, except for `/metrics`. Each connection is closed after one answer. Role names
+//! stand in the path as they are, not percent-encoded.
+//!
+//! Leadership is not readiness: a follower is as ready as the leader. A service that should reach
+//! only the leader asks `/leaderz/{role}`. A request that it routes may still arrive after the
+//! leader has changed. This can't be avoided, so guard critical operations with the fencing token.
+//!
+//! There is no authentication and no TLS. The server serves 64 connections at a time, each for 10 s
+//! at most. Any client that reaches the port learns the leaders, and can keep the orchestrator from
+//! being answered. Restrict access to the port.
 
 mod answer;
 
@@ -34,13 +44,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::answer::Asked;
 use crate::manager::Probe;
 
-/// Connections beyond this wait.
+/// The number of connections that are served at once. More connections wait.
 const MOST_CONNECTIONS: usize = 64;
-/// A client that takes longer to ask is cut off.
+/// The time that a client has to send its request. A slower client is cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A connection is for one request, and is cut off after this time: who does not read its answer must not keep others out.
+/// The longest time of a connection. A connection is for one request. A client that does not read
+/// its answer must not block others.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Before another connection is accepted after that failed, for want of file descriptors, say.
+/// The pause before the next accept after a failed one, for instance for want of file descriptors.
 const RETRY: Duration = Duration::from_millis(100);
 
 type Render = Arc<dyn Fn() -> String + Send + Sync>;
@@ -60,32 +71,33 @@ pub struct HealthServerBuilder {
 }
 
 impl HealthServer {
-    /// Begins to put a server together.
+    /// Returns a builder for a server.
     pub fn builder() -> HealthServerBuilder {
         HealthServerBuilder::default()
     }
 
-    /// Where it listens: the port too, if it was asked for port 0.
+    /// Returns the address on which it listens, with the actual port if port 0 was requested.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
 impl HealthServerBuilder {
-    /// What `/metrics` returns: for example what the handle of `metrics-exporter-prometheus` renders. Default: there is no
-    /// such path.
+    /// Sets the text that `/metrics` returns, for example the rendered text of the handle of
+    /// `metrics-exporter-prometheus`. Default: there is no such path.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Arc::new(render));
         self
     }
 
-    /// Listens, and answers on the runtime on which this is called.
+    /// Listens, and answers on the runtime on which this method is called.
     ///
-    /// The server should have threads that handlers can't block, or `/livez` tells of those, not of the elections.
+    /// The runtime should have threads that handlers can't block. Otherwise `/livez` reports the
+    /// state of those threads, not of the elections.
     ///
     /// # Errors
-    /// The address can't be resolved or listened on.
+    /// Returns an error if the address can't be resolved or listened on.
     pub async fn start(
         self,
         address: impl ToSocketAddrs,
@@ -149,6 +161,6 @@ async fn converse(stream: TcpStream, asked: Arc<Asked>) {
         .header_read_timeout(PATIENCE)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that breaks off, or is too slow, is its own problem.
+    // A client that breaks off or is too slow needs no answer.
     let _ = tokio::time::timeout(LONGEST, conversation).await;
 }

@@ -1,4 +1,4 @@
-//! How a manager is put together.
+//! The builder of a manager.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,12 @@ use nats_elect_core::name::{BucketName, InstanceId};
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
 ///
-/// What is said later goes before what was said earlier: [`config`](Self::config) first, then
-/// [`with_env`](Self::with_env), then single settings. Only the ways to authenticate that are named here, by
-/// [`token`](Self::token) and its like, go before those of the configuration and the environment wherever they stand; two
-/// of them are an error.
+/// A later call overrides an earlier one. Call [`config`](Self::config) first, then
+/// [`with_env`](Self::with_env), then the methods for single settings.
+///
+/// The authentication methods, [`token`](Self::token) and its like, are the exception. They
+/// override those of the configuration and the environment wherever they stand. Two of them are an
+/// error.
 #[must_use = "a builder does nothing before `start`"]
 #[derive(Default)]
 pub struct RoleManagerBuilder {
@@ -33,7 +35,7 @@ pub struct RoleManagerBuilder {
 }
 
 impl RoleManagerBuilder {
-    /// Takes all settings at once, for instance from a file. Later calls change single ones.
+    /// Takes all settings at once, for instance from a file. Later calls change single settings.
     pub fn config(mut self, config: ManagerConfig) -> Self {
         self.access.config = config;
         self
@@ -41,12 +43,19 @@ impl RoleManagerBuilder {
 
     crate::access::connection_settings!();
 
-    /// Uses this connection instead of one of its own.
+    /// Uses this connection instead of one that the manager makes.
     ///
-    /// It stays on the runtime on which it was made: a handler that blocks that runtime's threads then delays heartbeats
-    /// too. And the server's word that a publish is forbidden reaches only the client's own event callback: here it
-    /// shows as a timeout, whose text names the subject. Credentials, TLS and an inbox prefix are the client's own: set
-    /// here as well, they are an error. If the client is drained, no role is led here any more before a new manager is started.
+    /// The connection stays on the runtime on which it was made. A handler that blocks that
+    /// runtime's threads then delays heartbeats too.
+    ///
+    /// The server reports a forbidden publish only to the client's own event callback. Here it
+    /// shows as a timeout, whose text names the subject.
+    ///
+    /// Credentials, TLS and an inbox prefix are those of the client. Setting them here as well is
+    /// an error.
+    ///
+    /// If the client is drained, this instance leads no role any more until a new manager is
+    /// started.
     pub fn client(mut self, client: Client) -> Self {
         self.access.client = Some(client);
         self
@@ -58,64 +67,72 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// On how many servers a bucket that is created is kept. Default: 1.
+    /// Sets on how many servers a bucket that is created is kept. Default: 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.access.config.replicas = replicas;
         self
     }
 
-    /// Where a bucket that is created is kept. Default: on disk.
+    /// Sets where a bucket that is created is kept. Default: on disk.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.access.config.storage = storage;
         self
     }
 
-    /// The name of this instance in records, logs and metrics. Default: host name, process id and a short random part.
+    /// Sets the name of this instance in records, logs and metrics. Default: host name, process id
+    /// and a short random part.
     ///
-    /// Two processes with one id are two instances all the same: each start has an identity of its own.
+    /// Two processes with the same id are still two instances, because each start has an identity
+    /// of its own.
     pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
         self.access.config.instance_id = Some(instance_id.into());
         self
     }
 
-    /// Whether, and on which subjects, this instance can be operated over NATS. Default: it can, see [`AdminConfig`].
+    /// Sets whether this instance can be operated over NATS, and on which subjects. Default: it
+    /// can, see [`AdminConfig`].
     pub fn admin(mut self, admin: AdminConfig) -> Self {
         self.access.config.admin = admin;
         self
     }
 
-    /// Signs each heartbeat of a role that is led here: whoever trusts the key can check who leads, see
-    /// [`Term::proof`](crate::Term::proof).
+    /// Signs each heartbeat of a role that this instance leads. Anyone who trusts the key can then
+    /// check which instance leads, see [`Term::proof`](crate::Term::proof).
     ///
-    /// It costs a signature for each heartbeat, and one heartbeat more, at once, when a role is won: the first record of
-    /// a term carries no proof, the second one does.
+    /// This costs a signature for each heartbeat. It also costs one more heartbeat, sent at once,
+    /// when a role is won. The first record of a term carries no proof, and the second one does.
     #[cfg(feature = "signing")]
     pub fn signing_key(mut self, key: crate::SigningKey) -> Self {
         self.keyring.signer = Some(crate::signing::signer(key));
         self
     }
 
-    /// Tells of another instance as the leader only if one of these keys signed that it is, and then only what was signed:
-    /// in [`leader`](super::RoleHandle::leader), `status`, `events`, `wait_for_leader` and `on_leader_change`. Other records
-    /// are counted in `election_untrusted_records_total`.
+    /// Reports another instance as the leader only if one of these keys signed that it leads. Only
+    /// the signed data is reported then.
     ///
-    /// It decides nothing in the election: a record that nobody trusted signed is waited for like any other, or a wrong key
-    /// would make two leaders. `max_skew` is the bound on the difference between the wall clocks of the instances, at most
-    /// [`MAX_SKEW`](crate::MAX_SKEW): if they differ by more, leaders may not be told, or for too long.
+    /// This applies to [`leader`](super::RoleHandle::leader), `status`, `events`, `wait_for_leader`
+    /// and `on_leader_change`. Other records are counted in `election_untrusted_records_total`.
+    ///
+    /// The keys decide nothing in the election. The instance waits for a record without a trusted
+    /// signature like for any other, because otherwise a wrong key would make two leaders.
+    ///
+    /// `max_skew` is the bound on the difference between the wall clocks of the instances. It is at
+    /// most [`MAX_SKEW`](crate::MAX_SKEW). If the clocks differ by more, leaders may not be
+    /// reported, or may be reported for too long.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: std::time::Duration) -> Self {
         self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
         self
     }
 
-    /// Publishes the begin and the end of each term of this instance, for other programs: see [`EventsConfig`]. Default: it does
-    /// not.
+    /// Publishes the begin and the end of each term of this instance, for other programs: see
+    /// [`EventsConfig`]. Default: nothing is published.
     pub fn events(mut self, events: EventsConfig) -> Self {
         self.access.config.events = events;
         self
     }
 
-    /// Stands for a role, with this handler.
+    /// Adds a role in whose election this instance takes part, with this handler.
     pub fn role(
         mut self,
         name: impl Into<String>,
@@ -126,21 +143,26 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Connects, opens the bucket, and stands for every role.
+    /// Connects, opens the bucket, and takes part in the election of every role.
     ///
-    /// It returns when the elections have begun, not when they are decided: see
-    /// [`RoleHandle::wait_for_leader`](super::RoleHandle::wait_for_leader). Handlers run on the runtime on which this
-    /// is called.
+    /// The method returns when the elections have begun, not when they are decided. To wait for a
+    /// decision, see [`RoleHandle::wait_for_leader`](super::RoleHandle::wait_for_leader). Handlers
+    /// run on the runtime on which this method is called.
     ///
     /// # Errors
-    /// A setting or a name that breaks a rule, and a file that can't be used, at once and before anything connects.
-    /// Credentials that NATS refuses, certificates that either side refuses, a bucket that is missing or unfit, JetStream being off, a permission that is missing: as soon as it is known.
-    /// [`Error::Unavailable`] if NATS could not be used within `start_timeout`.
+    /// Returns an error at once, before anything connects, if a setting or a name breaks a rule, or
+    /// a file can't be used.
+    ///
+    /// Returns an error as soon as the cause is known if NATS refuses the credentials, either side
+    /// refuses the other's certificates, the bucket is missing or unfit, JetStream is off, or a
+    /// permission is missing.
+    ///
+    /// Returns [`Error::Unavailable`] if NATS could not be used within `start_timeout`.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<RoleManager, Error> {
-        // What it holds while it connects is large; its callers need not carry that.
+        // The future's state while it connects is large. Boxing it spares the callers.
         Box::pin(self.launch()).await
     }
 
@@ -237,7 +259,7 @@ impl fmt::Debug for RoleManagerBuilder {
     }
 }
 
-/// Host name, process id and a short random part.
+/// Returns the host name, the process id and a short random part.
 fn default_instance_id() -> String {
     let short: u16 = rand::random();
     format!("{}-{}-{short:04x}", host_name(), std::process::id())

@@ -26,7 +26,8 @@ pub struct StepDown {
 }
 
 impl StepDown {
-    /// Whoever claims the role first may lead next. This instance stands again after its cool-down.
+    /// Any instance may lead next. The first one to claim the role wins. This instance takes part
+    /// in the election again after its cool-down.
     pub const fn any() -> Self {
         Self {
             to: None,
@@ -37,8 +38,9 @@ impl StepDown {
 
     /// The instance of this id is to lead next.
     ///
-    /// It is asked first whether it is there, reaches the bucket, and is well. Only if it says so is the handler wound down; then
-    /// the role is freed in its name. The other instances leave it a heartbeat to claim the role before they do.
+    /// It is asked first whether it is there, reaches the bucket, and passes its health check. The
+    /// handler is wound down only if it confirms this. Then the role is freed in its name. The
+    /// other instances leave it a heartbeat of time to claim the role before they do.
     pub fn to(successor: impl Into<String>) -> Self {
         Self {
             to: Some(successor.into()),
@@ -46,15 +48,16 @@ impl StepDown {
         }
     }
 
-    /// Only the term of this fencing token is meant: if this instance is in another one by now, nothing is done, and
-    /// the answer is [`Error::NotLeader`].
+    /// Restricts the request to the term of this fencing token. If this instance is in another term
+    /// by now, nothing is done, and the answer is [`Error::NotLeader`].
     #[must_use]
     pub const fn expecting(mut self, term: FencingToken) -> Self {
         self.expected = Some(term);
         self
     }
 
-    /// This instance does not stand again before this time is over, at most a day, nor before its cool-down is.
+    /// Keeps this instance out of the election until this time is over, and at least until its
+    /// cool-down is over. The time is at most a day.
     #[must_use]
     pub fn hold_off(mut self, time: Duration) -> Self {
         self.hold_off = time.min(LONGEST_HOLD_OFF);
@@ -62,7 +65,7 @@ impl StepDown {
     }
 }
 
-/// One role on this instance. Cheap to clone.
+/// One role on this instance. A handle is cheap to clone.
 #[derive(Clone)]
 pub struct RoleHandle {
     scope: Arc<RoleScope>,
@@ -73,37 +76,41 @@ impl RoleHandle {
         Self { scope }
     }
 
-    /// The role's name.
+    /// Returns the role's name.
     pub fn name(&self) -> &str {
         self.scope.role.as_str()
     }
 
-    /// Whether this instance leads, by the clock at the time of this call.
+    /// Returns whether this instance leads, by the clock at the time of this call.
     ///
-    /// It asks nobody and waits for nothing, and never says `true` after the lease has ended, also in a process that
-    /// was paused or on a machine that slept. It says `false` as soon as the term is being wound down.
+    /// The call sends no request and waits for nothing. It never returns `true` after the lease has
+    /// ended, even in a process that was paused or on a machine that slept. It returns `false` as
+    /// soon as the term is being wound down.
     ///
-    /// A virtual machine that its hypervisor paused may have a clock that stood still: there it may say `true` until the next
-    /// heartbeat is refused. The README says what to do about that.
+    /// A virtual machine that its hypervisor paused may have a clock that stood still. There the
+    /// call may return `true` until the next heartbeat is refused. The README says what to do about
+    /// that.
     pub fn is_leader(&self) -> bool {
         self.scope.is_leader()
     }
 
-    /// Who leads, as far as this instance knows.
+    /// Returns the leader, as far as this instance knows.
     pub fn leader(&self) -> Option<LeaderInfo> {
         self.scope.status.borrow().leader.clone()
     }
 
-    /// The status at the time of this call.
+    /// Returns the status at the time of this call.
     pub fn status(&self) -> RoleStatus {
         self.scope.status()
     }
 
-    /// What happens from now on. A reader that is too slow is told how much it missed, by [`Event::Lagged`]. The stream
-    /// ends with the role.
+    /// Returns a stream of the events from now on.
+    ///
+    /// A reader that is too slow gets [`Event::Lagged`], with the number of events that it missed.
+    /// The stream ends with the role.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping a `next` that waits.
+    /// Nothing is lost if a pending `next` is dropped.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
         let events = self.scope.events.subscribe();
         let ended = self.scope.ended.clone();
@@ -126,13 +133,13 @@ impl RoleHandle {
         ))
     }
 
-    /// Waits until somebody is known to lead, this instance or another.
+    /// Waits until this instance or another one is known to lead.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the role is stopped meanwhile.
+    /// Returns [`Error::Stopped`] if the role is stopped meanwhile.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn wait_for_leader(&self) -> Result<LeaderInfo, Error> {
         let mut leader = self.scope.leader.subscribe();
         let ended = self.scope.ended.clone();
@@ -147,28 +154,36 @@ impl RoleHandle {
             .ok_or(Error::Stopped)
     }
 
-    /// Proves leadership by a compare-and-set that is sent after this call, and returns the fencing token.
+    /// Proves leadership by a compare-and-set that is sent after this call, and returns the fencing
+    /// token.
     ///
     /// # Errors
-    /// [`Error::NotLeader`]; [`Error::Unproven`] if there was no answer in time; [`Error::Stopped`].
+    /// Returns [`Error::NotLeader`] if this instance does not lead. Returns [`Error::Unproven`] if
+    /// there was no answer in time. Returns [`Error::Stopped`] if the role is stopped.
     ///
     /// # Cancel safety
-    /// The renewal goes on if the future is dropped; nothing else is lost.
+    /// The renewal goes on if the future is dropped. Nothing else is lost.
     pub async fn validate(&self) -> Result<FencingToken, Error> {
         let (reply, answer) = oneshot::channel();
         (self.scope.ask)(Request::Validate { term: None, reply });
         Ok(proof(answer).await?)
     }
 
-    /// Ends this instance's term: its handler is wound down, then the role is freed. Waits for both, and with
-    /// [`StepDown::to`] also until the successor has claimed the role, or a heartbeat and a request timeout have passed.
+    /// Ends this instance's term. The handler is wound down, and then the role is freed.
+    ///
+    /// The method waits for both. With [`StepDown::to`] it also waits until the successor has
+    /// claimed the role, or until a heartbeat and a request timeout have passed.
     ///
     /// # Errors
-    /// [`Error::NotLeader`] if this instance does not lead, is not in the term that was [expected](StepDown::expecting), or
-    /// its term ended meanwhile; [`Error::Stopped`]. [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`]: nothing was done, this instance leads on.
+    /// Returns [`Error::NotLeader`] if this instance does not lead, is not in the term that was
+    /// [expected](StepDown::expecting), or its term ended meanwhile. Returns [`Error::Stopped`] if
+    /// the role is stopped.
+    ///
+    /// After [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`] nothing was done, and this
+    /// instance still leads.
     ///
     /// # Cancel safety
-    /// The term ends all the same if the future is dropped.
+    /// If the future is dropped, the term ends all the same.
     pub async fn step_down(&self, how: StepDown) -> Result<SteppedDown, Error> {
         let StepDown {
             to,
@@ -194,54 +209,64 @@ impl RoleHandle {
         }
     }
 
-    /// This instance stands for no new term of the role from now on, until [`resume`](Self::resume). A term that it has goes
-    /// on, and if that ends, it stays out. Meanwhile it watches: status and events tell who leads.
+    /// Keeps this instance from taking new terms of the role until [`resume`](Self::resume).
     ///
-    /// It is kept in this process alone, where it outlives a crash of the election: a process that starts again stands again. Of
-    /// several calls, also of those of the manager, the last one counts. Pausing what is paused changes nothing.
+    /// A term that the instance has goes on. When that term ends, the instance stays out of the
+    /// election. Meanwhile it watches: its status and events report the leader.
     ///
-    /// When this returns, no claim is sent any more. One that was under way is given back if it is won.
+    /// The order is kept in this process only, where it outlives a crash of the election. A process
+    /// that starts again takes part in the election again. Of several calls, including those of the
+    /// manager, the last one counts. Pausing a paused role changes nothing.
+    ///
+    /// When this method returns, no claim is sent any more. A claim that was under way is given
+    /// back if it is won.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`] if the role is stopped.
     ///
     /// # Cancel safety
-    /// Once polled, the role is paused all the same if the future is dropped.
+    /// Once the future was polled, the role is paused all the same if it is dropped.
     pub async fn pause(&self) -> Result<(), Error> {
         self.scope.order(Order::Pause).await?;
         Ok(())
     }
 
-    /// This instance stands for the role again, at once, or after its cool-down if one runs. Resuming what is not paused changes nothing.
+    /// Lets this instance take part in the election of the role again. It does so at once, or after
+    /// its cool-down if one runs. Resuming a role that is not paused changes nothing.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`] if the role is stopped.
     ///
     /// # Cancel safety
-    /// Once polled, the role is resumed all the same if the future is dropped.
+    /// Once the future was polled, the role is resumed all the same if it is dropped.
     pub async fn resume(&self) -> Result<(), Error> {
         self.scope.order(Order::Resume).await?;
         Ok(())
     }
 
-    /// [Pauses](Self::pause), and ends the term that this instance has: for maintenance. The handler is wound down, then the
-    /// role is freed whatever `delete_on_stop` says, in the name of another instance that is ready to take it, if one
-    /// answers.
+    /// [Pauses](Self::pause) the role, and ends the term that this instance has. Use it for
+    /// maintenance.
     ///
-    /// Waits until the term has ended and, if there is an heir, until it has claimed the role, or a heartbeat and a request timeout have
-    /// passed; returns what became of it, or nothing if this instance did not lead. While NATS is out of reach, the role can't be
-    /// freed before it is back, and others take over when the lease has run out, at the latest.
+    /// The handler is wound down. Then the role is freed whatever `delete_on_stop` says. If another
+    /// instance answers that it is ready to take the role, the role is freed in its name.
+    ///
+    /// The method waits until the term has ended. If there is a successor, it also waits until the
+    /// successor has claimed the role, or until a heartbeat and a request timeout have passed. It
+    /// returns the result of the term, or `None` if this instance did not lead.
+    ///
+    /// While NATS is out of reach, the role can't be freed before NATS is back. Others take over
+    /// when the lease has run out, at the latest.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`] if the role is stopped.
     ///
     /// # Cancel safety
-    /// Once polled, the role is cordoned all the same if the future is dropped.
+    /// Once the future was polled, the role is cordoned all the same if it is dropped.
     pub async fn cordon(&self) -> Result<Option<SteppedDown>, Error> {
         Ok(self.scope.order(Order::Cordon).await?)
     }
 
-    /// Makes the election's actor panic, to test what becomes of its handler.
+    /// Makes the election's actor panic, to test the end of its handler.
     #[cfg(test)]
     #[doc(hidden)]
     pub fn crash_election(&self) {

@@ -1,4 +1,4 @@
-//! What users touch: the manager of an instance's roles, and the handles on them.
+//! The public interface: the manager of an instance's roles, and the handles on them.
 
 mod builder;
 mod handle;
@@ -28,15 +28,15 @@ use crate::role::{
 use nats_elect_core::CoreStatus;
 use nats_elect_core::name::RoleName;
 
-/// Whether a role is freed for others when it is left.
+/// Whether a role is freed for others when its election is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Release {
-    /// As the role's `delete_on_stop` says.
+    /// Do as the role's `delete_on_stop` says.
     #[default]
     Configured,
-    /// Free it, once its handler has ended: somebody else leads at once.
+    /// Free the role once its handler has ended. Another instance leads at once.
     Delete,
-    /// Leave the record: somebody else leads when the lease has run out.
+    /// Leave the record. Another instance leads when the lease has run out.
     Keep,
 }
 
@@ -68,17 +68,18 @@ impl Default for StopOptions {
     }
 }
 
-/// One instance: it stands for election in its roles and runs the handler of each that it leads.
+/// One instance. It takes part in the elections of its roles, and runs the handler of each role
+/// that it leads.
 ///
-/// Dropping it cancels the handlers and stops renewing, but frees nothing: others lead when the leases have run out.
-/// [`stop`](Self::stop) is the way to leave.
+/// Dropping the manager cancels the handlers and stops the renewals, but frees nothing. Others lead
+/// when the leases have run out. To leave properly, call [`stop`](Self::stop).
 #[must_use = "dropping the manager ends its elections"]
 pub struct RoleManager {
     fleet: Fleet,
     thread: ElectionThread,
 }
 
-/// What all roles of an instance share.
+/// The data that all roles of an instance share.
 struct Fleet {
     runtime: Handle,
     instance: Arc<Instance>,
@@ -132,27 +133,27 @@ impl Fleet {
 }
 
 impl RoleManager {
-    /// Begins to put a manager together.
+    /// Returns a builder for a manager.
     pub fn builder() -> RoleManagerBuilder {
         RoleManagerBuilder::default()
     }
 
-    /// The name of this instance.
+    /// Returns the name of this instance.
     pub fn instance_id(&self) -> &str {
         self.fleet.instance.id.as_str()
     }
 
-    /// The handle on a role.
+    /// Returns the handle on a role.
     ///
     /// # Errors
-    /// [`Error::UnknownRole`].
+    /// Returns [`Error::UnknownRole`] if the manager has no role of this name.
     pub fn role(&self, name: &str) -> Result<RoleHandle, Error> {
         let scope = self.fleet.registry.find(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
         Ok(RoleHandle::new(scope))
     }
 
-    /// The status of every role at the time of this call.
+    /// Returns the status of every role at the time of this call.
     pub fn status(&self) -> BTreeMap<String, RoleStatus> {
         let roles = self.fleet.registry.all();
         roles
@@ -161,19 +162,21 @@ impl RoleManager {
             .collect()
     }
 
-    /// Asks this instance how it is, for health endpoints.
+    /// Returns a probe that checks this instance, for health endpoints.
     pub fn probe(&self) -> Probe {
         Probe::new(self.fleet.registry.clone(), self.thread.supervisor.clone())
     }
 
-    /// Stands for one more role.
+    /// Takes part in the election of one more role.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::RoleConfig`], [`Error::Stopped`]. [`Error::DuplicateRole`] also while a role of this name
-    /// that was removed still winds down.
+    /// Returns [`Error::Name`], [`Error::RoleConfig`] or [`Error::Stopped`]. Returns
+    /// [`Error::DuplicateRole`] if the role exists, or if a role of this name that was removed is
+    /// still winding down.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the role may be added all the same: [`role`](Self::role) then knows it.
+    /// If the future is dropped, the role may be added all the same. [`role`](Self::role) then
+    /// knows it.
     pub async fn add_role(
         &self,
         name: impl AsRef<str>,
@@ -191,13 +194,14 @@ impl RoleManager {
         Ok(RoleHandle::new(scope))
     }
 
-    /// Leaves one role's election: its handler is wound down, then the role is freed as configured. Waits for both.
+    /// Leaves one role's election. The handler is wound down, and then the role is freed as
+    /// configured. The method waits for both.
     ///
     /// # Errors
-    /// [`Error::UnknownRole`], [`Error::Stopped`].
+    /// Returns [`Error::UnknownRole`] or [`Error::Stopped`].
     ///
     /// # Cancel safety
-    /// The role is left all the same if the future is dropped.
+    /// If the future is dropped, the role is left all the same.
     pub async fn remove_role(&self, name: &str) -> Result<(), Error> {
         let scope = self.fleet.registry.strike(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
@@ -214,39 +218,43 @@ impl RoleManager {
         left.await.map_err(|_| Error::Stopped)
     }
 
-    /// Pauses every role, as [`RoleHandle::pause`] does, and those that are added later: they begin paused.
+    /// Pauses every role, as [`RoleHandle::pause`] does. Roles that are added later begin paused.
     ///
-    /// Each order counts for each role until the next one: a single role may be resumed while the others stay paused, and
-    /// [`resume`](Self::resume) also resumes roles that were paused one by one.
+    /// Each order applies to each role until the next one. You can resume a single role while the
+    /// others stay paused. [`resume`](Self::resume) also resumes roles that were paused one by one.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`].
     ///
     /// # Cancel safety
-    /// Once polled, the roles are paused all the same if the future is dropped.
+    /// Once the future was polled, the roles are paused all the same if it is dropped.
     pub async fn pause(&self) -> Result<(), Error> {
         self.order(Order::Pause).await.map(drop)
     }
 
-    /// Resumes every role, as [`RoleHandle::resume`] does, whoever paused it; roles that are added later begin as usual.
+    /// Resumes every role, as [`RoleHandle::resume`] does, no matter how it was paused. Roles that
+    /// are added later begin as usual.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`].
     ///
     /// # Cancel safety
-    /// Once polled, the roles are resumed all the same if the future is dropped.
+    /// Once the future was polled, the roles are resumed all the same if it is dropped.
     pub async fn resume(&self) -> Result<(), Error> {
         self.order(Order::Resume).await.map(drop)
     }
 
-    /// Cordons every role, as [`RoleHandle::cordon`] does, all at once; roles that are added later begin paused. Waits until every
-    /// term has ended; returns what became of each role that this instance led.
+    /// Cordons every role at once, as [`RoleHandle::cordon`] does. Roles that are added later begin
+    /// paused.
+    ///
+    /// The method waits until every term has ended. It returns the result for each role that this
+    /// instance led.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// Returns [`Error::Stopped`].
     ///
     /// # Cancel safety
-    /// Once polled, the roles are cordoned all the same if the future is dropped.
+    /// Once the future was polled, the roles are cordoned all the same if it is dropped.
     pub async fn cordon(&self) -> Result<BTreeMap<String, SteppedDown>, Error> {
         let ended = self.order(Order::Cordon).await?;
         Ok(ended
@@ -267,7 +275,7 @@ impl RoleManager {
     /// Runs until `signal` resolves, then stops gracefully with [`StopOptions::default`].
     ///
     /// # Errors
-    /// As [`stop`](Self::stop).
+    /// The same as [`stop`](Self::stop).
     ///
     /// # Cancel safety
     /// If the future is dropped, the manager is dropped.
@@ -276,15 +284,17 @@ impl RoleManager {
         self.stop(StopOptions::default()).await
     }
 
-    /// Leaves every election: the handlers are wound down, then the roles are freed. Always waits for the handlers, at
-    /// most for the timeout; then everything on the instance has ended.
+    /// Leaves every election. The handlers are wound down, and then the roles are freed.
+    ///
+    /// The method always waits for the handlers, for the timeout at most. After that everything on
+    /// the instance has ended.
     ///
     /// # Errors
-    /// [`Error::StopTimedOut`] if a handler did not end, or NATS was out of reach so that a role could not be freed. What
-    /// still runs is aborted; the leases run out.
+    /// Returns [`Error::StopTimedOut`] if a handler did not end, or if NATS was out of reach so
+    /// that a role could not be freed. Handlers that still run are aborted, and the leases run out.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the manager is dropped: nothing more is freed.
+    /// If the future is dropped, the manager is dropped. Nothing more is freed.
     pub async fn stop(self, options: StopOptions) -> Result<(), Error> {
         let (reply, stopped) = oneshot::channel();
         let (late, timed_out) = oneshot::channel();
@@ -319,7 +329,7 @@ impl RoleManager {
         })
     }
 
-    /// Makes the admin service's actor panic, to test that it is started anew.
+    /// Makes the admin service's actor panic, to test that it is restarted.
     #[cfg(test)]
     #[doc(hidden)]
     pub fn crash_admin(&self) {
@@ -348,7 +358,7 @@ impl RoleManager {
 
 impl Drop for RoleManager {
     fn drop(&mut self) {
-        // After `stop` there is nobody left to hear this.
+        // After `stop` no actor is left to receive this.
         let _ = self.thread.supervisor.send_message(SupervisorMsg::Abandon);
     }
 }

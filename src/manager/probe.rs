@@ -1,4 +1,4 @@
-//! How an instance is, for whoever watches over its process.
+//! The condition of an instance, for the supervisor of its process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::model::status::RoleStatus;
 use crate::role::RoleRegistry;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
-/// The election thread answers within this time, or something holds it up that should not.
+/// The election thread answers within this time. Otherwise something holds it up that should not.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks an instance how it is, also after its manager has been moved elsewhere. Cheap to clone.
+/// Checks an instance, even after its manager has been moved elsewhere. A probe is cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
     registry: RoleRegistry,
     supervisor: ActorRef<SupervisorMsg>,
 }
 
-/// Why an instance should be started anew.
+/// The reason why an instance should be restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotLive {
     /// The manager was stopped or dropped.
     #[error("the manager has ended")]
     Stopped,
-    /// Its actors did not answer in time: leases are not kept up.
+    /// The instance's actors did not answer in time, so leases are not renewed.
     #[error("the election thread does not answer within {PATIENCE:?}")]
     Stuck,
-    /// A handler runs on although its lease is over: only the end of the process ends it.
+    /// A handler runs on although its lease is over. Only the end of the process ends it.
     #[error("the handler of role {role:?} still runs although its lease is over")]
     Overrun {
-        /// Its role.
+        /// The role of the handler.
         role: String,
     },
 }
@@ -45,9 +45,10 @@ pub enum NotLive {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Readiness {
-    /// All of its roles are ready.
+    /// Whether all of its roles are ready.
     pub ready: bool,
-    /// Each role, and whether it is ready: its bucket is in reach, or was until a moment ago.
+    /// The readiness of each role. A role is ready if its bucket is in reach, or was until a moment
+    /// ago.
     pub roles: BTreeMap<String, RoleReadiness>,
 }
 
@@ -55,11 +56,11 @@ pub struct Readiness {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RoleReadiness {
-    /// Whether it can.
+    /// Whether it can take part.
     pub ready: bool,
-    /// Where it stands.
+    /// The state of the role.
     pub state: RoleState,
-    /// What of NATS it can rely on.
+    /// How far the role can rely on NATS.
     pub connection: ConnectionStatus,
 }
 
@@ -71,16 +72,16 @@ impl Probe {
         }
     }
 
-    /// Whether the instance meets its own deadlines: its actors answer within a second, and no handler outlives its lease, nor
-    /// does that of a role that is being removed.
+    /// Checks whether the instance meets its own deadlines. Its actors must answer within a second.
+    /// No handler may outlive its lease, including the handler of a role that is being removed.
     ///
-    /// That NATS is out of reach is no reason to start anew, and is not asked.
+    /// The check does not ask whether NATS is in reach, because that is no reason for a restart.
     ///
     /// # Errors
-    /// Why the process should be started anew.
+    /// Returns the reason why the process should be restarted.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn live(&self) -> Result<(), NotLive> {
         let (reply, answer) = oneshot::channel();
         self.supervisor
@@ -96,7 +97,8 @@ impl Probe {
         }
     }
 
-    /// Whether the instance can take part in its elections. It need not lead: leadership is not readiness.
+    /// Returns whether the instance can take part in its elections. A ready instance need not lead:
+    /// leadership is not readiness.
     pub fn ready(&self) -> Readiness {
         let readiness = |status: &RoleStatus| RoleReadiness {
             ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
@@ -116,7 +118,8 @@ impl Probe {
         }
     }
 
-    /// A role's status at the time of this call; nothing if the instance does not stand for it.
+    /// Returns a role's status at the time of this call. Returns `None` if the instance does not
+    /// take part in the election of the role.
     pub fn role(&self, name: &str) -> Option<RoleStatus> {
         Some(self.registry.find(name)?.status())
     }

@@ -1,4 +1,4 @@
-//! Records the metrics: of a role mostly from its events, in this one place.
+//! Records the metrics. The metrics of a role mostly come from its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
-/// How a fenced write can end.
+/// The ways in which a fenced write can end.
 const FENCED_STATUSES: [&str; 9] = [
     "written",
     "conflict",
@@ -60,8 +60,8 @@ impl Labels {
         histogram!(name, self.with(&[])).record(value);
     }
 
-    /// Makes the gauges and counters exist before anything happens: dashboards show zeros, not gaps, and a rule sees the
-    /// first increase, too.
+    /// Creates the gauges and counters before anything happens. So dashboards show zeros instead of
+    /// gaps, and a rule sees the first increase too.
     pub fn register(&self, settings: &RoleSettings) {
         for gauge in [
             IS_LEADER,
@@ -97,25 +97,25 @@ impl Labels {
             HEARTBEAT,
             self.with(&[("status", Outcome::Confirmed.as_str())])
         );
-        for from in RoleState::ALL {
-            for to in RoleState::ALL.into_iter().filter(|to| from.may_become(*to)) {
+        for &from in RoleState::ALL {
+            for &to in RoleState::ALL.iter().filter(|to| from.may_become(**to)) {
                 self.changed(from, to, 0);
             }
         }
         for kind in FailureKind::ALL {
             self.add(FAILURES, &[("error_type", kind.as_str())], 0);
         }
-        for outcome in Outcome::ALL {
+        for &outcome in Outcome::ALL {
             self.add(ACQUIRE, &[("status", outcome.as_str())], 0);
         }
-        for cause in EndCause::ALL {
+        for &cause in EndCause::ALL {
             self.add(TERMS_ENDED, &[("cause", cause.as_str())], 0);
         }
-        for outcome in Handoff::ALL.map(Some).into_iter().chain([None]) {
+        for outcome in Handoff::ALL.iter().copied().map(Some).chain([None]) {
             self.handed_over(outcome, 0);
         }
         self.handoff_refused(None, 0);
-        for why in Distrust::ALL {
+        for &why in Distrust::ALL {
             self.untrusted(why, 0);
         }
         for status in ["written", "superseded"] {
@@ -123,7 +123,7 @@ impl Labels {
         }
     }
 
-    /// A fenced write ended so: one of [`FENCED_STATUSES`].
+    /// Records the end of a fenced write, as one of [`FENCED_STATUSES`].
     pub fn fenced_write(&self, status: &'static str) {
         debug_assert!(FENCED_STATUSES.contains(&status));
         self.add(FENCED_WRITES, &[("status", status)], 1);
@@ -133,23 +133,23 @@ impl Labels {
         self.set(LEASE_REMAINING, remaining.as_secs_f64());
     }
 
-    /// A renewal was confirmed when so much of the lease was left.
+    /// Records a confirmed renewal, with the part of the lease that was left.
     pub fn renewed(&self, remaining: Duration, settings: &RoleSettings) {
         self.observe(LEASE_SLACK, share(remaining, settings.ttl));
     }
 
-    /// For how long nobody has been known to lead; nothing if somebody is.
+    /// Records how long no leader has been known. `None` means that a leader is known.
     pub fn leaderless(&self, since: Option<Duration>) {
         self.set(LEADER_KNOWN, if since.is_none() { 1.0 } else { 0.0 });
         self.set(LEADERLESS, since.unwrap_or_default().as_secs_f64());
     }
 
-    /// A leader was followed by another one, or by a new term of its own, after that time.
+    /// Records the time between a leader and the next one, or a new term of the same leader.
     pub fn failed_over(&self, gap: Duration) {
         self.observe(FAILOVER_GAP, gap.as_secs_f64());
     }
 
-    /// A timer was handled so late.
+    /// Records how late a timer was handled.
     pub fn timer_lag(&self, lag: Duration) {
         self.observe(TIMER_LAG, lag.as_secs_f64());
     }
@@ -187,7 +187,7 @@ impl Labels {
         let stands = state != RoleState::Stopped;
         self.set(STANDING, is(stands));
         if !stands {
-            // Nobody looks any more.
+            // The instance does not look for the leader any more.
             self.set(LEADER_KNOWN, 0.0);
             self.set(LEADERLESS, 0.0);
             self.set(CIRCUIT_OPEN, 0.0);
@@ -234,7 +234,7 @@ impl Labels {
             Event::Failure { kind, .. } => {
                 self.failed(*kind);
                 if *kind == FailureKind::ActorCrashed {
-                    // The next election begins with a closed one.
+                    // The next election begins with a closed circuit.
                     self.set(CIRCUIT_OPEN, 0.0);
                 }
             }
@@ -265,7 +265,7 @@ impl InstanceLabels {
         counter!(WATCH_RESTARTS, with(&*self.0, &[])).increment(0);
     }
 
-    /// The watch of the bucket ended by itself and is begun anew.
+    /// Records that the watch of the bucket ended by itself and is restarted.
     pub fn watch_restarted(&self) {
         counter!(WATCH_RESTARTS, with(&*self.0, &[])).increment(1);
     }

@@ -1,18 +1,19 @@
-//! How an instance signs what it writes as a leader, and whose signature it asks of others.
+//! The keys of an instance: the key that signs its records, and the keys that it trusts for the
+//! records of others.
 
 use std::sync::Arc;
 
 use super::statement::{Statement, VerifiedStatement};
 use nats_elect_core::event::Distrust;
 
-/// What an instance has of keys; by default it signs nothing and asks for no signature.
+/// The keys of an instance. By default it signs nothing and requires no signature.
 #[derive(Clone, Default)]
 pub(crate) struct Keyring {
     pub signer: Option<Signer>,
     pub verify: Option<Verify>,
 }
 
-/// Makes a proof's text.
+/// Makes the text of a proof.
 #[derive(Clone)]
 pub(crate) struct Signer {
     /// The public key.
@@ -20,5 +21,5 @@ pub(crate) struct Signer {
     pub sign: Arc<dyn Fn(Statement) -> String + Send + Sync>,
 }
 
-/// Reads a proof's text, at this time of the wall clock.
+/// Reads the text of a proof and verifies it, at the current time of the wall clock.
 pub(crate) type Verify = Arc<dyn Fn(&str) -> Result<VerifiedStatement, Distrust> + Send + Sync>;

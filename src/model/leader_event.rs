@@ -1,4 +1,4 @@
-//! What is published when a role changes hands.
+//! The event that is published when the leader of a role changes.
 
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use nats_elect_core::token::{CorrelationId, FencingToken};
 /// Events larger than this are not read.
 const MAX_BYTES: usize = 8192;
 
-/// A term began or ended, as the instance that led tells it: published as JSON, if [`EventsConfig`](crate::EventsConfig) says so.
+/// The begin or the end of a term, as reported by the instance that led. It is published as JSON,
+/// if [`EventsConfig`](crate::EventsConfig) enables it.
 ///
-/// It is news, not proof: whoever may publish to the subject may say so. An instance that crashes tells nothing of its end; the
-/// next leader's [`LeaderChange::TermStarted`] then says that the lease had run out.
+/// An event is not a proof. Any client that may publish to the subject can send it. An instance
+/// that crashes does not report the end of its term. The [`LeaderChange::TermStarted`] of the next
+/// leader then says that the lease had run out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaderEvent {
@@ -27,32 +29,32 @@ pub struct LeaderEvent {
     pub instance_id: String,
     /// The start of that instance.
     pub incarnation: Uuid,
-    /// What the term is called in that instance's logs and spans.
+    /// The name of the term in that instance's logs and spans.
     pub correlation_id: CorrelationId,
-    /// The term's fencing token: of two terms, the later one has the greater one.
+    /// The term's fencing token. Of two terms, the later one has the greater token.
     pub fencing_token: FencingToken,
-    /// When it happened, in milliseconds since the Unix epoch by that instance's wall clock.
+    /// The time of the event, in milliseconds since the Unix epoch by that instance's wall clock.
     pub at_ms: u64,
-    /// What happened.
+    /// The change.
     pub change: LeaderChange,
 }
 
-/// What happened to a term.
+/// A change of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaderChange {
-    /// It began.
+    /// The term began.
     TermStarted {
         /// How the role had become free: the name of a [`Vacancy`].
         vacancy: String,
-        /// Who led before, as far as the new leader knew.
+        /// The previous leader, as far as the new leader knew.
         previous: Option<String>,
     },
-    /// It is over, and its handler has ended.
+    /// The term is over, and its handler has ended.
     TermEnded {
-        /// Why: the name of an [`EndCause`].
+        /// The reason: the name of an [`EndCause`].
         cause: String,
-        /// From promotion to the end of the handler.
+        /// The time from promotion to the end of the handler.
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
@@ -67,7 +69,7 @@ struct Json {
     instance_id: String,
     incarnation: Uuid,
     correlation_id: CorrelationId,
-    /// As text: its numbers are greater than those that JavaScript can tell apart.
+    /// The token as text, because JavaScript can't represent its numbers exactly.
     fencing_token: String,
     at_ms: u64,
     #[serde(flatten)]
@@ -107,7 +109,7 @@ impl LeaderChange {
 }
 
 impl LeaderEvent {
-    /// The name of what happened: `term_started` or `term_ended`.
+    /// Returns the name of the change: `term_started` or `term_ended`.
     pub const fn name(&self) -> &'static str {
         match self.change {
             LeaderChange::TermStarted { .. } => "term_started",
@@ -115,7 +117,7 @@ impl LeaderEvent {
         }
     }
 
-    /// Its JSON, as it is published.
+    /// Returns the JSON of the event, as it is published.
     pub fn to_json(&self) -> String {
         let change = match &self.change {
             LeaderChange::TermStarted { vacancy, previous } => ChangeJson::TermStarted {
@@ -146,7 +148,8 @@ impl LeaderEvent {
         serde_json::json!(json).to_string()
     }
 
-    /// Reads a published event; nothing if it is none of this version. Names in it are made printable.
+    /// Reads a published event. Returns `None` if it is not an event of this version. Names in it
+    /// are made printable.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         if payload.len() > MAX_BYTES {
             return None;

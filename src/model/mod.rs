@@ -1,4 +1,4 @@
-//! Plain data: what the layers above speak of.
+//! Plain data that the layers above use.
 
 #[allow(missing_docs)]
 pub mod admin;

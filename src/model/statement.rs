@@ -1,4 +1,4 @@
-//! What a leader states of itself when it signs its records.
+//! The statement that a leader makes about itself when it signs its records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use uuid::Uuid;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::FencingToken;
 
-/// That an instance leads a role until a time, as it says itself.
+/// An instance's own statement that it leads a role until a given time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub bucket: BucketName,
     pub role: RoleName,
-    /// With the bucket's epoch in it.
+    /// Contains the bucket's epoch.
     pub fencing_token: FencingToken,
     pub instance_id: InstanceId,
     pub incarnation: Uuid,
     pub priority: i64,
     pub meta: BTreeMap<String, String>,
-    /// By the signer's wall clock, in milliseconds since the Unix epoch.
+    /// The time of signing by the signer's wall clock, in milliseconds since the Unix epoch.
     pub issued_at: u64,
-    /// The end of the lease by that clock, or before it.
+    /// The end of the lease by that clock, or an earlier time.
     pub expires_at: u64,
 }
 
@@ -31,6 +31,6 @@ pub struct VerifiedStatement {
     pub statement: Statement,
     /// The public key that signed it.
     pub signer: String,
-    /// From now on, the skew of clocks included.
+    /// The time for which it is valid from now on, including the skew of clocks.
     pub valid_for: Duration,
 }

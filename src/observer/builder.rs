@@ -1,4 +1,4 @@
-//! How an observer is put together.
+//! The builder of an observer.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,12 +24,12 @@ use crate::store::IfMissing;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
 
-/// The lease of a record that does not tell its own: the default of candidates.
+/// The lease of a record that does not contain its own. It equals the default of candidates.
 const DEFAULT_TTL: Duration = Duration::from_secs(15);
 
 /// Builds an [`Observer`]. Nothing is checked before [`start`](Self::start).
 ///
-/// What is said later goes before what was said earlier, as in [`RoleManagerBuilder`](crate::RoleManagerBuilder).
+/// A later call overrides an earlier one, as in [`RoleManagerBuilder`](crate::RoleManagerBuilder).
 #[must_use = "a builder does nothing before `start`"]
 pub struct ObserverBuilder {
     access: Access,
@@ -50,8 +50,9 @@ impl Default for ObserverBuilder {
 }
 
 impl ObserverBuilder {
-    /// Takes from a manager's configuration how to connect, the bucket and `start_timeout`; the rest of it is not used. Later
-    /// calls change single settings.
+    /// Takes the connection settings, the bucket and `start_timeout` from a manager's
+    /// configuration. The rest of the configuration is not used. Later calls change single
+    /// settings.
     pub fn config(mut self, config: ManagerConfig) -> Self {
         self.access.config = config;
         self
@@ -59,48 +60,59 @@ impl ObserverBuilder {
 
     crate::access::connection_settings!();
 
-    /// Uses this connection instead of one of its own.
+    /// Uses this connection instead of one that the observer makes.
     ///
-    /// Credentials, TLS and an inbox prefix are the client's own: set here as well, they are an error. If the client is
-    /// drained, nothing is seen here any more before a new observer is started.
+    /// Credentials, TLS and an inbox prefix are those of the client. Setting them here as well is
+    /// an error. If the client is drained, this observer sees nothing any more until you start a
+    /// new one.
     pub fn client(mut self, client: Client) -> Self {
         self.access.client = Some(client);
         self
     }
 
-    /// Watches these roles alone. Default: all roles of the bucket, those that appear later among them.
+    /// Watches these roles only. Default: all roles of the bucket, including those that appear
+    /// later.
     pub fn roles<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
         self.roles = Some(roles.into_iter().map(Into::into).collect());
         self
     }
 
-    /// How long a record lasts that does not tell its lease, in a bucket without a max age. Default: 15 s; 100 ms to 1 h.
-    /// Only records of other libraries are like that, and values that are no records.
+    /// Sets the lease of records that do not contain one, in a bucket without a max age. Default:
+    /// 15 s. From 100 ms to 1 h. Only records of other libraries, and values that are no records,
+    /// have no lease.
     pub fn default_ttl(mut self, default_ttl: Duration) -> Self {
         self.default_ttl = default_ttl;
         self
     }
 
-    /// Tells of an instance as the leader only if one of these keys signed that it is, and then only what was signed. Other
-    /// records stand as [`Untrusted`](super::Standing::Untrusted).
+    /// Reports an instance as the leader only if one of these keys signed that it leads. Only the
+    /// signed data is reported then. Roles with other records are
+    /// [`Untrusted`](super::Standing::Untrusted).
     ///
-    /// `max_skew` is the bound on the difference between the wall clocks of the leaders and this machine, at most
-    /// [`MAX_SKEW`](crate::MAX_SKEW). The first record of each term carries no signature; its second one follows at once.
+    /// `max_skew` is the bound on the difference between the wall clocks of the leaders and this
+    /// machine. It is at most [`MAX_SKEW`](crate::MAX_SKEW). The first record of each term carries
+    /// no signature. The second one follows at once.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
         self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
         self
     }
 
-    /// Connects, opens the bucket, and reads what stands there: when it returns, all roles are known.
+    /// Connects, opens the bucket, and reads its records. When the method returns, all roles are
+    /// known.
     ///
-    /// Its work is done by tasks on the runtime on which this is called.
+    /// The observer runs as tasks on the runtime on which this method is called.
     ///
     /// # Errors
-    /// A setting or a name that breaks a rule, and a file that can't be used, at once and before anything connects.
-    /// Credentials that NATS refuses, certificates that either side refuses, JetStream being off, a permission to look at the bucket or to
-    /// hear answers that is missing: as soon as it is known. [`Error::BucketMissing`] if the bucket has not appeared within `start_timeout`, and
-    /// [`Error::Unavailable`] if NATS could not be used within it.
+    /// Returns an error at once, before anything connects, if a setting or a name breaks a rule, or
+    /// a file can't be used.
+    ///
+    /// Returns an error as soon as the cause is known if NATS refuses the credentials, either side
+    /// refuses the other's certificates, JetStream is off, or a permission to look at the bucket or
+    /// to receive answers is missing.
+    ///
+    /// Returns [`Error::BucketMissing`] if the bucket has not appeared within `start_timeout`.
+    /// Returns [`Error::Unavailable`] if NATS could not be used within it.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.

@@ -1,10 +1,10 @@
-//! Looks on: who leads what in a bucket, without standing for election.
+//! The observer: watches the leaders of a bucket without taking part in elections.
 //!
 //! ```text
 //! builder ── monitor (actor)   the connection and the bucket, as a manager has it
-//!         └─ watching          one watch over all keys, and what it shows
-//!            └─ tracked_roles  what is known of all roles: no I/O, no clock
-//!               └─ tracked_role  of one
+//!         └─ watching          one watch over all keys, and the data that it shows
+//!            └─ tracked_roles  the state of all roles: no I/O, no clock
+//!               └─ tracked_role  the state of one role
 //! ```
 
 mod builder;
@@ -34,28 +34,37 @@ use crate::error::Error;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::LeaderInfo;
 
-/// Watches roles of a bucket without standing for election. Cheap to clone; dropping the last clone ends it.
+/// Watches roles of a bucket without taking part in elections.
 ///
-/// It writes nothing, and needs no permission to: `deploy/nats/observer.conf` has all that it does. However many roles
-/// there are, it makes one watch, which it begins anew after whatever ended it.
+/// An observer is cheap to clone. It ends when the last clone is dropped.
 ///
-/// # What its word is worth
+/// The observer writes nothing, and needs no permission to write. `deploy/nats/observer.conf` has
+/// every permission that it needs. However many roles there are, it makes one watch. It restarts
+/// the watch whenever the watch ends.
 ///
-/// What it tells is what was seen, and so late by the time that messages are under way; only a leader itself knows whether it
-/// may act. Leases are counted on a local monotonic clock, from when a heartbeat was received:
+/// # How reliable its reports are
 ///
-/// - A leader is told as gone at once when it freed its role or somebody deleted the key, or when another one claimed it. Otherwise
-///   only when its record has stood unchanged for its whole lease *and* the stream leader, asked after that, had nothing
-///   newer.
-/// - While nothing can be seen, nobody is told as gone. [`connection`](Self::connection) says that what is told is stale, and
-///   since when. When the last leader's lease has passed so, the role is [`Unknown`](Standing::Unknown), which is not
-///   the same as free. After that the count begins anew with what the new watch shows.
-/// - A record that stood there when the watch began may be of a leader that died long ago. It is told as
-///   the leader, but not as [`confirmed`](Observed::confirmed) until a heartbeat is seen; if none comes, it is
-///   [`Expired`](Standing::Expired) after its lease.
-/// - A new watch may be on a NATS server that lags behind the others. It counts only once it has shown of all roles what the
-///   stream leader had when it began, and a record older than one that was seen only if the stream leader says that it stands there.
-/// - If the bucket is deleted and created again, all roles begin anew, and are not known before it was read.
+/// An observer reports what it has seen. Its reports are late by the time that messages are under
+/// way. Only a leader itself knows whether it may act. The observer counts leases on a local
+/// monotonic clock, from the moment when a heartbeat was received:
+///
+/// - A leader is reported as gone at once when it freed its role, when someone deleted the key, or
+///   when another instance claimed the role. Otherwise it is reported as gone only when two
+///   conditions hold: its record has stood unchanged for its whole lease, *and* the stream leader,
+///   asked after that, had nothing newer.
+/// - While the observer can see nothing, it reports no leader as gone.
+///   [`connection`](Self::connection) then returns that the reports are stale, and since when. If
+///   the last leader's lease passes meanwhile, the role is [`Unknown`](Standing::Unknown), which is
+///   not the same as free. After the interruption the count begins anew with the records that the
+///   new watch shows.
+/// - A record that stood there when the watch began may be of a leader that died long ago. It is
+///   reported as the leader, but not as [`confirmed`](Observed::confirmed) until a heartbeat is
+///   seen. If none comes, the role is [`Expired`](Standing::Expired) after the lease.
+/// - A new watch may be on a NATS server that lags behind the others. The watch counts only once it
+///   has shown, for all roles, the data that the stream leader had when the watch began. A record
+///   older than one already seen counts only if the stream leader confirms that it stands there.
+/// - If the bucket is deleted and created again, all roles begin anew. They are not known until the
+///   new bucket was read.
 #[derive(Clone)]
 #[must_use = "dropping the observer ends it"]
 pub struct Observer {
@@ -65,12 +74,12 @@ pub struct Observer {
 struct Inner {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
-    /// Aborted when they are dropped.
+    /// The tasks are aborted when they are dropped.
     _tasks: JoinSet<()>,
 }
 
 impl Observer {
-    /// Begins to put an observer together.
+    /// Returns a builder for an observer.
     pub fn builder() -> ObserverBuilder {
         ObserverBuilder::default()
     }
@@ -85,35 +94,41 @@ impl Observer {
         }
     }
 
-    /// Who leads the role, as far as is known; also if that is stale, or not confirmed yet. [`role`](Self::role) tells more.
+    /// Returns the leader of the role, as far as it is known. The leader may be stale or not
+    /// confirmed yet. [`role`](Self::role) returns more detail.
     pub fn leader(&self, role: &str) -> Option<LeaderInfo> {
         self.inner.shared.tracked_roles().leader(role)
     }
 
-    /// The role at the time of this call; nothing if it is not watched, or never appeared.
+    /// Returns the role at the time of this call. Returns `None` if the role is not watched, or
+    /// never appeared.
     pub fn role(&self, role: &str) -> Option<Observed> {
-        // Within the lock: what is known must not be younger than the clock.
+        // Read the clock within the lock. The known state must not be younger than the clock.
         let tracked_roles = self.inner.shared.tracked_roles();
         tracked_roles.observed(role, clock::now())
     }
 
-    /// All roles at the time of this call: those that were asked for, or all that appeared in this bucket.
+    /// Returns all roles at the time of this call: the roles that were asked for, or all that
+    /// appeared in this bucket.
     pub fn roles(&self) -> BTreeMap<String, Observed> {
         let tracked_roles = self.inner.shared.tracked_roles();
         tracked_roles.all(clock::now())
     }
 
-    /// Whether what is told is current.
+    /// Returns whether the reports are current.
     pub fn connection(&self) -> WatchStatus {
         let tracked_roles = self.inner.shared.tracked_roles();
         tracked_roles.status(clock::now())
     }
 
-    /// What changes from now on; [`roles`](Self::roles), called after this, tells how things stand. A reader that is too slow
-    /// is told how much it missed, by [`Change::Lagged`]. The stream ends with the observer, and does not keep it.
+    /// Returns a stream of the changes from now on. Call [`roles`](Self::roles) after this method
+    /// to get the state from which they start.
+    ///
+    /// A reader that is too slow gets [`Change::Lagged`], with the number of changes that it
+    /// missed. The stream ends with the observer, and does not keep the observer alive.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping a `next` that waits.
+    /// Nothing is lost if a pending `next` is dropped.
     pub fn changes(&self) -> impl Stream<Item = Change> + Send + Unpin + use<> {
         let changes = self.inner.shared.changes.subscribe();
         let ended = self.inner.shared.ended.clone();
@@ -136,15 +151,18 @@ impl Observer {
         ))
     }
 
-    /// Waits until somebody is known to lead the role: a leader that was seen alive, not one whose record only stands there, and
-    /// not one that was seen before an interruption that lasts.
+    /// Waits until a leader of the role is known to be alive.
+    ///
+    /// A leader counts only if it was seen alive. A leader whose record merely stands there does
+    /// not count. Nor does a leader that was seen before an interruption that still lasts.
     ///
     /// # Errors
-    /// [`Error::Name`]; [`Error::UnknownRole`] if the role is not among those that were asked for; [`Error::Stopped`] if the
-    /// observer has ended.
+    /// Returns [`Error::Name`] if the name breaks a rule. Returns [`Error::UnknownRole`] if the
+    /// role is not among those that were asked for. Returns [`Error::Stopped`] if the observer has
+    /// ended.
     ///
     /// # Cancel safety
-    /// Nothing is lost by dropping the future.
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn wait_for_leader(&self, role: &str) -> Result<LeaderInfo, Error> {
         let name = RoleName::new(role)?;
         if !self.inner.shared.tracked_roles().is_wanted(&name) {
@@ -181,7 +199,7 @@ impl Observer {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // First: that the monitor has ended is no news then.
+        // Cancel first, so that the end of the monitor is not reported as a failure.
         self.shared.ended.cancel();
         self.monitor.stop(None);
     }

@@ -1,4 +1,4 @@
-//! What an observer tells of roles.
+//! The reports of an observer about roles.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,32 +9,34 @@ use nats_elect_core::event::Distrust;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
 
-/// How a role stands, as it was last seen.
+/// The state of a role, as it was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Standing {
-    /// Somebody leads: a record stands whose lease was not seen to run out.
+    /// An instance leads. A record stands whose lease was not seen to run out.
     Led,
-    /// A record stands, but no trusted key signed it: where trusted keys are set, nobody is told as the leader then.
+    /// A record stands, but no trusted key signed it. If trusted keys are set, no leader is
+    /// reported then.
     Untrusted,
-    /// Its leader freed it.
+    /// The leader freed the role.
     Released,
-    /// Its leader freed it in the name of an heir, to whom the others leave it for a while.
+    /// The leader freed the role in the name of a successor. The other instances leave it to the
+    /// successor for a while.
     HandedOver,
-    /// Its key was deleted by another hand than its leader's, or the server let it expire.
+    /// The role's key was deleted by another client than its leader, or the server let it expire.
     Deleted,
-    /// The last leader's record stands there still, but its lease has passed without a heartbeat.
+    /// The last leader's record still stands there, but its lease has passed without a heartbeat.
     Expired,
-    /// Nothing stands under its key: it was never led, or its key was removed without a trace.
+    /// The role's key has no value. The role was never led, or its key was removed without a trace.
     Unclaimed,
-    /// Not known: the lease of the last leader has passed, but nobody could see whether it sent heartbeats; or the bucket is another
-    /// one, and was not read yet.
+    /// The state is not known. Either the lease of the last leader has passed while the observer
+    /// could not see heartbeats, or the bucket is another one and was not read yet.
     Unknown,
 }
 
 impl Standing {
-    /// The standing's name as it stands in logs and in JSON.
+    /// Returns the standing's name as it is used in logs and in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Led => "led",
@@ -48,7 +50,8 @@ impl Standing {
         }
     }
 
-    /// Whether nobody leads for certain: a claim would succeed, or will once others have waited for as long as they must.
+    /// Returns whether it is certain that no instance leads. A claim would succeed, or will succeed
+    /// once the others have waited for as long as they must.
     pub const fn is_free(self) -> bool {
         matches!(
             self,
@@ -65,40 +68,45 @@ impl fmt::Display for Standing {
 
 /// A role as an observer sees it, at the time of the call.
 ///
-/// All times are counted on this process's own monotonic clock from when something was received here, so they are short of the
-/// truth by the time that it was under way.
+/// All times are counted on this process's own monotonic clock, from the moment when data was
+/// received here. So they are too short by the time that the data was under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Observed {
-    /// How it stands.
+    /// The state of the role.
     pub standing: Standing,
-    /// Who leads, if [`standing`](Self::standing) is [`Led`](Standing::Led). A record that can't be read has a leader without a
-    /// name.
+    /// The leader, if [`standing`](Self::standing) is [`Led`](Standing::Led). A record that can't
+    /// be read has a leader without a name.
     pub leader: Option<LeaderInfo>,
-    /// Whether the leader was seen alive: it claimed the role or sent a heartbeat while this watch was running. Not so at
-    /// first, and after each interruption of the watch: the record of a leader that died long ago looks the same until
-    /// its lease has passed.
+    /// Whether the leader was seen alive: it claimed the role or sent a heartbeat while this watch
+    /// was running.
+    ///
+    /// This is `false` at first, and after each interruption of the watch. The record of a leader
+    /// that died long ago looks the same until its lease has passed.
     pub confirmed: bool,
-    /// Time since this leader was first seen to lead, interruptions of the watch included.
+    /// Time since this leader was first seen to lead, including interruptions of the watch.
     pub since: Option<Duration>,
-    /// The fencing token of the leader's term. Not known for leaders that write no fence record, and between a claim and its
-    /// fence record. Where trusted keys are set it is the one that was signed.
+    /// The fencing token of the leader's term. It is not known for leaders that write no fence
+    /// record, and between a claim and its fence record. If trusted keys are set, it is the token
+    /// that was signed.
     pub fencing_token: Option<FencingToken>,
-    /// Revision of the role's key; none if nothing stands there.
+    /// Revision of the role's key. `None` if the key has no value.
     pub revision: Option<u64>,
-    /// The lease of the record that stands there, as it says; else the bucket's max age, else the observer's default.
+    /// The lease of the current record, as the record states it. Otherwise the bucket's max age, or
+    /// else the observer's default.
     pub ttl: Option<Duration>,
-    /// Age of the lease: time since the last heartbeat was received, or since the record was first shown here.
+    /// Age of the lease: time since the last heartbeat was received, or since the record was first
+    /// shown here.
     pub age: Option<Duration>,
-    /// Time until the lease has passed as seen from here, if no heartbeat comes. The leader itself counts from when it sent the
-    /// heartbeat, and stops before its own end.
+    /// Time until the lease has passed as seen from here, if no heartbeat comes. The leader itself
+    /// counts from when it sent the heartbeat, and stops before its own end.
     pub remaining: Option<Duration>,
-    /// Whether the value that stands there is no record that can be read.
+    /// Whether the current value is not a readable record.
     pub opaque: bool,
-    /// Why the record is not trusted, if it is not.
+    /// The reason why the record is not trusted, if it is not.
     #[serde(serialize_with = "distrust")]
     pub distrust: Option<Distrust>,
-    /// Who led last, if nobody is told to lead now and somebody was before.
+    /// The last leader, if no leader is reported now and one was reported before.
     pub last_leader: Option<LeaderInfo>,
 }
 
@@ -114,58 +122,63 @@ fn distrust<S: serde::Serializer>(
     why.map(Distrust::as_str).serialize(serializer)
 }
 
-/// Whether what an observer says is current.
+/// Whether the reports of an observer are current.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WatchStatus {
-    /// Connected, the watch is running, and of all roles was seen what the stream leader had when the watch began.
+    /// The observer is connected and the watch is running. For all roles it has seen the data that
+    /// the stream leader had when the watch began.
     Current,
-    /// Not so: everything is as it was last seen.
+    /// The reports are not current. Everything is as it was last seen.
     Stale {
         /// Time since something was last received.
         since: Duration,
-        /// What is the matter, in words.
+        /// The reason, in words.
         reason: String,
     },
 }
 
 impl WatchStatus {
-    /// Whether it is [`Current`](Self::Current).
+    /// Returns whether it is [`Current`](Self::Current).
     pub const fn is_current(&self) -> bool {
         matches!(self, Self::Current)
     }
 }
 
-/// Why a role changed.
+/// The reason why a role changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChangeCause {
-    /// It stood so when the watch began, or began again after an interruption: such a leader is not yet
-    /// [`confirmed`](Observed::confirmed). Or the last leader, of whom sight was lost, sent a heartbeat.
+    /// The role was in this state when the watch began, or began again after an interruption. Such
+    /// a leader is not yet [`confirmed`](Observed::confirmed). Or the last leader, which was out of
+    /// sight, sent a heartbeat.
     Found,
-    /// A new leader claimed it.
+    /// A new leader claimed the role.
     Claimed,
-    /// The heir whom the last leader had named claimed it.
+    /// The successor that the last leader had named claimed the role.
     HandedOver,
-    /// Its leader freed it.
+    /// The leader freed the role.
     Released,
-    /// Its key was deleted by another hand, expired in the server, or was removed without a trace.
+    /// The role's key was deleted by another client, expired in the server, or was removed without
+    /// a trace.
     Deleted,
-    /// Its leader sent no heartbeat for a whole lease.
+    /// The leader sent no heartbeat for a whole lease.
     Expired,
-    /// Its leader's lease has passed while nothing could be seen: whether it still leads is not known.
+    /// The leader's lease has passed while the observer could see nothing. It is not known whether
+    /// it still leads.
     LostSight,
-    /// No trusted key signed the record that stands there, or the last signed word has expired.
+    /// No trusted key signed the current record, or the last signed statement has expired.
     Untrusted,
-    /// The bucket was deleted and created again: nothing of before holds. How the role stands in the new one is told when that was
-    /// read; until then it is [`Unknown`](Standing::Unknown).
+    /// The bucket was deleted and created again. Nothing of the old bucket is valid any more. The
+    /// state of the role in the new bucket is reported when that bucket was read. Until then the
+    /// role is [`Unknown`](Standing::Unknown).
     BucketReplaced,
 }
 
 impl ChangeCause {
-    /// The cause's name as it stands in logs and in JSON.
+    /// Returns the cause's name as it is used in logs and in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -187,42 +200,44 @@ impl fmt::Display for ChangeCause {
     }
 }
 
-/// A role is led by another than before, or stands otherwise.
+/// A change of a role's leader or standing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RoleChange {
     /// The role.
     pub role: String,
-    /// Who led before, as far as it was told.
+    /// The leader before, as far as it was reported.
     pub from: Option<LeaderInfo>,
-    /// Who leads now. It may be the same as before, if only the standing changed; then it is nobody.
+    /// The leader now. If only the standing changed, it may be the same as before, and then both
+    /// are `None`.
     pub to: Option<LeaderInfo>,
-    /// How the role stands now.
+    /// The state of the role now.
     pub standing: Standing,
-    /// Why.
+    /// The reason of the change.
     pub cause: ChangeCause,
-    /// When it was seen, by this machine's wall clock: for people, not for comparing.
+    /// When the change was seen, by this machine's wall clock. The time is for people, not for
+    /// comparing.
     pub at: SystemTime,
 }
 
-/// What an observer tells as it happens.
+/// A change that an observer reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
     /// A role changed.
     Role(Box<RoleChange>),
-    /// From now on what is told is current.
+    /// From now on the reports are current.
     Current,
-    /// From now on what is told is as it was last seen.
+    /// From now on the reports show the state as it was last seen.
     Stale {
-        /// What is the matter, in words.
+        /// The reason, in words.
         reason: String,
     },
-    /// The reader of this stream was too slow: so many changes are missing here. [`roles`](super::Observer::roles) tells
-    /// how things stand.
+    /// The reader of this stream was too slow, and changes are missing here.
+    /// [`roles`](super::Observer::roles) returns the current state.
     Lagged {
-        /// How many.
+        /// The number of missing changes.
         missed: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What is told of roles, message by message and moment by moment.
+//! The reports about roles, message by message and moment by moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -88,7 +88,7 @@ impl Stage {
         }
     }
 
-    /// One that has seen that nothing stands in the bucket.
+    /// Returns a stage whose watch has seen that the bucket is empty.
     fn watching() -> Self {
         let mut stage = Self::new(None);
         stage.watch(EPOCH, &[]);
@@ -117,7 +117,7 @@ impl Stage {
         self.tracked_roles.caught_up(now);
     }
 
-    /// A watch that has shown nothing yet.
+    /// Begins a watch that has shown nothing yet.
     fn begin(&mut self, epoch: u64) {
         self.tracked_roles.bucket_is(epoch, None, self.now());
         self.tracked_roles.watch_begins();
@@ -127,7 +127,7 @@ impl Stage {
         self.tracked_roles.role(&role("r"), entry, self.now());
     }
 
-    /// Lets time pass; the roles to look at.
+    /// Lets time pass. Returns the roles to look at.
     fn wait(&mut self, ms: u64) -> Vec<RoleName> {
         self.ms += ms;
         self.tracked_roles.tick(10, self.now())
@@ -146,7 +146,7 @@ impl Stage {
         of_roles.collect()
     }
 
-    /// Who led and who leads, and why that changed.
+    /// Returns the old leader, the new leader and the cause of each change.
     fn told(&mut self) -> Vec<(String, String, ChangeCause)> {
         let name = |leader: Option<crate::LeaderInfo>| {
             leader.map_or("-".to_owned(), |leader| leader.instance_id)
@@ -167,7 +167,7 @@ impl Stage {
 }
 
 #[test]
-fn a_leader_that_claims_and_renews_is_told_once_and_is_confirmed() {
+fn a_leader_that_claims_and_renews_is_reported_once_and_is_confirmed() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.tells("-", "node-1", ChangeCause::Claimed);
@@ -189,7 +189,7 @@ fn a_leader_that_claims_and_renews_is_told_once_and_is_confirmed() {
 }
 
 #[test]
-fn a_record_that_stood_there_is_a_leader_without_proof_until_it_renews_or_its_lease_has_passed() {
+fn a_record_from_before_the_watch_is_an_unconfirmed_leader_until_it_renews_or_expires() {
     for renews in [true, false] {
         let mut stage = Stage::new(None);
         stage.watch(EPOCH, &[("r", record(1, 10))]);
@@ -216,7 +216,7 @@ fn a_record_that_stood_there_is_a_leader_without_proof_until_it_renews_or_its_le
 }
 
 #[test]
-fn a_heartbeat_that_only_the_stream_leader_had_keeps_the_leader() {
+fn a_heartbeat_that_only_the_stream_leader_has_keeps_the_leader() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
@@ -225,7 +225,7 @@ fn a_heartbeat_that_only_the_stream_leader_had_keeps_the_leader() {
     stage.show(record(1, 11));
     assert!(stage.told().is_empty());
     assert!(stage.wait(LEASE - 1).is_empty());
-    // What a look shows that was overtaken by the watch says nothing.
+    // A look that the watch has overtaken changes nothing.
     assert_eq!(stage.wait(1), [role("r")]);
     stage.show(record(2, 12));
     stage.told();
@@ -278,7 +278,7 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
 }
 
 #[test]
-fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
+fn no_leader_is_reported_as_gone_during_an_interruption_and_the_count_begins_anew() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
@@ -293,7 +293,7 @@ fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
         "node-1"
     );
     assert_eq!(stage.tracked_roles.confirmed_leader("r"), None, "not now");
-    // An attempt to read shows nothing.
+    // A failed attempt to read shows nothing.
     stage.begin(EPOCH);
     let WatchStatus::Stale { since, reason } = stage.tracked_roles.status(stage.now().clock) else {
         panic!("not stale");
@@ -316,14 +316,14 @@ fn while_nothing_is_seen_nobody_is_told_as_gone_and_the_count_begins_anew() {
     assert_eq!(stage.wait(1000), [role("r")], "it is tried again");
     stage.looked(Some(found(Some(record(1, 10)))));
     stage.tells("-", "-", ChangeCause::Expired);
-    // Known to be dead, it stays so.
+    // A role that is known to be expired stays expired.
     stage.tracked_roles.watch_ended("cut".into());
     stage.watch(EPOCH, &[("r", record(1, 10))]);
     assert!(stage.told().is_empty());
 }
 
 #[test]
-fn what_happened_while_nothing_was_seen_is_told_when_it_is_seen() {
+fn changes_during_an_interruption_are_reported_when_they_are_seen() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
@@ -366,20 +366,20 @@ fn another_bucket_of_the_name_resets_every_role() {
         stage.told(),
         [never, ("node-1".to_owned(), nobody.clone(), reset)]
     );
-    // Somebody may lead in this one.
+    // An instance may lead in the new bucket.
     assert_eq!(stage.observed().standing, Standing::Unknown);
     assert_eq!(stage.observed().fencing_token, None);
     stage.tracked_roles.caught_up(stage.now());
     let free = (nobody.clone(), nobody, ChangeCause::Found);
     assert_eq!(stage.told(), [free.clone(), free]);
     assert_eq!(stage.observed().standing, Standing::Unclaimed);
-    // A revision below the old ones is news.
+    // A revision below the old ones is new in this bucket.
     stage.show(record(1, 5));
     stage.tells("-", "node-1", ChangeCause::Claimed);
 }
 
 #[test]
-fn roles_that_only_another_bucket_had_are_told_as_such_and_then_are_none() {
+fn roles_that_only_the_old_bucket_had_are_reported_as_replaced_and_then_dropped() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage.told();
@@ -392,7 +392,7 @@ fn roles_that_only_another_bucket_had_are_told_as_such_and_then_are_none() {
 }
 
 #[test]
-fn a_watch_on_a_server_that_lags_takes_nothing_back_before_the_stream_leader_says_so() {
+fn a_watch_on_a_lagging_server_takes_nothing_back_before_the_stream_leader_confirms_it() {
     for (stands, found_at) in [(2, 21), (2, 20), (1, 13)] {
         let mut stage = Stage::watching();
         stage.show(record(2, 20));
@@ -415,7 +415,7 @@ fn a_watch_on_a_server_that_lags_takes_nothing_back_before_the_stream_leader_say
         };
         if stands == 2 {
             assert!(stage.told().is_empty());
-            // What is only late is no sign of life.
+            // A late message is no sign of life.
             stage.show(record(2, 20));
             assert_eq!(alive(&stage).is_some(), found_at == 21);
             continue;
@@ -445,7 +445,7 @@ fn a_marker_that_is_not_shown_again_is_looked_up_like_a_leader() {
 }
 
 #[test]
-fn a_leader_that_is_seen_again_has_claimed_nothing() {
+fn a_leader_that_is_seen_again_is_not_reported_as_a_new_claim() {
     for (again, cause) in [(1, ChangeCause::Found), (2, ChangeCause::Claimed)] {
         let mut stage = Stage::watching();
         stage.show(record(1, 10));
@@ -462,7 +462,7 @@ fn a_leader_that_is_seen_again_has_claimed_nothing() {
 }
 
 #[test]
-fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
+fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
     let mut stage = Stage::watching();
     let r = role("r");
     stage.show(record(1, 10));
@@ -483,7 +483,7 @@ fn a_fencing_token_is_of_the_term_that_was_seen_to_begin() {
 }
 
 #[test]
-fn values_that_are_no_records_are_a_leader_without_a_name_for_the_default_lease() {
+fn a_value_that_is_no_record_is_a_leader_without_a_name_for_the_default_lease() {
     let mut stage = Stage::watching();
     stage.show(marker(1, Content::Opaque));
     stage.tells("-", "", ChangeCause::Claimed);
@@ -494,7 +494,7 @@ fn values_that_are_no_records_are_a_leader_without_a_name_for_the_default_lease(
     assert_eq!(stage.wait(1), [role("r")]);
 }
 
-/// What may happen next to one of two roles.
+/// An event that may happen next to one of two roles.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     Written(u128),
@@ -519,7 +519,7 @@ fn happening() -> impl Strategy<Value = (bool, Happening)> {
     (any::<bool>(), what)
 }
 
-/// The bucket itself, and the observer of it.
+/// The bucket itself, and an observer of it.
 struct World {
     stage: Stage,
     bucket: BTreeMap<&'static str, Entry>,
@@ -615,7 +615,7 @@ impl World {
             let told = self.told.get(&name).cloned();
             let told = told.unwrap_or((None, Standing::Unclaimed));
             let is = (leader, observed.standing);
-            // Nothing was ever told of it.
+            // No report was ever made about this role.
             let unseen = is == (None, Standing::Unknown) && told == (None, Standing::Unclaimed);
             prop_assert!(is == told || unseen, "{is:?} is told as {told:?}");
             prop_assert!(observed.leader.is_some() || !observed.confirmed);
@@ -645,7 +645,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_changes_are_a_chain_to_what_is_so(
+    fn the_changes_always_form_a_chain_to_the_current_state(
         happenings in proptest::collection::vec(happening(), 1..80),
     ) {
         let mut world = World {
@@ -675,7 +675,7 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
     stage.looked(None);
     assert!(stage.wait(1).is_empty(), "not at once again");
     assert_eq!(stage.wait(LEASE), [role("r")]);
-    // Meanwhile it renewed: the fence record is the same.
+    // The leader renewed meanwhile. The fence record is the same.
     stage.show(record(1, 11));
     stage.looked(Some(Snapshot {
         fence: Some(fence(1, 9)),
@@ -685,7 +685,7 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
     assert_eq!((token.epoch, token.sequence), (EPOCH, 9));
     assert!(stage.wait(1).is_empty());
 
-    // Who leads by another library has none.
+    // A leader of another library has no fence record.
     let mut stage = Stage::new(None);
     stage.begin(EPOCH);
     stage.show(record(1, 10));
@@ -697,14 +697,14 @@ fn a_fence_record_that_was_not_shown_is_looked_up_once() {
 }
 
 #[test]
-fn a_look_that_was_asked_before_the_lease_had_passed_proves_no_end() {
+fn a_look_that_began_before_the_lease_had_passed_proves_no_end() {
     let mut stage = Stage::new(None);
     stage.begin(EPOCH);
     stage.show(record(1, 10));
     stage.tracked_roles.caught_up(stage.now());
     stage.tells("-", "node-1", ChangeCause::Found);
     assert_eq!(stage.wait(1), [role("r")], "for its fence record");
-    // The process stood still for longer than the lease; its heartbeats wait to be read.
+    // The process stood still for longer than the lease. Its heartbeats wait to be read.
     stage.ms += LEASE * 2;
     stage.looked(Some(found(Some(record(1, 10)))));
     assert!(stage.told().is_empty());
@@ -714,7 +714,7 @@ fn a_look_that_was_asked_before_the_lease_had_passed_proves_no_end() {
 }
 
 #[test]
-fn a_server_that_lags_takes_no_fence_record_back() {
+fn a_lagging_server_takes_no_fence_record_back() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
     stage

@@ -1,4 +1,5 @@
-//! What is known of one role: from the messages under its keys and the time since then to how it stands.
+//! The state of one role. It follows from the messages under the role's keys and the time since
+//! then.
 
 use std::time::Duration;
 
@@ -12,34 +13,34 @@ use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapsho
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
 
-/// Between looks at a key that could not be read.
+/// The pause between looks at a key that could not be read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What was last told of a role.
+/// The state of a role that was last reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reported {
     pub standing: Standing,
     pub leader: Option<LeaderInfo>,
 }
 
-/// A change of what is told.
+/// A change of the reported state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub from: Option<LeaderInfo>,
     pub cause: ChangeCause,
 }
 
-/// What is held against the record that stands.
+/// The doubt about the current record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
     None,
-    /// Its lease has passed, and the stream leader still has nothing newer.
+    /// The lease has passed, and the stream leader still has nothing newer.
     Expired,
-    /// Its lease has passed, and nobody could see what is there.
+    /// The lease has passed, and the observer could not see the current data.
     Unseen,
 }
 
-/// How something came to be known.
+/// How an entry came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// It stood there when the watch began.
@@ -48,11 +49,12 @@ pub(super) enum How {
     Live,
 }
 
-/// What a look is about.
+/// The state at the start of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Looking {
     revision: u64,
-    /// The lease had passed when it was asked: then nothing newer means that it has ended.
+    /// The lease had passed when the look began. If the look then finds nothing newer, the lease
+    /// has ended.
     overdue: bool,
 }
 
@@ -66,21 +68,23 @@ pub(super) struct TrackedRole {
     doubt: Doubt,
     /// The present watch has shown the entry.
     shown: bool,
-    /// The present watch did not show it, and has shown all else.
+    /// The present watch did not show the entry, and has shown everything else.
     missing: bool,
     /// The present watch has shown that nothing was missed, or the role is known at all.
     known: bool,
     confirmed: bool,
     led_since: Moment,
-    /// Where the leader's claim was watched: its fence record lies above.
+    /// The revision of the leader's claim, if the claim was watched. The leader's fence record lies
+    /// above it.
     claimed_at: Option<u64>,
     heir: Option<Uuid>,
     fence: Option<FenceEntry>,
     fence_shown: bool,
-    /// The present watch did not show the fence record of who leads, and has shown all else: servers before 2.12 leave some out.
+    /// The present watch did not show the leader's fence record, and has shown everything else.
+    /// Servers before 2.12 leave some out.
     fence_missing: bool,
     distrust: Option<Distrust>,
-    /// A look at the stream leader's word is under way: it was asked while this revision stood here.
+    /// A look at the stream leader's data is under way. It began while this revision stood here.
     looking: Option<Looking>,
     look_at: Moment,
     told: Reported,
@@ -88,7 +92,7 @@ pub(super) struct TrackedRole {
 }
 
 impl TrackedRole {
-    /// A role of which nothing was seen; `known` if it would have been.
+    /// Returns a role of which nothing was seen. `known` is set if it would have been seen.
     pub const fn new(signatures: Signatures, known: bool, now: Moment) -> Self {
         Self {
             signatures,
@@ -129,7 +133,7 @@ impl TrackedRole {
         &mut self.signatures
     }
 
-    /// A watch begins: it will show everything once more.
+    /// Starts a new watch, which will show everything once more.
     pub const fn watch_begins(&mut self) {
         self.shown = false;
         self.missing = false;
@@ -139,8 +143,9 @@ impl TrackedRole {
         self.looking = None;
     }
 
-    /// The bucket is another one: nothing that was seen holds, and what stands in this one nobody has seen. Returns what changed
-    /// by that in what is told.
+    /// Forgets the old bucket, because the bucket is another one. Nothing that was seen is valid,
+    /// and the data in the new bucket was not seen yet. Returns the resulting change of the
+    /// reported state.
     pub fn forget(&mut self, now: Moment) -> Option<Turn> {
         self.watch_begins();
         self.entry = None;
@@ -157,22 +162,26 @@ impl TrackedRole {
         })
     }
 
-    /// Whether something stands under the role's keys, as far as was seen.
+    /// Returns whether a value stands under the role's keys, as far as was seen.
     pub const fn is_there(&self) -> bool {
         self.entry.is_some() || self.fence.is_some()
     }
 
-    /// The watch has shown what stands under the roles' keys. What was seen before and was not shown now is looked up: it may have
-    /// been replaced just then, removed, or taken back with the bucket.
+    /// Records that the watch has shown the current data under the roles' keys.
+    ///
+    /// An entry that was seen before and was not shown now is looked up. It may just have been
+    /// replaced, removed, or taken back with the bucket.
     pub fn caught_up(&mut self) {
         self.missing = !self.shown && self.entry.is_some();
         self.fence_missing = !self.fence_shown && self.holder().is_some();
         self.known = true;
     }
 
-    /// The watch showed a message under the role's key. `default_lease` is for those that do not tell their own.
+    /// Takes a message that the watch showed under the role's key. `default_lease` applies to
+    /// records that do not contain a lease.
     ///
-    /// One below what was seen is of a server that lags: only the stream leader's word leads back.
+    /// A revision below one already seen comes from a server that lags. Only the stream leader's
+    /// answer can take the state back.
     pub fn show(&mut self, entry: Entry, how: How, default_lease: Duration, now: Moment) {
         let seen = self.entry.as_ref().map(|seen| seen.revision);
         if seen.is_none_or(|seen| entry.revision >= seen) {
@@ -191,7 +200,7 @@ impl TrackedRole {
         self.known = true;
         self.distrust = distrust;
         if again && self.doubt == Doubt::Expired {
-            // It stands there since before its lease ended.
+            // The entry has stood there since before its lease ended.
             return;
         }
         let was = self.entry.replace(entry);
@@ -214,7 +223,8 @@ impl TrackedRole {
         }
     }
 
-    /// The watch showed a message under the role's fence key. One below what was seen is of a server that lags.
+    /// Takes a message that the watch showed under the role's fence key. A revision below one
+    /// already seen comes from a server that lags.
     pub fn show_fence(&mut self, fence: FenceEntry) {
         let seen = self.fence.map(|seen| seen.revision);
         if seen.is_none_or(|seen| fence.revision >= seen) {
@@ -224,8 +234,8 @@ impl TrackedRole {
         }
     }
 
-    /// Time has passed. Returns whether to look at what the stream leader has: `current` is whether the watch would have shown
-    /// a heartbeat.
+    /// Lets time pass. Returns whether to look at the stream leader's data. `current` is whether
+    /// the watch would have shown a heartbeat.
     pub fn tick(&mut self, current: bool, now: Moment) -> bool {
         let is_open = self.is_overdue(now) && self.doubt != Doubt::Expired;
         if !current && is_open {
@@ -237,7 +247,7 @@ impl TrackedRole {
         self.looking.is_none() && now >= self.look_at
     }
 
-    /// Whether time alone may have changed what is told.
+    /// Returns whether time alone may have changed the reported state.
     pub fn may_have_turned(&self) -> bool {
         self.told.leader.is_some() && (self.doubt != Doubt::None || self.signatures.is_required())
     }
@@ -249,8 +259,8 @@ impl TrackedRole {
         });
     }
 
-    /// What a look at the stream leader's word showed; nothing if it failed. It was asked after the lease had passed, or for what the
-    /// watch did not show.
+    /// Takes the result of a look at the stream leader's data, or `None` if the look failed. The
+    /// look began after the lease had passed, or for data that the watch did not show.
     pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
         let looking = self.looking.take();
         let asked = looking.map(|looking| looking.revision);
@@ -265,7 +275,7 @@ impl TrackedRole {
             if let Some(fence) = fence.filter(|fence| !older(fence)) {
                 self.fence = Some(fence);
             }
-            // Who does not lead by this library has none.
+            // A leader of another library has no fence record.
             self.fence_missing = false;
         } else if self.fence_missing {
             self.look_at = now + LOOK_AGAIN;
@@ -273,7 +283,8 @@ impl TrackedRole {
         let is_about = |entry: &Entry| Some(entry.revision) == asked;
         let is_open = self.missing || self.is_overdue(now);
         if !self.entry.as_ref().is_some_and(is_about) || !is_open {
-            // Of a watch that is over; or it has shown something newer meanwhile.
+            // The look belongs to a watch that is over, or the watch has shown something newer
+            // meanwhile.
             return;
         }
         self.look_at = now + LOOK_AGAIN;
@@ -292,7 +303,7 @@ impl TrackedRole {
         };
         let about = is_about(&entry);
         if let (Content::Record(record), true) = (&mut entry.content, about) {
-            // The one that was judged has none any more.
+            // The entry that was judged has no proof any more.
             record.proof = None;
         }
         if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
@@ -300,12 +311,12 @@ impl TrackedRole {
             if was_overdue {
                 self.doubt = Doubt::Expired;
             } else {
-                // It may have passed meanwhile: then the next look tells.
+                // The lease may have passed meanwhile. The next look decides then.
                 self.look_at = now;
             }
             return;
         }
-        // Newer; or older, if writes were lost.
+        // The entry is newer. If writes were lost, it may be older.
         let how = if Some(entry.revision) > asked {
             How::Live
         } else {
@@ -315,7 +326,7 @@ impl TrackedRole {
         self.take(entry, how, default_lease, now);
     }
 
-    /// Whether a record stands whose lease has passed.
+    /// Returns whether a record stands whose lease has passed.
     fn is_overdue(&self, now: Moment) -> bool {
         self.holder().is_some() && now >= self.received + self.lease
     }
@@ -354,7 +365,7 @@ impl TrackedRole {
         }
     }
 
-    /// Brings what is told up to date. Returns what changed by that, if anything did.
+    /// Brings the reported state up to date. Returns the change, if there is one.
     pub fn settle(&mut self, now: Moment) -> Option<Turn> {
         let new = self.stands(now);
         let is_same = new.standing == self.told.standing
@@ -410,7 +421,7 @@ impl TrackedRole {
         &self.told
     }
 
-    /// The leader, if it was seen alive.
+    /// Returns the leader, if it was seen alive.
     pub fn confirmed_leader(&self) -> Option<&LeaderInfo> {
         self.told.leader.as_ref().filter(|_| self.confirmed)
     }
@@ -459,7 +470,7 @@ fn lease(content: &Content, default_lease: Duration) -> Duration {
         .clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)
 }
 
-/// Whether both values are of one leader, as far as can be told.
+/// Returns whether both values are of the same leader, as far as can be determined.
 fn have_one_writer(one: &Content, other: &Content) -> bool {
     let (one, other) = (LeaderInfo::shown_by(one), LeaderInfo::shown_by(other));
     one.zip(other)

@@ -1,4 +1,5 @@
-//! What is known of all roles of a bucket: no I/O and no clock, so that it can be tested as it is.
+//! The state of all roles of a bucket. It has no I/O and no clock, so that it can be tested as it
+//! is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -14,39 +15,39 @@ use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
 use nats_elect_core::status::LeaderInfo;
 
-/// What an observer is to look at, and how.
+/// The roles that an observer looks at, and its settings.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub bucket: BucketName,
-    /// All roles of the bucket, if none are named.
+    /// The named roles. `None` means all roles of the bucket.
     pub roles: Option<BTreeSet<RoleName>>,
-    /// The lease of records that do not tell theirs, in a bucket without a max age.
+    /// The lease of records that do not contain one, in a bucket without a max age.
     pub default_ttl: Duration,
     pub keyring: Keyring,
 }
 
-/// A moment on both clocks: the first one counts, the second one is told.
+/// A moment on both clocks. The first one is used for counting, the second one is reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub clock: Moment,
     pub wall: SystemTime,
 }
 
-/// Whether the watch is running, and everything was seen.
+/// Whether the watch is running and everything was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Watching {
     Stale(String),
     Current,
 }
 
-/// All roles. Every input leaves what changed by it in [`take_changes`](Self::take_changes).
+/// All roles. Every input leaves the resulting changes in [`take_changes`](Self::take_changes).
 pub(super) struct TrackedRoles {
     scope: Scope,
     roles: BTreeMap<RoleName, TrackedRole>,
     watching: Watching,
     heard: Moment,
     epoch: Option<u64>,
-    /// It was another one when something was seen last.
+    /// The bucket was another one when data was last seen.
     replaced: bool,
     default_lease: Duration,
     changes: Vec<Change>,
@@ -70,7 +71,7 @@ impl TrackedRoles {
         tracked_roles
     }
 
-    /// The bucket that is about to be watched.
+    /// Sets the bucket that is about to be watched.
     pub fn bucket_is(&mut self, epoch: u64, max_age: Option<Duration>, now: Now) {
         self.default_lease = max_age.unwrap_or(self.scope.default_ttl);
         let known = self.epoch.replace(epoch);
@@ -88,14 +89,14 @@ impl TrackedRoles {
         self.replaced = true;
     }
 
-    /// A watch begins. Until it has caught up, nothing is current.
+    /// Starts a new watch. Until it has caught up, nothing is current.
     pub fn watch_begins(&mut self) {
         for tracked in self.roles.values_mut() {
             tracked.watch_begins();
         }
     }
 
-    /// The watch has shown all that stands in the bucket.
+    /// Records that the watch has shown everything in the bucket.
     pub fn caught_up(&mut self, now: Now) {
         self.heard = now.clock;
         for (role, tracked) in &mut self.roles {
@@ -105,7 +106,7 @@ impl TrackedRoles {
             }
         }
         if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
-            // Those that only the other one had are none here.
+            // Roles that only the other bucket had do not exist here.
             self.roles.retain(|_, tracked| tracked.is_there());
         }
         if std::mem::replace(&mut self.watching, Watching::Current) != Watching::Current {
@@ -113,7 +114,7 @@ impl TrackedRoles {
         }
     }
 
-    /// The watch is over.
+    /// Records that the watch is over.
     pub fn watch_ended(&mut self, reason: String) {
         let stale = Watching::Stale(reason.clone());
         let was = std::mem::replace(&mut self.watching, stale);
@@ -125,12 +126,12 @@ impl TrackedRoles {
         }
     }
 
-    /// The watch is alive.
+    /// Records that the watch is alive.
     pub const fn heard(&mut self, now: Moment) {
         self.heard = now;
     }
 
-    /// The watch showed a role's key.
+    /// Takes an entry that the watch showed under a role's key.
     pub fn role(&mut self, role: &RoleName, entry: Entry, now: Now) {
         self.heard = now.clock;
         if !self.is_wanted(role) {
@@ -142,7 +143,7 @@ impl TrackedRoles {
         self.settle(role, now);
     }
 
-    /// The watch showed a role's fence key.
+    /// Takes an entry that the watch showed under a role's fence key.
     pub fn fence(&mut self, role: &RoleName, fence: FenceEntry, now: Now) {
         self.heard = now.clock;
         if self.is_wanted(role) {
@@ -150,8 +151,8 @@ impl TrackedRoles {
         }
     }
 
-    /// Time has passed. Returns roles whose keys are to be read, at most so many: their leases have passed, and only the
-    /// stream leader can say that nothing newer is under way to here.
+    /// Lets time pass. Returns at most `most` roles whose keys are to be read. Their leases have
+    /// passed, and only the stream leader knows that nothing newer is under way to the observer.
     pub fn tick(&mut self, most: usize, now: Now) -> Vec<RoleName> {
         let current = self.watching == Watching::Current;
         let mut looks = Vec::new();
@@ -169,7 +170,8 @@ impl TrackedRoles {
         looks
     }
 
-    /// What was read of a role's keys; nothing if they could not be.
+    /// Takes the entries that were read from a role's keys, or `None` if the keys could not be
+    /// read.
     pub fn looked(&mut self, role: &RoleName, found: Option<Snapshot>, now: Now) {
         let lease = self.default_lease;
         if let Some(tracked) = self.roles.get_mut(role) {
@@ -186,7 +188,7 @@ impl TrackedRoles {
         self.roles.get(role)?.told().leader.clone()
     }
 
-    /// The leader, if it was seen alive and what is known is current.
+    /// Returns the leader, if it was seen alive and the known state is current.
     pub fn confirmed_leader(&self, role: &str) -> Option<LeaderInfo> {
         let tracked = self
             .roles
@@ -233,7 +235,7 @@ impl TrackedRoles {
         let (scope, epoch) = (&self.scope, self.epoch);
         let current = self.watching == Watching::Current;
         self.roles.entry(role.clone()).or_insert_with(|| {
-            // No instance: nothing that stands there is its own.
+            // An observer is no instance, so no record is its own.
             let mut signatures = Signatures::new(role.clone(), scope.keyring.clone(), Uuid::nil());
             if let Some(epoch) = epoch {
                 signatures.bucket_is(&scope.bucket, epoch);

@@ -1,4 +1,5 @@
-//! The work behind an observer: one watch, begun again whenever it ends, and a look at the key of each role whose lease has passed.
+//! The work behind an observer: one watch that is restarted whenever it ends, and a look at the key
+//! of each role whose lease has passed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,25 +19,26 @@ use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
 
-/// How late an end of a lease may be noticed.
+/// How late the end of a lease may be noticed.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a watch may take to begin, and a look at a key.
+/// How long the start of a watch may take, and a look at a key.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Looks under way at once: after an outage all leases may have passed.
+/// The number of looks under way at once. After an outage all leases may have passed.
 const LOOKS: usize = 32;
-/// Messages between the watch and who digests them; then the watch waits, and the server with it.
+/// The number of messages between the watch and their reader. When it is reached the watch waits,
+/// and the server with it.
 const BACKLOG: usize = 1024;
-/// Why a watch is given up that has sent what it has, and that is less than the stream's leader had: another one may be on a
-/// server that has more.
+/// The reason to give up a watch that has sent everything it has, if that is less than the stream's
+/// leader had. Another watch may be on a server that has more.
 const LAGS: &str = "the watch is on a server that lags behind the stream's leader";
-/// Changes that a slow reader may be behind.
+/// The number of changes that a slow reader may be behind.
 const CHANGES: usize = 1024;
 
-/// What the observer's handles and its tasks share.
+/// The state that the observer's handles and its tasks share.
 pub(super) struct Shared {
     tracked_roles: Mutex<TrackedRoles>,
     pub changes: broadcast::Sender<Change>,
-    /// Counts what was seen, for those who wait.
+    /// Counts the inputs that were seen. Waiting callers watch it.
     pub moved: watch::Sender<u64>,
     pub ended: CancellationToken,
 }
@@ -57,19 +59,19 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, and tells of it and those who wait.
+    /// Changes the known state, reports the changes, and wakes waiting callers.
     fn update(&self, change: impl FnOnce(&mut TrackedRoles)) {
         self.apply(change);
         self.moved.send_modify(|moved| *moved += 1);
     }
 
-    /// Changes what is known, and tells of it.
+    /// Changes the known state, and reports the changes.
     fn apply<R>(&self, change: impl FnOnce(&mut TrackedRoles) -> R) -> R {
         let mut tracked_roles = self.tracked_roles();
         let result = change(&mut tracked_roles);
         for change in tracked_roles.take_changes() {
             log(&change);
-            // Without a reader nobody needs to know.
+            // Without a reader the change need not be delivered.
             let _ = self.changes.send(change);
         }
         result
@@ -90,7 +92,7 @@ fn log(change: &Change) {
     }
 }
 
-/// What a watch delivers, and when it was received.
+/// An item that a watch delivers, with the time when it was received.
 enum Seen {
     Role(RoleName, Entry, Moment),
     Fence(RoleName, FenceEntry, Moment),
@@ -101,14 +103,14 @@ enum Seen {
 
 /// How a watch ended.
 struct Ended {
-    /// In words.
+    /// The reason, in words.
     reason: String,
-    /// The connection may have been lost with it.
+    /// The connection may have been lost with the watch.
     cut_off: bool,
 }
 
 impl Ended {
-    /// It goes on, but is of no use.
+    /// The watch goes on, but is of no use.
     fn given_up(reason: &str) -> Self {
         Self {
             reason: reason.to_owned(),
@@ -133,7 +135,7 @@ struct Reach {
     epoch: u64,
 }
 
-/// A watch on its way. Dropping it ends it.
+/// A running watch. Dropping it ends it.
 struct Running {
     seen: mpsc::Receiver<Seen>,
     _task: JoinSet<()>,
@@ -163,7 +165,7 @@ impl Watching {
         }
     }
 
-    /// Goes on until the monitor ends.
+    /// Runs until the monitor ends.
     pub async fn run(mut self, mut links: mpsc::UnboundedReceiver<Link>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -186,7 +188,7 @@ impl Watching {
         if self.shared.ended.is_cancelled() {
             return;
         }
-        // Only a crash of the monitor comes to this.
+        // Only a crash of the monitor leads here.
         let reason = "the connection's monitor has ended: start a new observer".to_owned();
         self.shared
             .update(|tracked_roles| tracked_roles.watch_ended(reason));
@@ -225,7 +227,7 @@ impl Watching {
             self.begin();
         }
         let room = LOOKS.saturating_sub(self.looks.len());
-        // Nobody waits for what time alone can bring.
+        // No caller waits for changes that time alone can bring.
         let due = self
             .shared
             .apply(|tracked_roles| tracked_roles.tick(room, now()));
@@ -290,7 +292,7 @@ impl Watching {
         tracing::debug!(ended.reason, ?wait, "the watch ended: watching anew");
         self.begin_at = Some(clock::now() + wait);
         self.stop(ended.reason);
-        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        // A watch ends with its bucket. Nothing else may report that another bucket took its name.
         let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
     }
 }
@@ -302,7 +304,7 @@ fn now() -> Now {
     }
 }
 
-/// Nothing comes where no watch is running.
+/// Returns the next item. If no watch is running, it never resolves.
 async fn next(running: &mut Option<Running>) -> Option<Seen> {
     match running {
         Some(running) => running.seen.recv().await,
@@ -310,7 +312,7 @@ async fn next(running: &mut Option<Running>) -> Option<Seen> {
     }
 }
 
-/// What the stream leader has under a role's keys.
+/// Reads the stream leader's entries under a role's keys.
 async fn look(reach: &Reach, role: &RoleName) -> Result<Snapshot, StoreError> {
     let found = reach.bucket.snapshot(role, TIMEOUT).await?;
     if found.epoch == Some(reach.epoch) {
@@ -324,7 +326,7 @@ fn another_bucket() -> StoreError {
     StoreError::Unavailable("the bucket is another one than before".into())
 }
 
-/// Watches until the watch ends. Nobody listens any more: that is no error.
+/// Watches until the watch ends. It is no error if the receiver is gone.
 async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
     let (mut watch, epoch) = reach.bucket.survey(TIMEOUT).await?;
     if epoch != reach.epoch {

@@ -93,8 +93,8 @@ impl RoleScope {
         }
     }
 
-    /// Passes the order to an election that has just begun, because it may have changed since the
-    /// start of that election was decided.
+    /// Passes the order to an election that has just begun, because the order may have changed
+    /// since the start of that election was decided.
     pub fn repeat_order(&self) {
         let order = if self.is_paused() {
             Order::Pause

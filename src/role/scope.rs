@@ -283,8 +283,8 @@ async fn announce_leaders(
     mut leader: watch::Receiver<Option<LeaderInfo>>,
 ) {
     while leader.changed().await.is_ok() {
-        let latest_task = leader.borrow_and_update().clone();
-        let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest_task));
+        let latest = leader.borrow_and_update().clone();
+        let call = tokio::spawn(Arc::clone(&handler).on_leader_change(latest));
         if call.await.is_err_and(|error| error.is_panic()) {
             tracing::error!("on_leader_change panicked");
         }

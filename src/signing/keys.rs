@@ -1,4 +1,4 @@
-//! Keys: NATS nkeys of users, the text that begins with `U` and the seed that begins with `SU`.
+//! Keys: NATS nkeys of users. The public key's text begins with `U`, and the seed begins with `SU`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,40 +13,43 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What a user's seed begins with.
+/// The prefix of a user's seed.
 const USER_SEED: &str = "SU";
-/// A seed's length in bytes.
+/// The length of a seed in bytes.
 const SEED_BYTES: usize = 58;
 
-/// A text that is no key of a NATS user, or a file that holds none. It never repeats a seed.
+/// A text that is not a key of a NATS user, or a file that contains none. The error never repeats a
+/// seed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// No public nkey: its length, its alphabet or its checksum is wrong.
+    /// The text is not a public nkey: its length, its alphabet or its checksum is wrong.
     #[error("{0:?} is no public nkey: those have 56 characters, and a user's begins with 'U'")]
     NotAKey(String),
-    /// The public key of something else: of an account, an operator, a server.
+    /// The public key belongs to something else: an account, an operator or a server.
     #[error(
         "{0:?} is not the public key of a user: leaders sign as users, whose keys begin with 'U'"
     )]
     NotAUser(String),
-    /// No point of the curve, or one of the few for which anyone can make signatures.
+    /// The key is not a point of the curve, or is one of the few for which anyone can make
+    /// signatures.
     #[error("{0:?} can't be anyone's key: whatever was signed with it proves nothing")]
     Unsafe(String),
-    /// No seed of a user.
+    /// The text is not a seed of a user.
     #[error("this is no seed of a NATS user: those have 58 characters and begin with \"SU\"")]
     NotASeed,
-    /// A file that can't be read, or that holds no seed of a user.
+    /// The file can't be read, or contains no seed of a user.
     #[error("no seed of a NATS user in {path}: {reason}")]
     File {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         reason: String,
     },
 }
 
-/// The public key of a NATS user, by which what it signed is recognised. Its text begins with `U`.
+/// The public key of a NATS user. It identifies the data that the user signed. The text of the key
+/// begins with `U`.
 ///
 /// ```
 /// use nats_elect::PublicKey;
@@ -63,12 +66,13 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// The key as text: 56 characters, the first of them `U`.
+    /// Returns the key as text: 56 characters, the first of them `U`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether this key signed these bytes. Of all the signatures that other rules would let pass, one is good.
+    /// Returns whether this key signed these bytes. Of all the signatures that other rules would
+    /// accept, only one is valid.
     pub(super) fn signed(&self, bytes: &[u8], signature: &Signature) -> bool {
         self.key.verify_strict(bytes, signature).is_ok()
     }
@@ -78,7 +82,7 @@ impl FromStr for PublicKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        // What was refused may be anything, and megabytes of it.
+        // The refused text may be anything, and megabytes long.
         let shown = || text.chars().take(64).collect::<String>();
         let (prefix, bytes) =
             nkeys::from_public_key(text).map_err(|_| KeyError::NotAKey(shown()))?;
@@ -130,7 +134,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// The keys whose word is taken. Without any, nobody's is.
+/// The keys that are trusted. Without any keys, no statement is trusted.
 ///
 /// ```
 /// use nats_elect::TrustedKeys;
@@ -146,22 +150,22 @@ impl TrustedKeys {
     /// Reads the text of each key.
     ///
     /// # Errors
-    /// The first text that is no key of a NATS user.
+    /// Returns an error for the first text that is not a key of a NATS user.
     pub fn parse<T: AsRef<str>>(keys: impl IntoIterator<Item = T>) -> Result<Self, KeyError> {
         keys.into_iter().map(|key| key.as_ref().parse()).collect()
     }
 
-    /// How many they are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none, so that nothing is trusted.
+    /// Returns whether there are no keys, so that nothing is trusted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this key is one of them.
+    /// Returns whether this key is one of them.
     pub fn contains(&self, key: &PublicKey) -> bool {
         self.0.contains_key(key.as_str())
     }
@@ -189,9 +193,9 @@ impl From<PublicKey> for TrustedKeys {
 
 /// The secret with which a leader signs: the seed of a NATS user.
 ///
-/// It may be the one with which the instance connects, or better one of its own, which the NATS servers need not know.
-/// `Debug` shows the public key alone. The secret is wiped from memory when the last clone is dropped; copies that the
-/// reading of its text made on the way may outlive that.
+/// It may be the seed with which the instance connects. A separate one is better, and the NATS
+/// servers need not know it. `Debug` shows only the public key. The secret is wiped from memory
+/// when the last clone is dropped. Copies that were made while its text was read may outlive that.
 #[derive(Clone)]
 pub struct SigningKey {
     secret: Arc<ed25519_dalek::SigningKey>,
@@ -202,7 +206,7 @@ impl SigningKey {
     /// Reads a seed: 58 characters that begin with `SU`. White space around it is ignored.
     ///
     /// # Errors
-    /// [`KeyError::NotASeed`], also for the seed of an account, an operator or a server.
+    /// Returns [`KeyError::NotASeed`], also for the seed of an account, an operator or a server.
     pub fn from_seed(seed: &str) -> Result<Self, KeyError> {
         let seed = seed.trim();
         let (prefix, mut bytes) = nkeys::decode_seed(seed).map_err(|_| KeyError::NotASeed)?;
@@ -219,11 +223,11 @@ impl SigningKey {
         })
     }
 
-    /// Reads the seed from a file that holds it alone, or among other text as in a NATS credentials file: the first word that
-    /// looks like the seed of a user is taken.
+    /// Reads the seed from a file. The file contains the seed alone, or among other text as in a
+    /// NATS credentials file. The first word that looks like the seed of a user is taken.
     ///
     /// # Errors
-    /// [`KeyError::File`].
+    /// Returns [`KeyError::File`].
     pub fn from_seed_file(path: impl AsRef<Path>) -> Result<Self, KeyError> {
         let path = path.as_ref();
         let failed = |reason: String| KeyError::File {
@@ -238,7 +242,7 @@ impl SigningKey {
         Self::from_seed(seed).map_err(|error| failed(error.to_string()))
     }
 
-    /// The key by which others recognise what this one signed: safe to show.
+    /// Returns the key by which others recognise the data that this key signed. It is safe to show.
     pub fn public_key(&self) -> &PublicKey {
         &self.public
     }
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_s_key_is_read_from_its_text_and_no_other_kind_of_key_is() {
+    fn only_the_key_of_a_user_is_read_from_its_text() {
         let (seed, public) = pair(KeyPairType::User);
         let key = SigningKey::from_seed(&format!(" {seed}\n")).expect("a seed");
         assert_eq!(key.public_key().as_str(), public);
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_what_it_looks_like() {
+    fn an_invalid_key_is_refused_with_the_start_of_its_text() {
         let (seed, public) = pair(KeyPairType::User);
         let mut turned = public.clone().into_bytes();
         turned[20] = if turned[20] == b'A' { b'B' } else { b'A' };
@@ -314,7 +318,8 @@ mod tests {
 
     #[test]
     fn a_key_for_which_anyone_can_sign_is_refused() {
-        // The neutral element: under it the same signature fits any message. Its checksum is right.
+        // This is the neutral element: under it the same signature fits any message. Its checksum
+        // is right.
         let mut neutral = [0; 32];
         neutral[0] = 1;
         let mut raw = vec![20 << 3];

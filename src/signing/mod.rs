@@ -1,7 +1,8 @@
-//! Signed leadership: what a leader states of itself, readable and checkable by whoever has its public key.
+//! Signed leadership: statements that a leader makes about itself. Anyone with its public key can
+//! read and check them.
 //!
-//! A proof is for third parties. It decides nothing in an election: a follower that trusts the wrong keys must not claim over
-//! a living leader for it.
+//! A proof is for third parties. It decides nothing in an election: a follower that trusts the
+//! wrong keys must not claim the role over a living leader because of a proof.
 
 mod keys;
 mod proof;
@@ -19,7 +20,7 @@ use crate::model::statement::VerifiedStatement;
 pub use keys::{KeyError, PublicKey, SigningKey, TrustedKeys};
 pub use proof::{LeaderProof, MAX_SKEW, ProofError, VerifiedLeader};
 
-/// How elections sign.
+/// Returns the signer for elections.
 pub(crate) fn signer(key: SigningKey) -> Signer {
     Signer {
         key: key.public_key().to_string(),
@@ -27,7 +28,7 @@ pub(crate) fn signer(key: SigningKey) -> Signer {
     }
 }
 
-/// How elections verify what others signed.
+/// Returns the verifier for the records of others in elections.
 pub(crate) fn verifier(trusted: TrustedKeys, max_skew: Duration) -> Verify {
     Arc::new(move |text| {
         let verify = || {

@@ -1,4 +1,4 @@
-//! The proof: a statement and its signature in one line of text, and what becomes of it when it is verified.
+//! The proof: a statement and its signature in one line of text, and its verification.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,39 +18,41 @@ use nats_elect_core::event::Distrust;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::FencingToken;
 
-/// The most that a verifier may allow for the difference between its wall clock and the signer's: one minute.
+/// The most that a verifier may allow for the difference between its wall clock and the signer's:
+/// one minute.
 pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
-/// No proof is longer, in bytes.
+/// The longest proof, in bytes.
 const MAX_PROOF_BYTES: usize = nats_elect_core::record::MAX_PROOF_BYTES;
-/// No lease is longer, hence no proof.
+/// The longest lease, and so the longest lifetime of a proof.
 const MAX_LIFETIME: u64 = 3_600_000;
-/// What a proof begins with; another version would be signed in another context, too.
+/// The prefix of a proof. Another version would also be signed in another context.
 const VERSION: &str = "leader-proof-1";
 
-/// Why a proof proves nothing.
+/// The reason why a proof proves nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// No proof of this version: it is too long, or not in the one form that a proof has.
+    /// The text is not a proof of this version. It is too long, or not in the one form that a proof
+    /// has.
     #[error("this is no leader proof: it must be exactly what a leader made")]
     Malformed,
-    /// None of the trusted keys is said to have signed it.
+    /// The proof names none of the trusted keys as its signer.
     #[error("it is to be signed by {key:?}, which is not trusted here")]
     UntrustedKey {
-        /// The key that it names; nobody has checked that it did sign.
+        /// The key that the proof names. Its signature was not checked.
         key: String,
     },
     /// The key did not sign this.
     #[error("the signature is not by the key that it names: somebody changed or made it up")]
     BadSignature,
-    /// It claims to last for longer than any lease does.
+    /// The proof claims to last for longer than any lease does.
     #[error("it would last for more than an hour, and no lease does")]
     TooLong,
-    /// It is over, whatever the difference between the clocks within the bound.
+    /// The proof has expired, whatever the difference between the clocks within the bound.
     #[error("it has expired: ask the leader for a newer one")]
     Expired,
-    /// It was made in the future, further ahead than clocks may differ.
+    /// The proof was made in the future, further ahead than clocks may differ.
     #[error("it is from the future: one of the clocks is wrong by more than is allowed for")]
     NotYetValid,
 }
@@ -67,26 +69,28 @@ impl ProofError {
     }
 }
 
-/// A leader's signed word that it leads, as text that may be handed on by anyone. What it says can be read only by
-/// [verifying](Self::verify) it.
+/// A leader's signed statement that it leads, as text. Anyone may pass it on. Only
+/// [verifying](Self::verify) it gives access to its content.
 ///
-/// A leader gets its own from [`Term::proof`](crate::Term::proof); it stands in the role's record, too. Parsing and
-/// `Display` (and serde) are exact: one proof has one text, of at most 8 KiB.
+/// A leader gets its own proof from [`Term::proof`](crate::Term::proof). The role's record contains
+/// it too. Parsing and `Display` (and serde) are exact: one proof has one text, of at most 8 KiB.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LeaderProof {
-    /// As it was signed.
+    /// The bytes as they were signed.
     bytes: Vec<u8>,
     statement: Statement,
     key: String,
     signature: Signature,
 }
 
-/// What a trusted key signed: this instance leads this role of this bucket, until then at most.
+/// The statement that a trusted key signed: this instance leads this role of this bucket, until the
+/// given time at most.
 ///
-/// It was so when the leader signed it, and nobody else could become leader before [`expires_at`](Self::expires_at) unless this
-/// one freed the role earlier, its key was deleted by hand, or it was replaced by [`Takeover::Forced`](crate::Takeover::Forced).
-/// Of two that are both valid, the one with the greater fencing token is the leader.
+/// The statement was true when the leader signed it. No other instance could become leader before
+/// [`expires_at`](Self::expires_at), except in three cases: this leader freed the role earlier, its
+/// key was deleted by hand, or it was replaced by [`Takeover::Forced`](crate::Takeover::Forced). If
+/// two statements are both valid, the one with the greater fencing token is of the current leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedLeader {
@@ -94,19 +98,21 @@ pub struct VerifiedLeader {
     pub bucket: BucketName,
     /// The role.
     pub role: RoleName,
-    /// The term's fencing token; its epoch tells the bucket from others of the name, before and after it.
+    /// The term's fencing token. Its epoch distinguishes the bucket from earlier and later ones of
+    /// the same name.
     pub fencing_token: FencingToken,
     /// The leader's instance id.
     pub instance_id: InstanceId,
     /// The start of that instance.
     pub incarnation: Uuid,
-    /// Its priority.
+    /// The leader's priority.
     pub priority: i64,
-    /// What it tells about itself.
+    /// The metadata that the leader gives about itself.
     pub meta: BTreeMap<String, String>,
-    /// When it signed, by its wall clock, to the millisecond.
+    /// The time of signing by the leader's wall clock, to the millisecond.
     pub issued_at: SystemTime,
-    /// When its lease ends unless renewed, by its wall clock, to the millisecond; never later than the lease itself.
+    /// The end of the lease unless it is renewed, by the leader's wall clock, to the millisecond.
+    /// It is never later than the end of the lease itself.
     pub expires_at: SystemTime,
     /// The trusted key that signed.
     pub signer: PublicKey,
@@ -124,14 +130,17 @@ impl LeaderProof {
         }
     }
 
-    /// What the proof says, if one of these keys signed it and it is valid at this time of the verifier's wall clock.
+    /// Returns the content of the proof, if one of these keys signed it and it is valid at this
+    /// time of the verifier's wall clock.
     ///
-    /// `max_skew` is the bound on the difference between that clock and the signer's; more than [`MAX_SKEW`] counts as
-    /// [`MAX_SKEW`]. As long as it holds, a valid proof is never refused, and an expired one is accepted for at most twice that
-    /// long. It asks nobody and reads no clock.
+    /// `max_skew` is the bound on the difference between that clock and the signer's. More than
+    /// [`MAX_SKEW`] counts as [`MAX_SKEW`]. As long as the bound holds, a valid proof is never
+    /// refused, and an expired one is accepted for at most twice that time. The method sends no
+    /// request and reads no clock.
     ///
     /// # Errors
-    /// Every [`ProofError`]; a key that is not trusted is told before its signature is looked at.
+    /// Returns every [`ProofError`]. A key that is not trusted is reported before its signature is
+    /// checked.
     pub fn verify(
         &self,
         trusted: &TrustedKeys,
@@ -191,7 +200,7 @@ fn millis(since_epoch: u64) -> Duration {
 impl FromStr for LeaderProof {
     type Err = ProofError;
 
-    /// Reads what `Display` writes, and nothing else.
+    /// Reads the text that `Display` writes, and nothing else.
     fn from_str(text: &str) -> Result<Self, ProofError> {
         if text.len() > MAX_PROOF_BYTES {
             return Err(ProofError::Malformed);

@@ -1,4 +1,4 @@
-//! A statement as bytes: the JSON that a proof carries, and what is signed.
+//! A statement as bytes: the JSON that a proof carries, and the bytes that are signed.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,19 @@ use uuid::Uuid;
 use crate::model::statement::Statement;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
-/// What is signed begins with this.
+/// The beginning of the signed bytes.
 ///
-/// The first byte occurs in no UTF-8 text. A NATS client signs, with the same kind of key, whatever text a server sends it
-/// as a nonce; and tokens that are signed with nkeys are text, too. So no server can have a proof signed that way, and
-/// nothing else that was ever signed with the key passes for one.
+/// The first byte occurs in no UTF-8 text. With the same kind of key, a NATS client signs any text
+/// that a server sends it as a nonce. Tokens that are signed with nkeys are text too. So no server
+/// can have a proof signed that way, and no other data that was ever signed with the key is
+/// accepted as a proof.
 pub(super) const CONTEXT: &[u8] = b"\xffnats-elect leader proof 1\0";
 
-/// The latest time in a statement, in milliseconds: the end of the year 9999. Arithmetic with it can't overflow.
+/// The latest time in a statement, in milliseconds: the end of the year 9999. Arithmetic with it
+/// can't overflow.
 const LAST_MILLI: u64 = 253_402_300_799_999;
 
-/// The JSON, its fields in this order and without white space.
+/// The JSON, with its fields in this order and without white space.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Json {
@@ -34,7 +36,7 @@ struct Json {
     key: String,
 }
 
-/// The bytes of what this key's owner states.
+/// Returns the bytes of the statement of this key's owner.
 pub(super) fn encode(statement: &Statement, key: &str) -> Vec<u8> {
     let json = Json {
         bucket: statement.bucket.clone(),
@@ -51,8 +53,10 @@ pub(super) fn encode(statement: &Statement, key: &str) -> Vec<u8> {
     serde_json::to_vec(&json).unwrap_or_default()
 }
 
-/// The statement of these bytes, and the key that is to have signed it; nothing if they are not exactly what
-/// [`encode`] makes of it: one statement has one form, and one form has one reading.
+/// Returns the statement of these bytes, and the key that is named as its signer.
+///
+/// Returns `None` if the bytes are not exactly the result of [`encode`]. One statement has one
+/// form, and one form has one reading.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Statement, String)> {
     let json: Json = serde_json::from_slice(bytes).ok()?;
     let statement = Statement {
@@ -70,7 +74,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Statement, String)> {
     (lasts && encode(&statement, &json.key) == bytes).then_some((statement, json.key))
 }
 
-/// What is signed.
+/// Returns the bytes that are signed.
 pub(super) fn signed(statement: &[u8]) -> Vec<u8> {
     [CONTEXT, statement].concat()
 }

@@ -1,4 +1,4 @@
-//! Proofs: their form, and that nothing else passes for one.
+//! Tests of proofs: their form, and that nothing else is accepted as a proof.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -46,7 +46,7 @@ fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-/// What becomes of a text in the eyes of somebody who trusts the key.
+/// Returns the error of a text for a verifier that trusts the key.
 fn verdict(text: &str) -> Option<ProofError> {
     let verified = text
         .parse::<LeaderProof>()
@@ -54,7 +54,7 @@ fn verdict(text: &str) -> Option<ProofError> {
     verified.err()
 }
 
-/// A proof's text of these bytes, signed as they are.
+/// Returns a proof's text of these bytes, signed as they are.
 fn proof_of(statement: &[u8], signed: &[u8]) -> String {
     let signature = BASE64URL_NOPAD.encode(&key().sign(signed).to_bytes());
     let statement = BASE64URL_NOPAD.encode(statement);
@@ -119,7 +119,7 @@ fn a_proof_has_the_form_that_the_documentation_gives() {
 }
 
 #[test]
-fn a_proof_goes_through_serde_as_its_text() {
+fn serde_reads_and_writes_a_proof_as_its_text() {
     let proof = LeaderProof::sign(statement(), &key());
     let json = serde_json::to_string(&proof).expect("json");
     assert_eq!(json, format!("\"{proof}\""));
@@ -128,7 +128,7 @@ fn a_proof_goes_through_serde_as_its_text() {
 }
 
 #[test]
-fn a_proof_is_valid_from_its_making_to_its_expiry_and_the_skew_beyond_both() {
+fn a_proof_is_valid_from_its_making_to_its_expiry_with_the_skew_on_both_sides() {
     let proof = LeaderProof::sign(statement(), &key());
     let end = ISSUED + 14_700;
     let ms = Duration::from_millis;
@@ -141,7 +141,7 @@ fn a_proof_is_valid_from_its_making_to_its_expiry_and_the_skew_beyond_both() {
         (at(end + 501), ms(500), Some(ProofError::Expired)),
         (at(ISSUED - 500), ms(500), None),
         (at(ISSUED - 501), ms(500), Some(ProofError::NotYetValid)),
-        // Nobody allows for more than the most.
+        // A verifier can't allow for more than the maximum.
         (at(end) + MAX_SKEW, Duration::MAX, None),
         (
             at(end + 1) + MAX_SKEW,
@@ -169,7 +169,7 @@ fn a_proof_that_would_outlast_every_lease_proves_nothing() {
     assert_eq!(lasting(3_600_000), None);
     assert_eq!(lasting(3_600_001), Some(ProofError::TooLong));
     assert_eq!(lasting(0), Some(ProofError::Malformed));
-    // Times with which arithmetic would overflow somewhere.
+    // With these times arithmetic would overflow somewhere.
     for time in [u64::MAX, u64::MAX - 1, 1 << 62] {
         let statement = Statement {
             issued_at: time - 1,
@@ -196,7 +196,7 @@ fn only_a_trusted_key_is_believed() {
         .map(|key| key.public_key().clone())
         .collect();
     assert_eq!(untrusted(&both), None);
-    // Signed by one, in the name of the other.
+    // One key signed it, in the name of the other.
     let bytes = encode(&statement(), other.public_key().as_str());
     let text = proof_of(&bytes, &signed(&bytes));
     let lent: LeaderProof = text.parse().expect("well formed");
@@ -205,7 +205,7 @@ fn only_a_trusted_key_is_believed() {
 }
 
 #[test]
-fn what_a_server_can_have_signed_as_a_nonce_is_no_proof() {
+fn a_signature_of_a_server_nonce_is_no_proof() {
     let bytes = encode(&statement(), key().public_key().as_str());
     assert_eq!(verdict(&proof_of(&bytes, &signed(&bytes))), None);
     assert!(
@@ -219,7 +219,7 @@ fn what_a_server_can_have_signed_as_a_nonce_is_no_proof() {
 }
 
 #[test]
-fn one_statement_has_one_form_whoever_signed_another() {
+fn a_statement_in_another_form_is_refused_even_if_signed() {
     let bytes = encode(&statement(), key().public_key().as_str());
     let json = String::from_utf8(bytes).expect("text");
     for other in [
@@ -245,8 +245,9 @@ fn one_statement_has_one_form_whoever_signed_another() {
 }
 
 #[test]
-fn another_signature_of_the_same_statement_can_t_be_made_from_a_good_one() {
-    // The order of the group: a signature whose second half is greater by it would fit the same equation.
+fn a_second_valid_signature_cannot_be_made_from_a_good_one() {
+    // This is the order of the group. A signature whose second half is greater by it would fit the
+    // same equation.
     let order: [u8; 32] = [
         0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
         0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
@@ -273,7 +274,7 @@ fn the_longest_proof_fits_into_a_record() {
         role: RoleName::new(&"r".repeat(255)).expect("a name"),
         instance_id: InstanceId::new(&"\"".repeat(255)).expect("a name"),
         priority: i64::MIN,
-        // As long as a role's meta may be, in JSON.
+        // This is the longest meta that a role may have, in JSON.
         meta: BTreeMap::from([("k".to_owned(), "x".repeat(4088))]),
         ..statement()
     };
@@ -285,14 +286,14 @@ fn the_longest_proof_fits_into_a_record() {
 }
 
 #[test]
-fn what_is_not_verified_says_so() {
+fn an_unverified_proof_is_marked_as_such() {
     let proof = LeaderProof::sign(statement(), &key());
     assert!(format!("{proof:?}").contains("not verified"));
 }
 
 proptest! {
     #[test]
-    fn different_statements_are_different_bytes_for_each_reads_back_as_itself(statement in statements()) {
+    fn each_statement_reads_back_as_itself(statement in statements()) {
         let bytes = encode(&statement, key().public_key().as_str());
         prop_assert_eq!(decode(&bytes), Some((statement, key().public_key().to_string())));
     }
@@ -308,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn a_statement_with_one_bit_changed_is_not_what_was_signed(place: prop::sample::Index, bit in 0u8..8) {
+    fn a_statement_with_one_bit_changed_is_refused(place: prop::sample::Index, bit in 0u8..8) {
         let bytes = encode(&statement(), key().public_key().as_str());
         let mut changed = bytes.clone();
         changed[place.index(bytes.len())] ^= 1 << bit;
@@ -317,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_written_is_read_without_a_panic_and_written_back_as_it_was(
+    fn any_text_is_read_without_a_panic_and_written_back_unchanged(
         text in ".{0,200}",
         statement in proptest::collection::vec(any::<u8>(), 0..200),
         signature in proptest::collection::vec(any::<u8>(), 60..68),
@@ -335,7 +336,7 @@ proptest! {
     }
 
     #[test]
-    fn any_proof_reads_back_from_its_text_and_no_other_signature_fits(
+    fn each_proof_reads_back_from_its_text_and_no_other_signature_fits(
         statement in statements(),
         noise in proptest::collection::vec(any::<u8>(), 64),
     ) {

@@ -3,13 +3,11 @@
 use async_nats::jetstream;
 use futures::StreamExt;
 use nats_elect::admin::ProblemCode;
-use nats_elect::{Event, Outcome};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
-use crate::support::clock::Stamp;
-use crate::support::instance::{Recorded, instance};
+use crate::support::instance::instance;
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
@@ -140,119 +138,6 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
         .ask_json(&format!("nats-elect-admin.{BUCKET}.status.{id}.{ROLE}"))
         .await;
     assert_eq!(report["roles"][ROLE]["state"], "leader");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_requests_costs_no_lease() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    let operator = Operator::of(&server).await;
-    let id = operator.instance("a").await.incarnation;
-    let client = operator.client.clone();
-    let flooding = tokio::spawn(async move {
-        let wrong = br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#.as_slice();
-        for _ in 0..10_000 {
-            for (subject, body) in [
-                ("$SRV.PING".to_owned(), b"".as_slice()),
-                ("$SRV.STATS".to_owned(), b""),
-                (format!("nats-elect-admin.{BUCKET}.status.{id}"), b""),
-                (
-                    format!("nats-elect-admin.{BUCKET}.step-down.{id}.{ROLE}"),
-                    wrong,
-                ),
-            ] {
-                let reply = "_INBOX.nobody";
-                let asked = client.publish_with_reply(subject, reply, body.into());
-                asked.await.expect("published");
-            }
-        }
-        client.flush().await.expect("flush");
-    });
-    let beats = a.log().count(is_beat);
-    flooding.await.expect("no panic");
-    eventually(SOON, "heartbeats after the flood", async || {
-        (a.log().count(is_beat) > beats + 3).then_some(())
-    })
-    .await;
-    assert!(a.is_leader());
-    assert_eq!(journal.terms(ROLE).len(), 1, "one term all along");
-    // And it still answers, as soon as the flood is a second past.
-    let found = operator.instance("a").await;
-    eventually(SOON, "a report", async || {
-        operator.admin.status(&found).await.ok()
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    // They have a place in the report, and cost nothing else.
-    a.manager().pause().await.expect("it runs");
-    for i in 0..1000 {
-        let name = format!("{}{i}", "r".repeat(200));
-        let handler = Recorded::obedient("a", &journal);
-        let added = a.manager().add_role(name, leased_for(ms(3000)), handler);
-        added.await.expect("added");
-    }
-    let operator = Operator::of(&server).await;
-    let found = operator.instance("a").await;
-    let status = format!("nats-elect-admin.{BUCKET}.status.{}", found.incarnation);
-    let report = operator.ask(&status, b"").await.payload.len();
-    assert!(report > 500_000, "{report}");
-
-    let client = operator.client.clone();
-    let inbox = client.new_inbox();
-    let mut answers = client.subscribe(inbox.clone()).await.expect("inbox");
-    let begun = Stamp::now();
-    let beats = a.log().count(is_beat);
-    let (mut whole, mut busy, mut bytes) = (0, 0, 0);
-    // Nearly as often as a kind of request is taken up at all.
-    let mut tick = tokio::time::interval(ms(6));
-    while Stamp::now().since(begun) < ms(6000) {
-        tokio::select! {
-            _ = tick.tick() => {
-                let asked = client.publish_with_reply(status.clone(), inbox.clone(), "".into());
-                asked.await.expect("published");
-            }
-            Some(answer) = answers.next() => {
-                bytes += answer.payload.len();
-                let problem = answer.headers.is_some();
-                *if problem { &mut busy } else { &mut whole } += 1;
-            }
-        }
-    }
-    eprintln!("{whole} reports of {report} bytes and {busy} refusals in 6 s");
-    assert!(a.log().count(is_beat) > beats + 3, "heartbeats meanwhile");
-    assert!(a.is_leader());
-    assert_eq!(journal.terms(ROLE).len(), 1, "one term all along");
-    assert!(whole > 0 && busy > whole, "{whole} {busy}");
-    // 4 MiB in each second that was touched, one report beyond it, and the refusals.
-    assert!(bytes < 8 * ((4 << 20) + report + 200_000), "{bytes}");
-    // Who means to act is not kept from it.
-    let ended = operator.admin.cordon(&found, None).await;
-    assert!(ended.expect("cordoned")[ROLE].released);
-}
-
-fn is_beat(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::Confirmed,
-            ..
-        }
-    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

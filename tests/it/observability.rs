@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{
     Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
-    RoleState, StepDown,
+    Refusal, RoleState, StepDown,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -17,21 +17,6 @@ use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::instance;
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
-
-/// Why a successor does not take a role; the first if nobody answered.
-const REFUSALS: [&str; 11] = [
-    "absent",
-    "not_standing",
-    "not_leader",
-    "priority_not_higher",
-    "leaving",
-    "busy",
-    "cooling_down",
-    "disconnected",
-    "behind",
-    "unhealthy",
-    "other",
-];
 
 const FENCED_WRITES: [&str; 9] = [
     "written",
@@ -45,21 +30,28 @@ const FENCED_WRITES: [&str; 9] = [
     "invalid",
 ];
 
+fn labels<T: Copy>(all: &[T], as_str: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().copied().map(as_str).collect()
+}
+
 /// The values that a label may have.
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     match (metric, label) {
-        (_, "from_state" | "to_state") => RoleState::ALL.map(RoleState::as_str).to_vec(),
-        (_, "error_type") => FailureKind::ALL.map(FailureKind::as_str).to_vec(),
+        (_, "from_state" | "to_state") => labels(RoleState::ALL, RoleState::as_str),
+        (_, "error_type") => labels(FailureKind::ALL, FailureKind::as_str),
         ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
-        (_, "status") => Outcome::ALL.map(Outcome::as_str).to_vec(),
-        ("election_handoffs_refused_total", "reason") => REFUSALS.to_vec(),
+        (_, "status") => labels(Outcome::ALL, Outcome::as_str),
+        ("election_handoffs_refused_total", "reason") => {
+            let reasons = labels(Refusal::ALL, Refusal::as_str);
+            ["absent"].into_iter().chain(reasons).collect()
+        }
         ("election_health_check_failures_total", "reason") => {
             vec!["unhealthy", "runtime_blocked"]
         }
-        (_, "reason") => Distrust::ALL.map(Distrust::as_str).to_vec(),
-        (_, "cause") => EndCause::ALL.map(EndCause::as_str).to_vec(),
+        (_, "reason") => labels(Distrust::ALL, Distrust::as_str),
+        (_, "cause") => labels(EndCause::ALL, EndCause::as_str),
         (_, "outcome") => {
-            let outcomes = Handoff::ALL.map(Handoff::as_str);
+            let outcomes = labels(Handoff::ALL, Handoff::as_str);
             outcomes.into_iter().chain(["not_awaited"]).collect()
         }
         (_, "version") => vec![env!("CARGO_PKG_VERSION")],

@@ -111,7 +111,7 @@ async fn a_network_that_stalls_every_fifth_message_ends_no_term() {
         proxy.stall(direction, 0.2, ms(500));
     }
     let seconds = std::env::var(LONGER).ok();
-    let seconds = seconds.map_or(40, |text| text.parse().expect("seconds"));
+    let seconds = seconds.map_or(20, |text| text.parse().expect("seconds"));
     let begun = Stamp::now();
     while Stamp::now().since(begun) < Duration::from_secs(seconds) {
         for role in ROLES {

@@ -1,10 +1,11 @@
-//! What happens to a role, as it happens. Metrics, logs and subscribers all live on these.
+//! Events of a role on this instance. Metrics, logs and subscribers all use them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::Handoff;
+use crate::label::labels;
 use crate::peer::Refusal;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::FencingToken;
@@ -37,7 +38,7 @@ pub enum EndCause {
     ConnectionLost,
     /// Another instance's record stands in the key.
     Superseded,
-    /// Somebody deleted the key, or the server let it expire.
+    /// The key was deleted by another client, or expired on the server.
     Deleted,
     /// The bucket lost acknowledged writes.
     Regressed,
@@ -47,50 +48,27 @@ pub enum EndCause {
     Crashed,
 }
 
+labels!(EndCause {
+    SteppedDown => "stepped_down",
+    Preempted => "preempted",
+    Cordoned => "cordoned",
+    Stopped => "stopped",
+    Abandoned => "abandoned",
+    Returned => "returned",
+    Failed => "failed",
+    Panicked => "panicked",
+    Unhealthy => "unhealthy",
+    LeaseExpired => "lease_expired",
+    ConnectionLost => "connection_lost",
+    Superseded => "superseded",
+    Deleted => "deleted",
+    Regressed => "regressed",
+    BucketLost => "bucket_lost",
+    Crashed => "crashed",
+});
+
 impl EndCause {
-    /// Every cause.
-    pub const ALL: [Self; 16] = [
-        Self::SteppedDown,
-        Self::Preempted,
-        Self::Cordoned,
-        Self::Stopped,
-        Self::Abandoned,
-        Self::Returned,
-        Self::Failed,
-        Self::Panicked,
-        Self::Unhealthy,
-        Self::LeaseExpired,
-        Self::ConnectionLost,
-        Self::Superseded,
-        Self::Deleted,
-        Self::Regressed,
-        Self::BucketLost,
-        Self::Crashed,
-    ];
-
-    /// The cause's name as it stands in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::SteppedDown => "stepped_down",
-            Self::Preempted => "preempted",
-            Self::Cordoned => "cordoned",
-            Self::Stopped => "stopped",
-            Self::Abandoned => "abandoned",
-            Self::Returned => "returned",
-            Self::Failed => "failed",
-            Self::Panicked => "panicked",
-            Self::Unhealthy => "unhealthy",
-            Self::LeaseExpired => "lease_expired",
-            Self::ConnectionLost => "connection_lost",
-            Self::Superseded => "superseded",
-            Self::Deleted => "deleted",
-            Self::Regressed => "regressed",
-            Self::BucketLost => "bucket_lost",
-            Self::Crashed => "crashed",
-        }
-    }
-
-    /// Whether the application itself is to blame: its role stays out longer each time in a row.
+    /// Whether the application itself failed. The cool-down doubles with each such end in a row.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Panicked | Self::Unhealthy)
     }
@@ -99,91 +77,73 @@ impl EndCause {
 /// How a claim or a heartbeat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Confirmed by the server.
+    /// The server confirmed it.
     Confirmed,
-    /// Somebody else's write came first.
+    /// Another client's write came first.
     Conflict,
-    /// No answer in time: it may or may not have been written.
+    /// No answer came in time. It may or may not have been written.
     TimedOut,
-    /// Refused or undeliverable.
+    /// It was refused or could not be delivered.
     Failed,
-    /// Confirmed after the lease it was to extend had ended.
+    /// It was confirmed after the lease that it was to extend had ended.
     TooLate,
 }
 
-impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 5] = [
-        Self::Confirmed,
-        Self::Conflict,
-        Self::TimedOut,
-        Self::Failed,
-        Self::TooLate,
-    ];
+labels!(Outcome {
+    Confirmed => "confirmed",
+    Conflict => "conflict",
+    TimedOut => "timed_out",
+    Failed => "failed",
+    TooLate => "too_late",
+});
 
-    /// The outcome's name as it stands in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Conflict => "conflict",
-            Self::TimedOut => "timed_out",
-            Self::Failed => "failed",
-            Self::TooLate => "too_late",
-        }
-    }
-}
-
-/// How a role that is claimed had become free.
+/// How the role that is being claimed became free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Vacancy {
-    /// Nothing stood there: nobody ever led it, or all traces were purged.
+    /// The key is missing: the role was never led, or all traces of its leaders are gone.
     Untouched,
     /// Its last leader freed it.
     Released,
     /// Its last leader freed it for this instance.
     HandedOver,
-    /// Somebody deleted the key, or the server let it expire.
+    /// The key was deleted by another client, or expired on the server.
     Deleted,
     /// Its last leader's lease ran out.
     Expired,
-    /// Its leader is in office: the role is taken by force.
+    /// Its leader still leads: the role is taken by force.
     Forced,
 }
 
-impl Vacancy {
-    /// Its name as it stands in logs and in published events.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Untouched => "untouched",
-            Self::Released => "released",
-            Self::HandedOver => "handed_over",
-            Self::Deleted => "deleted",
-            Self::Expired => "expired",
-            Self::Forced => "forced",
-        }
-    }
-}
+labels!(Vacancy {
+    Untouched => "untouched",
+    Released => "released",
+    HandedOver => "handed_over",
+    Deleted => "deleted",
+    Expired => "expired",
+    Forced => "forced",
+});
 
-/// Kinds of failure, closed: they are label values.
+/// Kinds of failure. They are values of metric labels, so the set is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// No answer in time.
+    /// No answer came in time.
     Timeout,
-    /// The server could not take the request just now.
+    /// The server could not take the request at that moment.
     Unavailable,
-    /// Another write on the same condition was under way, in a replicated bucket. That passes within a round trip; if it goes on, somebody
-    /// floods the bucket.
+    /// Another write on the same condition was under way, in a replicated bucket. That passes
+    /// within a round trip. If it goes on, a client floods the bucket.
     Contended,
-    /// This user may not do that.
+    /// This user lacks the permission.
     PermissionDenied,
     /// The bucket does not exist.
     BucketMissing,
     /// The bucket's settings do not fit the role's.
     BucketUnfit,
-    /// The bucket's limits had no room for a write: on a cluster perhaps for a moment, for what is under way counts, too.
+    /// The bucket's limits had no room for a write. On a cluster this may pass quickly, because
+    /// writes under way count as well.
     BucketFull,
     /// The server refused the request for another reason.
     Rejected,
@@ -193,118 +153,81 @@ pub enum FailureKind {
     ActorCrashed,
 }
 
-impl FailureKind {
-    /// Every kind.
-    pub const ALL: [Self; 10] = [
-        Self::Timeout,
-        Self::Unavailable,
-        Self::Contended,
-        Self::PermissionDenied,
-        Self::BucketMissing,
-        Self::BucketUnfit,
-        Self::BucketFull,
-        Self::Rejected,
-        Self::Regression,
-        Self::ActorCrashed,
-    ];
+labels!(FailureKind {
+    Timeout => "timeout",
+    Unavailable => "unavailable",
+    Contended => "contended",
+    PermissionDenied => "permission_denied",
+    BucketMissing => "bucket_missing",
+    BucketUnfit => "bucket_unfit",
+    BucketFull => "bucket_full",
+    Rejected => "rejected",
+    Regression => "regression",
+    ActorCrashed => "actor_crashed",
+});
 
-    /// The kind's name as it stands in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Unavailable => "unavailable",
-            Self::Contended => "contended",
-            Self::PermissionDenied => "permission_denied",
-            Self::BucketMissing => "bucket_missing",
-            Self::BucketUnfit => "bucket_unfit",
-            Self::BucketFull => "bucket_full",
-            Self::Rejected => "rejected",
-            Self::Regression => "regression",
-            Self::ActorCrashed => "actor_crashed",
-        }
-    }
-}
-
-/// Why a record is not taken as a leader's word; closed: they are label values.
+/// Why a record is not accepted as its leader's statement. The reasons are values of metric labels,
+/// so the set is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Distrust {
-    /// It carries no proof. A new leader's first record does not, either: its second one follows at once.
+    /// It carries no proof. Nor does the first record of a new leader, but its second one follows
+    /// at once.
     Unsigned,
-    /// What it carries is no proof.
+    /// Its proof cannot be parsed.
     Malformed,
-    /// It is to be signed with a key that is not trusted here.
+    /// Its proof names a key that is not trusted here.
     UntrustedKey,
-    /// It was not signed with the key that it names.
+    /// Its signature does not match the key that it names.
     BadSignature,
-    /// It has expired by this instance's wall clock.
+    /// Its proof has expired by this instance's wall clock.
     Expired,
-    /// By this instance's wall clock it is from the future.
+    /// Its proof is from the future by this instance's wall clock.
     NotYetValid,
-    /// It is good, but speaks of another role, bucket or instance than the record.
+    /// Its proof is valid, but is about another role, bucket or instance than the record.
     Mismatch,
 }
 
-impl Distrust {
-    /// Every reason.
-    pub const ALL: [Self; 7] = [
-        Self::Unsigned,
-        Self::Malformed,
-        Self::UntrustedKey,
-        Self::BadSignature,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::Mismatch,
-    ];
+labels!(Distrust {
+    Unsigned => "unsigned",
+    Malformed => "malformed",
+    UntrustedKey => "untrusted_key",
+    BadSignature => "bad_signature",
+    Expired => "expired",
+    NotYetValid => "not_yet_valid",
+    Mismatch => "mismatch",
+});
 
-    /// The reason's name as it stands in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unsigned => "unsigned",
-            Self::Malformed => "malformed",
-            Self::UntrustedKey => "untrusted_key",
-            Self::BadSignature => "bad_signature",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::Mismatch => "mismatch",
-        }
-    }
-}
-
-/// Why a free role is not claimed yet.
+/// Why a role is not claimed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitReason {
-    /// A leader is not heard of any more, and its lease lasts.
+    /// A leader was not heard from, but its lease lasts.
     Leader,
-    /// A record claims a lease, and no fence record shows that its writer ever led.
+    /// A record claims a lease, but no fence record shows that its writer ever led.
     UnfencedRecord,
-    /// A value stands there that is no record.
+    /// The key holds a value that is no record.
     UnreadableRecord,
-    /// A release was not written by the leader of the last term.
+    /// The leader of the last term did not write the release.
     UnprovenRelease,
-    /// The key was deleted by another hand, or is missing: its last leader's lease may last.
+    /// The key was deleted by another client, or is missing. The lease of its last leader may last.
     Deleted,
-    /// The fence record is of another instance than what stands in the key: its lease may last.
+    /// The fence record is by another instance than the record in the role's key. That instance's
+    /// lease may last.
     FenceRecord,
-    /// NATS lost writes or the bucket was made anew: somebody may lead by what is no longer there.
+    /// NATS lost writes or the bucket was recreated. An instance may lead whose record is gone.
     Lost,
 }
 
-impl WaitReason {
-    /// Its name as it stands in logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Leader => "leader_not_heard",
-            Self::UnfencedRecord => "unfenced_record",
-            Self::UnreadableRecord => "unreadable_record",
-            Self::UnprovenRelease => "unproven_release",
-            Self::Deleted => "deleted",
-            Self::FenceRecord => "fence_record",
-            Self::Lost => "writes_lost",
-        }
-    }
-}
+labels!(WaitReason {
+    Leader => "leader_not_heard",
+    UnfencedRecord => "unfenced_record",
+    UnreadableRecord => "unreadable_record",
+    UnprovenRelease => "unproven_release",
+    Deleted => "deleted",
+    FenceRecord => "fence_record",
+    Lost => "writes_lost",
+});
 
 /// Something that happened to a role on this instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,18 +240,18 @@ pub enum Event {
         /// The state it is in now.
         to: RoleState,
     },
-    /// The instance stands for no new term until it is resumed.
+    /// The instance was paused: it does not take part in elections until resumed.
     Paused,
-    /// The instance stands again.
+    /// The instance was resumed.
     Resumed,
-    /// Another leader is known, or none.
+    /// The known leader changed. `None` means that none is known.
     LeaderChanged(Option<LeaderInfo>),
     /// A term began on this instance.
     TermStarted {
         /// Its fencing token.
         fencing_token: FencingToken,
     },
-    /// The term is being wound down.
+    /// The term ends: its handler is being wound down.
     TermEnding {
         /// Its fencing token.
         fencing_token: FencingToken,
@@ -341,7 +264,7 @@ pub enum Event {
         fencing_token: FencingToken,
         /// Why it ended.
         cause: EndCause,
-        /// From promotion to the end of the handler.
+        /// The time from promotion to the end of the handler.
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
@@ -351,15 +274,15 @@ pub enum Event {
         /// How the role had become free.
         vacancy: Vacancy,
     },
-    /// The role was freed in the name of an heir.
+    /// The role was freed for an heir.
     HandedOver {
-        /// What the heir made of it; nothing if this instance did not wait to see: it stops, or somebody of higher priority
-        /// asked for the role.
+        /// The outcome. `None` if this instance did not wait to see it, because it stops or because
+        /// a candidate of higher priority asked for the role.
         outcome: Option<Handoff>,
     },
-    /// A successor that was asked for by name does not take the role: this instance leads on.
+    /// The named successor does not take the role: this instance leads on.
     HandoffRefused {
-        /// Why; nothing if nobody of that name answered.
+        /// The reason. `None` if no instance of that name answered.
         why: Option<Refusal>,
     },
     /// A claim of the role ended.
@@ -367,33 +290,36 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// A heartbeat ended. Nothing is told of one that could no longer be stored, because an earlier one had been after all.
+    /// A heartbeat ended.
+    ///
+    /// There is no event for a heartbeat that can no longer be stored because an earlier one turned
+    /// out to be stored.
     HeartbeatEnded {
         /// How.
         outcome: Outcome,
-        /// From sending it to its answer.
+        /// The time from its sending to its answer.
         took: Duration,
     },
     /// A health check of the running handler failed or did not end in time.
     HealthCheckFailed {
-        /// How many in a row.
+        /// How many checks in a row failed.
         consecutive: u32,
     },
-    /// A health check could not be made in time, for the runtime that runs handlers does not answer: something blocks it. It counts
-    /// neither as failed nor as passed, and is waited for.
+    /// A health check could not be made in time, because the runtime of the handlers is blocked. It
+    /// counts neither as failed nor as passed, and its result is awaited.
     HealthCheckUnanswered,
-    /// A term's lease could not be proved: a compare-and-set was refused.
+    /// A compare-and-set was refused, so the lease of a term could not be proved.
     ValidationFailed,
-    /// What of NATS the role can rely on changed.
+    /// The connection status of the role changed.
     ConnectionChanged(ConnectionStatus),
     /// A request failed.
     Failure {
-        /// What kind of failure.
+        /// The kind of failure.
         kind: FailureKind,
-        /// In words, for people.
+        /// The failure in words, for people.
         detail: String,
     },
-    /// So many requests failed in a row that only one is tried each `retry.max_backoff` from now on.
+    /// So many requests failed in a row that from now on one is tried per `retry.max_backoff`.
     CircuitOpened,
     /// A request succeeded again.
     CircuitClosed,
@@ -402,25 +328,27 @@ pub enum Event {
         /// Its fencing token.
         fencing_token: FencingToken,
     },
-    /// This instance waits for a lease that is longer than its own. `nats-elect end-lease` ends the wait.
+    /// This instance waits for a lease that is longer than its own. `nats-elect end-lease` ends the
+    /// wait.
     WaitingForLease {
-        /// Who claims the lease, if that is known.
+        /// The instance id that claims the lease, if it is known.
         holder: Option<String>,
-        /// Why it is waited for.
+        /// Why the role is not free.
         why: WaitReason,
-        /// The revision of the role's key that is waited out; 0 if the key is missing.
+        /// The revision of the role's key that is waited out, or 0 if the key is missing.
         revision: u64,
-        /// Since this was seen.
+        /// The time since this revision was received.
         waited: Duration,
-        /// Until the role is claimed.
+        /// The time until the role is claimed.
         left: Duration,
     },
-    /// A record was seen that no trusted key signed. It is waited for like any other, but not told as a leader.
+    /// A record was seen that no trusted key signed. Its lease is waited for like any other, but
+    /// its writer is not reported as leader.
     UntrustedRecord {
-        /// Why it is not trusted.
+        /// Why the record is not trusted.
         why: Distrust,
     },
-    /// The reader of this stream was too slow: so many events are missing here.
+    /// The reader of this stream was too slow, so events are missing here.
     Lagged {
         /// How many.
         missed: u64,

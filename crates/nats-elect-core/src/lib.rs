@@ -83,7 +83,7 @@
 //! let mut now = Moment::from_nanos(0);
 //! let candidate = Candidate {
 //!     instance_id: "node-1".to_owned(),
-//!     incarnation: Uuid::from_u128(1), // random in earnest
+//!     incarnation: Uuid::from_u128(1), // random in a real driver
 //!     first_beat: 0,
 //!     paused: false,
 //!     settings: RoleConfig::default().settings()?,
@@ -97,11 +97,11 @@
 //! for drawn in 1..=20 {
 //!     let input = inputs.pop_front().unwrap_or_else(|| {
 //!         // No input: sleep until the timer fires.
-//!         now = election.next_wakeup().expect("the election goes on").max(now);
+//!         now = election.next_wakeup().expect("it goes on").max(now);
 //!         Input::Tick
 //!     });
 //!     let fresh = Fresh {
-//!         lease_token: LeaseToken::new(Uuid::from_u128(drawn)), // random in earnest
+//!         lease_token: LeaseToken::new(Uuid::from_u128(drawn)), // random in a real driver
 //!         release_secret: ReleaseSecret::new(drawn),
 //!         chance: 0.5,
 //!     };
@@ -156,7 +156,7 @@
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `labels.rs` | the state, leader and connection that are told |
-//! | `mutation/` | deliberate breakages, for tests of the tests |
+//! | `mutation/` | deliberate breakages of the protocol |
 //!
 //! The other modules hold the values that go in and out:
 //!
@@ -179,6 +179,7 @@ pub mod config;
 mod election;
 pub mod event;
 pub mod handoff;
+mod label;
 pub mod millis;
 mod moment;
 pub mod name;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// A point in time on this process's monotonic clock, in nanoseconds since an arbitrary origin.
 ///
-/// Comparable only with moments of the same process (or, in a simulation, of the same virtual clock).
+/// Only moments of the same process can be compared, or in a simulation those of the same virtual
+/// clock. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
@@ -20,7 +21,7 @@ impl Moment {
         self.0
     }
 
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
+    /// The time from `earlier` to `self`, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,7 +1,8 @@
-//! Names that were checked once: of roles, of buckets, of instances, of a role's data.
+//! Checked names of roles, buckets, instances and data keys.
 //!
-//! Each is a string that obeys the rule of the place where it ends up: a role name is a key of the bucket, a bucket name is part of a
-//! stream name, an instance id stands in JSON and in metric labels. They are shared, so cloning one costs no allocation.
+//! Each name obeys the rule of the place that it is used in. A role name is a key of the bucket. A
+//! bucket name is part of a stream name. An instance id is shown in JSON and in metric labels.
+//! Clones share one allocation.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,36 +12,36 @@ use std::sync::Arc;
 use crate::text::{beginning, is_invisible};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The longest name of any kind, in bytes: a subject made of a bucket and a role stays far below the server's limit
-/// for a protocol line (4 KiB).
+/// The longest name of any kind, in bytes. With it, a subject made of a bucket and a role stays far
+/// below the server's limit for a protocol line (4 KiB).
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// A string that is not a name of the wanted kind; says what was wrong, and what the rule is.
+/// The error for a string that is not a valid name of its kind. It tells the problem and the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is no {kind}: {problem}; {rule}")]
 #[non_exhaustive]
 pub struct NameError {
-    /// What was to be named: `role name`, `bucket name`, `instance id` or `data key`.
+    /// The kind of name: `role name`, `bucket name`, `instance id` or `data key`.
     pub kind: &'static str,
     /// The refused string, or its beginning if it is long.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: NameProblem,
     /// The whole rule, in words.
     pub rule: &'static str,
 }
 
-/// What is wrong with a refused name.
+/// The problem with a refused name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameProblem {
     /// The empty string.
     #[error("it is empty")]
     Empty,
-    /// More than 255 bytes; here, how many.
+    /// It has more than 255 bytes. The value is their number.
     #[error("it is {0} bytes long")]
     TooLong(usize),
-    /// A character that the rule does not allow.
+    /// It has a character that the rule does not allow.
     #[error("it has {found:?} at byte {at}")]
     Character {
         /// The first such character.
@@ -48,10 +49,10 @@ pub enum NameProblem {
         /// Its position in bytes.
         at: usize,
     },
-    /// A leading `_`, which marks keys that are not roles.
+    /// It begins with `_`, which marks keys that are not roles.
     #[error("it begins with '_', which is reserved")]
     Reserved,
-    /// A dot with nothing before or after it.
+    /// It has a dot with nothing before or after it.
     #[error("it begins or ends with '.', or has two in a row")]
     Dots,
 }
@@ -67,6 +68,10 @@ macro_rules! name {
             pub const RULE: &'static str = $rule;
 
             /// Checks the string against [`Self::RULE`].
+            ///
+            /// # Errors
+            ///
+            /// The first problem with the string, and the rule.
             pub fn new(name: &str) -> Result<Self, NameError> {
                 match $problem(name) {
                     None => Ok(Self(name.into())),
@@ -168,8 +173,9 @@ macro_rules! name {
 name! {
     /// The name of a role, which is its key in the bucket.
     ///
-    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_` and `=`. No dots: the watch on role keys is a single-token wildcard.
-    /// No leading `_`: such keys are the crate's own (fence records, fenced data).
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_` and `=`. It has no dots, because the
+    /// watch on role keys is a single-token wildcard. It does not begin with `_`: such keys are the
+    /// crate's own (fence records, fenced data).
     RoleName, "role name", role_problem,
     "a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', and does not begin with '_'"
 }
@@ -177,25 +183,28 @@ name! {
 name! {
     /// The name of a NATS Key-Value bucket.
     ///
-    /// 1 to 255 bytes of ASCII letters, digits, `-` and `_`: the server's rule for the stream behind it.
+    /// 1 to 255 bytes of ASCII letters, digits, `-` and `_`. This is the server's rule for the
+    /// stream behind it.
     BucketName, "bucket name", bucket_problem,
     "a bucket name is 1 to 255 ASCII letters, digits, '-' and '_'"
 }
 
 name! {
-    /// What people call an instance: unique among the running processes by intention, not by need.
+    /// The name of an instance.
     ///
-    /// 1 to 255 bytes of printable UTF-8 without white space, since it is shown in logs, metric labels and tables. Two processes
-    /// with one id are still two instances: identity is the id *and* the incarnation.
+    /// 1 to 255 bytes of printable UTF-8 without white space, because it is shown in logs, metric
+    /// labels and tables. It should be unique among the running processes. Safety does not depend
+    /// on that: two processes with one id are still two instances, because identity is the id *and*
+    /// the incarnation.
     InstanceId, "instance id", instance_problem,
     "an instance id is 1 to 255 bytes of printable UTF-8 without white space, control or invisible characters"
 }
 
 name! {
-    /// The name under which a leader keeps data of its role.
+    /// The key of a leader's data in its role's store.
     ///
-    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_`, `=` and `.`: what Key-Value clients take for a key. No empty part between
-    /// dots.
+    /// 1 to 255 bytes of ASCII letters, digits, `-`, `/`, `_`, `=` and `.`, as Key-Value clients
+    /// accept them. No part between dots is empty.
     DataKey, "data key", data_problem,
     "a data key is 1 to 255 ASCII letters, digits, '-', '/', '_', '=' and '.', and no dot stands at an end or beside another"
 }
@@ -246,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_names_are_taken_as_they_are() {
+    fn ordinary_names_are_accepted() {
         for name in ["a", "scheduler", "eu-west/1", "a=b", "a_", "-", "/", "A9"] {
             assert_eq!(RoleName::new(name).unwrap().as_str(), name);
         }
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_key_is_no_pattern_and_has_no_empty_part() {
+    fn a_data_key_has_no_wildcard_and_no_empty_part() {
         for name in ["a", "jobs.42", "_a", "a/b=c-d", "A.b.C"] {
             assert_eq!(DataKey::new(name).unwrap(), name);
         }
@@ -292,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_tells_what_is_wrong_and_the_rule() {
+    fn the_error_tells_the_problem_and_the_rule() {
         assert_eq!(
             RoleName::new("a.b").unwrap_err().to_string(),
             "\"a.b\" is no role name: it has '.' at byte 1; a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', \
@@ -305,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_underscore_is_reserved_for_keys_that_are_no_roles() {
+    fn a_role_name_does_not_begin_with_an_underscore() {
         for name in ["_", "_fence", "_data"] {
             assert_eq!(
                 RoleName::new(name).unwrap_err().problem,
@@ -315,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_id_shows_all_that_it_is() {
+    fn an_instance_id_has_no_invisible_characters() {
         for id in [
             "a b",
             "a\t",
@@ -330,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn serde_checks_the_rule_too() {
+    fn deserialization_checks_the_rule() {
         let map: BTreeMap<RoleName, InstanceId> = serde_json::from_str(r#"{"a":"x"}"#).unwrap();
         assert_eq!(map["a"], "x");
         assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"a":"x"}"#);
@@ -340,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_role_name_is_accepted_exactly_by_its_rule(name in "[-/_=a-z.*> ]{0,6}|\\PC{0,90}") {
+        fn a_role_name_is_accepted_exactly_if_it_obeys_its_rule(name in "[-/_=a-z.*> ]{0,6}|\\PC{0,90}") {
             let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-/_=".contains(&b);
             let valid = (1..=255).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('_');
             prop_assert_eq!(RoleName::new(&name).is_ok(), valid);

@@ -1,114 +1,123 @@
-//! What instances ask one another about a role, apart from the bucket: who could lead next, and whether the leader would
-//! hand over.
+//! Messages between instances about a role, apart from the bucket.
 //!
-//! Nothing of this decides who leads: that takes a compare-and-set. Whoever may publish to a role's subject may ask, and
-//! an answer may be anyone's, so all of it is hostile until parsed, as records are.
-
-use std::fmt;
+//! A leader asks candidates whether they could lead next. A candidate asks the leader whether it
+//! would hand over. None of these messages decides who leads: that takes a compare-and-set. Any
+//! client that may publish to a role's subject can send a request, and any client can send a reply.
+//! So messages are hostile until parsed, as records are.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::label::labels;
 use crate::record::Nonce;
 use crate::release::ReleaseHash;
 use crate::text::printable;
 
-/// Messages larger than this are not read.
+/// The largest message that is read, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Somebody who stands for a role.
+/// A candidate for a role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contender {
+    /// Its instance id.
     pub id: String,
+    /// The start of that instance.
     pub incarnation: Uuid,
+    /// Its priority. A missing priority reads as 0.
     #[serde(default)]
     pub priority: i64,
 }
 
-/// What is asked.
+/// A peer request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum PeerRequest {
-    /// Could you lead? To one instance, or to all.
+    /// Asks whether the receiver could lead. It goes to one instance, or to all.
     Ready {
+        /// The instance id of the receiver. `None` means every candidate.
         to: Option<String>,
-        /// What the release will be known by; older versions don't tell.
+        /// The hash that the release of the asker's term will prove. Older versions send none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         release: Option<ReleaseHash>,
     },
-    /// Would you hand over to me? To the leader that wrote this record, in the term in which it did.
+    /// Asks a leader to hand over to a candidate of higher priority.
     Yield {
+        /// The leader's incarnation, from its record.
         incarnation: Uuid,
+        /// The beat of a record of its present term. A request for an earlier term is refused.
         beat: u64,
+        /// The candidate that asks.
         by: Contender,
     },
 }
 
-/// What is answered.
+/// A peer reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum PeerReply {
-    /// It could lead, and will claim the role as soon as it is handed over.
-    Ready { contender: Contender },
-    /// It winds its handler down, and hands over then.
+    /// The instance could lead. It claims the role as soon as it is handed over.
+    Ready {
+        /// The instance that answers.
+        contender: Contender,
+    },
+    /// The leader winds its handler down, and then hands over.
     Yielding,
-    /// It will not, for this reason.
-    Refused { why: Refusal },
+    /// The instance refuses.
+    Refused {
+        /// The reason.
+        why: Refusal,
+    },
 }
 
-/// Why an instance does not take, or does not hand over, a role.
+/// Why an instance does not take or hand over a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It does not stand for this role.
+    /// It is no candidate for this role.
     NotStanding,
-    /// It does not lead, or no longer in the term that was meant: the question came late.
+    /// It does not lead, or no longer in the term that was meant. The request came late.
     NotLeader,
-    /// Whoever asks has no higher priority.
+    /// The priority of the candidate that asks is not higher.
     PriorityNotHigher,
     /// It is leaving the election.
     Leaving,
     /// It is busy with a term of its own, or with another handoff.
     Busy,
-    /// It led not long ago and stays out for its cool-down.
+    /// It led shortly before and is in its cool-down.
     CoolingDown,
-    /// It is paused: it stands for no new term until it is resumed.
+    /// It is paused, and does not take part in elections until resumed.
     Paused,
-    /// It does not reach the bucket.
+    /// It cannot reach the bucket.
     Disconnected,
-    /// It has not seen this term yet, or not how the one before ended: it would wait for a lease before it believes the release. It is
-    /// reading the keys.
+    /// It has not seen this term yet, or not the end of the one before. It would not believe the
+    /// release, but wait for a lease. It is reading the keys, so the asker may try again.
     Behind,
-    /// Its handler's health check fails.
+    /// The health check of its handler fails.
     Unhealthy,
     /// A reason that this version does not know.
     #[serde(other)]
     Other,
 }
 
-impl Refusal {
-    /// The reason's name, as it stands in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotStanding => "not_standing",
-            Self::NotLeader => "not_leader",
-            Self::PriorityNotHigher => "priority_not_higher",
-            Self::Leaving => "leaving",
-            Self::Busy => "busy",
-            Self::CoolingDown => "cooling_down",
-            Self::Paused => "paused",
-            Self::Disconnected => "disconnected",
-            Self::Behind => "behind",
-            Self::Unhealthy => "unhealthy",
-            Self::Other => "other",
-        }
-    }
-}
+labels!(Refusal {
+    NotStanding => "not_standing",
+    NotLeader => "not_leader",
+    PriorityNotHigher => "priority_not_higher",
+    Leaving => "leaving",
+    Busy => "busy",
+    CoolingDown => "cooling_down",
+    Paused => "paused",
+    Disconnected => "disconnected",
+    Behind => "behind",
+    Unhealthy => "unhealthy",
+    Other => "other",
+});
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Refusal {
+    /// The reason in words, to follow "the successor can't take the role:".
+    pub const fn describe(self) -> &'static str {
+        match self {
             Self::NotStanding => "it does not stand for this role",
             Self::NotLeader => "it does not lead, or no longer in that term",
             Self::PriorityNotHigher => "the priority is not higher",
@@ -120,12 +129,12 @@ impl fmt::Display for Refusal {
             Self::Behind => "it has not seen this term, or how the one before ended: try again",
             Self::Unhealthy => "its health check fails",
             Self::Other => "it gave a reason that this version does not know",
-        })
+        }
     }
 }
 
 impl PeerRequest {
-    /// Asks the leader that wrote the record of this nonce.
+    /// The request to the leader that wrote the record with this nonce.
     pub const fn hand_over(leader: Nonce, by: Contender) -> Self {
         Self::Yield {
             incarnation: leader.incarnation,
@@ -134,12 +143,15 @@ impl PeerRequest {
         }
     }
 
-    /// The bytes of a message.
+    /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::json!(self).to_string().into_bytes()
     }
 
-    /// Reads a message; nothing if it is no question of this version.
+    /// Parses a message. Returns `None` if it is too large or not a request that this version
+    /// knows.
+    ///
+    /// Control and invisible characters are removed from names.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut question = parse(payload)?;
         if let Self::Yield { by, .. } = &mut question {
@@ -150,12 +162,14 @@ impl PeerRequest {
 }
 
 impl PeerReply {
-    /// The bytes of a message.
+    /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::json!(self).to_string().into_bytes()
     }
 
-    /// Reads a message; nothing if it is no answer of this version.
+    /// Parses a message. Returns `None` if it is too large or not a reply that this version knows.
+    ///
+    /// Control and invisible characters are removed from names.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut answer = parse(payload)?;
         if let Self::Ready { contender } = &mut answer {
@@ -188,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_read_as_they_were_written() {
+    fn messages_are_read_as_they_were_written() {
         let leader = Nonce {
             incarnation: Uuid::from_u128(1),
             beat: 17,
@@ -220,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_of_a_later_version_is_still_a_refusal() {
+    fn an_unknown_reason_is_still_a_refusal() {
         let answer = PeerReply::parse(br#"{"answer":"refused","why":"the moon is full"}"#);
         assert_eq!(
             answer,
@@ -231,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_an_older_version_does_not_tell_its_release() {
+    fn a_request_of_an_older_version_has_no_release_hash() {
         let question = PeerRequest::parse(br#"{"ask":"ready","to":"node-2"}"#);
         let to = Some("node-2".to_owned());
         let release = None;
@@ -239,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_outside_are_made_printable() {
+    fn received_names_are_made_printable() {
         let json =
             br#"{"ask":"yield","incarnation":"00000000-0000-0000-0000-000000000001","beat":1,
             "by":{"id":"a\nb","incarnation":"00000000-0000-0000-0000-000000000002"}}"#;
@@ -250,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_of_unusual_size_is_not_read() {
+    fn a_message_above_the_size_limit_is_not_read() {
         let question = PeerRequest::Ready {
             to: Some("x".repeat(MAX_MESSAGE_BYTES)),
             release: None,
@@ -260,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parsers_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_make_the_parsers_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (PeerRequest::parse(&bytes), PeerReply::parse(&bytes));
         }
     }

@@ -1,7 +1,8 @@
-//! What stands in the bucket: the record of a leader, fence records, delete markers.
+//! The contents of the bucket: records of leaders, fence records, delete markers.
 //!
-//! Everything read here may have been written by anyone: it is hostile until parsed, and nothing in it can make a
-//! parser fail. What cannot be understood is an [`Content::Opaque`] leader, respected like any other.
+//! Any client may have written what is read here. So all of it is hostile until parsed, and no
+//! bytes make a parser fail. A value that cannot be understood is [`Content::Opaque`]: its unknown
+//! leader is respected like any other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,30 +15,32 @@ use crate::release::{ReleaseHash, ReleaseSecret};
 use crate::text::printable;
 use crate::token::LeaseToken;
 
-/// Version of the record that this crate writes.
+/// The version of the record that this crate writes, in the field `v`.
 pub const RECORD_VERSION: u64 = 1;
 
-/// Header of a delete marker by which a leader frees its role at once.
+/// The header of a delete marker by which a leader frees its role at once. Its value is a nonce.
 pub const RELEASE_HEADER: &str = "Nats-Elect-Release";
 
-/// Header of a release with the secret whose hash the leader's records show.
+/// The header of a release with the secret whose hash the leader's records show.
 pub const RELEASE_SECRET_HEADER: &str = "Nats-Elect-Release-Secret";
 
-/// Header of a release by which a leader names the instance, by its incarnation, that should lead next.
+/// The header of a release that names the instance that should lead next, by its incarnation.
 pub const HEIR_HEADER: &str = "Nats-Elect-Heir";
 
-/// Bounds of a lease that a foreign record may claim.
+/// The bounds of a lease that a record may claim: 100 ms to 1 h.
 pub const FOREIGN_LEASE: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(3600));
 
-/// Values larger than this are not parsed.
+/// The largest value that is parsed, in bytes.
 const MAX_RECORD_BYTES: usize = 64 * 1024;
-/// Longer proofs are left out.
+/// The longest proof that is read, in bytes. A longer one counts as missing.
 pub const MAX_PROOF_BYTES: usize = 8 * 1024;
-/// Names one attempt to write, for ever: an incarnation never uses a beat twice for the same role.
+/// The name of one attempt to write. An incarnation never uses a beat twice for the same role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Nonce {
+    /// The incarnation that writes.
     pub incarnation: Uuid,
+    /// The number of the attempt within that incarnation.
     pub beat: u64,
 }
 
@@ -48,7 +51,7 @@ impl fmt::Display for Nonce {
 }
 
 impl Nonce {
-    /// Reads what `Display` writes.
+    /// Parses `incarnation:beat`, as `Display` writes it. Returns `None` for text that is no nonce.
     pub fn parse(text: &str) -> Option<Self> {
         let (incarnation, beat) = text.split_once(':')?;
         Some(Self {
@@ -61,15 +64,21 @@ impl Nonce {
 /// The record that a leader writes to its role's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
+    /// The leader's instance id.
     pub id: String,
+    /// The term's secret. It is in every record, in full.
     pub token: LeaseToken,
+    /// The leader's priority.
     pub priority: i64,
+    /// Facts that the leader tells about itself.
     pub meta: BTreeMap<String, String>,
+    /// The lease, in whole milliseconds. It counts from the sending of this write.
     pub ttl: Duration,
+    /// The nonce of this write.
     pub nonce: Nonce,
-    /// What its release will be known by.
+    /// The hash of the secret that its release will tell.
     pub release: ReleaseHash,
-    /// What the leader signed, as text, if it has a key.
+    /// The leader's signed statement, if it has a signing key.
     pub proof: Option<String>,
 }
 
@@ -97,20 +106,26 @@ impl Record {
 /// The value of a role's fence key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceRecord {
+    /// The leader's instance id.
     pub id: String,
+    /// The lease of the term's records, in whole milliseconds.
     pub ttl: Duration,
+    /// The nonce of this write.
     pub nonce: Nonce,
-    /// What the release of its term will be known by.
+    /// The hash of the secret that the term's release will tell.
     pub release: ReleaseHash,
 }
 
 /// A fence record as read from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeenFence {
+    /// The nonce of the attempt that wrote it.
     pub nonce: Nonce,
-    /// The lease of the term's records, within [`FOREIGN_LEASE`].
+    /// The lease of the term's records, clamped to [`FOREIGN_LEASE`]. `None` if the record tells
+    /// none.
     pub ttl: Option<Duration>,
-    /// What the release of its term will be known by; older versions don't tell.
+    /// The hash of the secret that the term's release will tell. Records of older versions have
+    /// none.
     pub release: Option<ReleaseHash>,
 }
 
@@ -128,7 +143,8 @@ impl FenceRecord {
         .into_bytes()
     }
 
-    /// Reads a fence record; nothing if somebody else's hand wrote it.
+    /// Parses a fence record. Returns `None` if the value has no nonce: this crate did not write
+    /// it.
     pub fn parse(value: &[u8]) -> Option<SeenFence> {
         let object = parse_object(value)?;
         Some(SeenFence {
@@ -142,20 +158,27 @@ impl FenceRecord {
 /// A leader's record as read from the bucket. Its lease token is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenRecord {
+    /// The leader's instance id, made printable. It is empty if the record tells none.
     pub id: String,
+    /// The leader's priority, or 0 if the record tells none.
     pub priority: i64,
+    /// Facts that the leader tells about itself, made printable.
     pub meta: BTreeMap<String, String>,
-    /// The lease it claims, within [`FOREIGN_LEASE`].
+    /// The lease that it claims, clamped to [`FOREIGN_LEASE`]. `None` if it tells none.
     pub ttl: Option<Duration>,
+    /// The start of that instance. Records of other libraries have none.
     pub incarnation: Option<Uuid>,
+    /// The number of the attempt. Records of other libraries have none.
     pub beat: Option<u64>,
-    /// What its release will be known by; other libraries and older versions don't tell.
+    /// The hash of the secret that its release will tell. Records of other libraries and of older
+    /// versions have none.
     pub release: Option<ReleaseHash>,
-    /// What it shows as its leader's signed word; nobody has verified it.
+    /// The leader's signed statement. It is not verified here.
     pub proof: Option<String>,
 }
 
 impl SeenRecord {
+    /// The nonce of the attempt that wrote it, if it shows both parts.
     pub fn nonce(&self) -> Option<Nonce> {
         Some(Nonce {
             incarnation: self.incarnation?,
@@ -164,31 +187,33 @@ impl SeenRecord {
     }
 }
 
-/// What a delete marker with our release header says.
+/// The contents of a delete marker with [`RELEASE_HEADER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Release {
+    /// The nonce in the header, if it can be read.
     pub nonce: Option<Nonce>,
-    /// Who should lead next: the others let it claim the role first.
+    /// The incarnation that should lead next. The others let it claim the role first.
     pub heir: Option<Uuid>,
-    /// By its hash the leader is known; older versions tell none.
+    /// The secret of the term. Its hash shows that the term's leader wrote the release. Older
+    /// versions tell none.
     pub secret: Option<ReleaseSecret>,
 }
 
-/// What the last message under a role's key is.
+/// The contents of the last message under a role's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A leader's record.
     Record(Box<SeenRecord>),
-    /// A value that is no record: somebody leads whom we can't read.
+    /// A value that is no record. It counts as a leader of whom nothing else is known.
     Opaque,
-    /// A delete marker with our release header: the role is free, if its leader wrote it.
+    /// A delete marker with [`RELEASE_HEADER`]. The role is free if its leader wrote it.
     Release(Release),
-    /// A delete marker of another hand, or of the server's expiry.
+    /// A delete marker of another client, or of the server's expiry.
     ForeignMarker,
 }
 
 impl Content {
-    /// Reads a value that is no delete marker.
+    /// Parses a value that is no delete marker. Fields of the wrong type count as missing.
     pub fn parse(value: &[u8]) -> Self {
         let Some(mut object) = parse_object(value) else {
             return Self::Opaque;
@@ -226,13 +251,17 @@ impl Content {
 /// The last message under a role's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
+    /// Its stream sequence.
     pub revision: u64,
+    /// Its contents.
     pub content: Content,
 }
 
 impl Entry {
-    /// Whether both are the same message: at one sequence, from one attempt. Sequences alone are used again where a
-    /// stream loses its end, or is made anew.
+    /// Whether both are the same message: at one sequence, from one attempt.
+    ///
+    /// The sequence alone is not enough. It is used again where a stream loses its end or is
+    /// recreated.
     pub fn is(&self, other: &Self) -> bool {
         self.revision == other.revision
             && match (&self.content, &other.content) {
@@ -246,27 +275,30 @@ impl Entry {
 /// The last message under a role's fence key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FenceEntry {
+    /// Its stream sequence.
     pub revision: u64,
-    /// What it says; nothing if that is no fence record of ours.
+    /// Its contents. `None` if it is no fence record of this crate, or a delete marker.
     pub record: Option<SeenFence>,
 }
 
 impl FenceEntry {
+    /// The nonce of the attempt that wrote it, if it is a fence record of this crate.
     pub fn nonce(&self) -> Option<Nonce> {
         self.record.map(|record| record.nonce)
     }
 }
 
-/// A role's two keys at about one moment.
+/// A role's two keys at about the same moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Snapshot {
-    /// The last message under the role's key; nothing if there never was one, or if none is left.
+    /// The last message under the role's key. `None` if there is none.
     pub role: Option<Entry>,
-    /// The last message under its fence key.
+    /// The last message under its fence key. `None` if there is none.
     pub fence: Option<FenceEntry>,
-    /// The bucket's creation time, asked for after the keys were answered; nothing if it was not.
+    /// The bucket's creation time in nanoseconds since the Unix epoch, read after the keys. `None`
+    /// if it was not read.
     pub epoch: Option<u64>,
-    /// The last sequence that the bucket had then.
+    /// The last sequence of the bucket, read together with the creation time.
     pub last_sequence: Option<u64>,
 }
 
@@ -360,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_carried_as_it_is_unless_it_is_too_long() {
+    fn a_proof_is_kept_unless_it_is_too_long() {
         assert_eq!(parsed(&record().to_json()).proof, None);
         for (bytes, carried) in [(MAX_PROOF_BYTES, true), (MAX_PROOF_BYTES + 1, false)] {
             let proof = Some("p".repeat(bytes));
@@ -381,14 +413,14 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_schema_is_read_as_far_as_it_is_known() {
+    fn known_fields_of_a_newer_schema_are_read() {
         let seen =
             parsed(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things","to","come"]}}"#);
         assert_eq!(seen.ttl, Some(Duration::from_secs(2)));
     }
 
     #[test]
-    fn a_hostile_lease_is_bounded() {
+    fn a_claimed_lease_is_clamped() {
         for (ms, bounded) in [
             ("0", FOREIGN_LEASE.0),
             ("18446744073709551615", FOREIGN_LEASE.1),
@@ -399,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_wrong_type_are_missing_fields() {
+    fn fields_of_the_wrong_type_count_as_missing() {
         let seen = parsed(
             br#"{"id":7,"ttl_ms":"soon","priority":"high","meta":[1],"incarnation":"x","beat":-1}"#,
         );
@@ -408,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_object_is_an_opaque_leader() {
+    fn a_value_that_is_no_json_object_is_an_opaque_leader() {
         let huge = format!(r#"{{"id":"{}"}}"#, "x".repeat(MAX_RECORD_BYTES));
         let deep = "[".repeat(100_000);
         for value in [
@@ -452,7 +484,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parser_fail(value in proptest::collection::vec(any::<u8>(), 0..512)) {
+        fn no_bytes_make_the_parsers_panic(value in proptest::collection::vec(any::<u8>(), 0..512)) {
             let _ = Content::parse(&value);
             let _ = FenceRecord::parse(&value);
         }

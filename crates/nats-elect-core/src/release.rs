@@ -1,35 +1,39 @@
-//! How a release shows that the leader itself wrote it: its records carry the hash of a secret, and the release tells the secret.
+//! Proof that a leader itself wrote its release. Its records carry the hash of a secret, and the
+//! release tells the secret.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-/// The secret of one acquisition of a role. Nobody learns it before the role is released.
+/// The secret of one acquisition of a role. The release of the role tells it, and nothing does so
+/// before.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReleaseSecret(u128);
 
-/// What the records of a term show of its [`ReleaseSecret`].
+/// The SHA-256 of a [`ReleaseSecret`], which the records of a term show.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReleaseHash([u8; 32]);
 
 impl ReleaseSecret {
-    /// These bits must be random, and used once.
+    /// Makes a secret of these bits. They must be random, and used once.
     pub const fn new(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// The SHA-256 of its 16 bytes, the most significant first.
+    /// The SHA-256 of its 16 bytes, the most significant byte first.
     pub fn hash(self) -> ReleaseHash {
         ReleaseHash(Sha256::digest(self.0.to_be_bytes()).into())
     }
 
-    /// As it stands in the header of a release. There is no `Display`: it is told once.
+    /// Its text in the header of a release: 32 lower-case hexadecimal digits. There is no
+    /// `Display`, so that it is not told by accident.
     pub fn expose(self) -> String {
         format!("{:032x}", self.0)
     }
 
-    /// Reads what [`expose`](Self::expose) writes.
+    /// Parses 32 hexadecimal digits, as [`expose`](Self::expose) writes them. Returns `None` for
+    /// other text.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let bits = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
@@ -44,7 +48,7 @@ impl fmt::Debug for ReleaseSecret {
 }
 
 impl ReleaseHash {
-    /// Reads what `Display` writes.
+    /// Parses 64 hexadecimal digits, as `Display` writes them. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {
             return None;
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_the_secrets_bytes() {
+    fn the_hash_is_the_sha_256_of_the_secrets_bytes() {
         let hash = ReleaseSecret::new(0).hash().to_string();
         assert_eq!(
             hash,
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_told_by_its_debug_form() {
+    fn the_debug_form_does_not_show_the_secret() {
         let secret = ReleaseSecret::new(0x00c0_ffee);
         assert!(!format!("{secret:?}").contains("c0ffee"));
     }

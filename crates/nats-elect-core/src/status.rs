@@ -1,58 +1,44 @@
-//! What can be asked of a role at any time.
+//! The state of a role, its leader and its connection.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::label::labels;
 use crate::record::Content;
 
-/// Where an instance stands in one role's election.
+/// The state of an instance in one role's election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleState {
-    /// The bucket has not been seen yet.
+    /// The instance has not seen the bucket yet.
     Init,
     /// It would lead: it looks at the role's key, or is claiming it.
     Candidate,
-    /// Somebody else leads.
+    /// Another instance leads.
     Follower,
     /// It leads and its handler runs.
     Leader,
-    /// Its term is over and its handler is being wound down; nobody else leads yet.
+    /// Its term is over and its handler is being wound down. No other instance leads yet.
     Draining,
-    /// Its term is over and its handler has ended; it stays out for the cool-down.
+    /// Its term is over and its handler has ended. It stays out for the cool-down.
     Demoted,
     /// It has left the election.
     Stopped,
 }
 
+labels!(RoleState {
+    Init => "init",
+    Candidate => "candidate",
+    Follower => "follower",
+    Leader => "leader",
+    Draining => "draining",
+    Demoted => "demoted",
+    Stopped => "stopped",
+});
+
 impl RoleState {
-    /// Every state, in the order of a life.
-    pub const ALL: [Self; 7] = [
-        Self::Init,
-        Self::Candidate,
-        Self::Follower,
-        Self::Leader,
-        Self::Draining,
-        Self::Demoted,
-        Self::Stopped,
-    ];
-
-    /// The state's name as it stands in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Init => "init",
-            Self::Candidate => "candidate",
-            Self::Follower => "follower",
-            Self::Leader => "leader",
-            Self::Draining => "draining",
-            Self::Demoted => "demoted",
-            Self::Stopped => "stopped",
-        }
-    }
-
     /// Whether an instance may go from `self` to `next` in one step.
     pub const fn may_become(self, next: Self) -> bool {
         use RoleState::{Candidate, Demoted, Draining, Follower, Init, Leader, Stopped};
@@ -67,62 +53,48 @@ impl RoleState {
     }
 }
 
-impl fmt::Display for RoleState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// How much of NATS a role can rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionStatus {
-    /// The connection stands and, for a leader, the last heartbeat was confirmed.
+    /// The connection is up and, for a leader, the last heartbeat was confirmed.
     Connected,
-    /// The connection broke or a heartbeat is late. A leader leads on for its grace period, within its lease.
+    /// The connection broke or a heartbeat is late. A leader goes on for its grace period, within
+    /// its lease.
     Suspended,
-    /// It lasted longer than the grace period or the lease.
+    /// The outage lasted longer than the grace period or the lease.
     Lost,
 }
 
-impl ConnectionStatus {
-    /// The status's name as it stands in metrics and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Suspended => "suspended",
-            Self::Lost => "lost",
-        }
-    }
-}
+labels!(ConnectionStatus {
+    Connected => "connected",
+    Suspended => "suspended",
+    Lost => "lost",
+});
 
-impl fmt::Display for ConnectionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Who leads a role, as its record tells.
+/// The leader of a role, as its record shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LeaderInfo {
-    /// The leader's instance id; empty if its record does not tell.
+    /// The leader's instance id. It is empty if its record does not show one.
     pub instance_id: String,
-    /// The start of that instance; records of other libraries have none.
+    /// The start of that instance. Records of other libraries have none.
     pub incarnation: Option<Uuid>,
     /// Its priority.
     pub priority: i64,
-    /// What it tells about itself.
+    /// Facts that the leader tells about itself.
     pub meta: BTreeMap<String, String>,
     /// Whether it is this very instance.
     pub is_self: bool,
-    /// The public key that signed for this leader, where trusted keys are set: then everything else here is what was signed.
-    /// For this very instance, its own key if it signs.
+    /// The public key that signed for this leader, where trusted keys are set. Then every other
+    /// field is from the signed statement.
+    ///
+    /// For this very instance it is its own key, if it signs.
     pub signer: Option<String>,
 }
 
 impl LeaderInfo {
-    /// A leader of that instance id, of which nothing else is known.
+    /// A leader with this instance id, of which nothing else is known.
     pub fn new(instance_id: impl Into<String>) -> Self {
         Self {
             instance_id: instance_id.into(),
@@ -134,7 +106,7 @@ impl LeaderInfo {
         }
     }
 
-    /// Whom a value under a role's key shows; nobody if it is no value.
+    /// The leader that a message under a role's key shows. `None` if it is a delete marker.
     pub fn shown_by(content: &Content) -> Option<Self> {
         match content {
             Content::Record(record) => Some(Self {
@@ -154,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leads_without_having_stood() {
-        for state in RoleState::ALL {
+    fn only_a_candidate_becomes_leader() {
+        for &state in RoleState::ALL {
             assert_eq!(
                 state.may_become(RoleState::Leader),
                 state == RoleState::Candidate,
@@ -165,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_only_drains_and_the_stopped_stay_so() {
-        for state in RoleState::ALL {
+    fn a_leader_only_drains_and_stopped_is_final() {
+        for &state in RoleState::ALL {
             assert_eq!(
                 RoleState::Leader.may_become(state),
                 state == RoleState::Draining,

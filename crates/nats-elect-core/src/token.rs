@@ -1,4 +1,4 @@
-//! The two tokens of a term: one secret, one to show around.
+//! The two tokens of a term: a secret one, and one that may be shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +6,15 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The secret of one term: whoever knows it can prove to have held the lease.
+/// The secret of one term. Knowledge of it proves that its bearer held the lease.
 ///
-/// `Debug` and `Display` show four characters of it, enough to tell two apart in a log; [`expose`](Self::expose) gives
-/// the whole.
+/// `Debug` and `Display` show four characters of it, enough to tell two apart in a log.
+/// [`expose`](Self::expose) returns all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseToken(Uuid);
 
 impl LeaseToken {
-    /// Used in the crate itself and to drive its core.
+    /// Makes a token. For this project's crates and for drivers.
     #[doc(hidden)]
     pub const fn new(uuid: Uuid) -> Self {
         Self(uuid)
@@ -41,12 +41,13 @@ impl fmt::Display for LeaseToken {
 
 /// The ordered number of a term: of two terms of a role, the later one has the greater token.
 ///
-/// Safe to log and to hand to other systems; they protect themselves against a stale leader by remembering the greatest
-/// token they saw and refusing smaller ones. It is ordered by the bucket's creation time first, then by the stream
-/// sequence of the term's fence record, and so grows across a recreation of the bucket too. If an old state of the
-/// bucket is brought back, tokens may go back with it: see `docs/operations.md`.
+/// It may be logged and passed to other systems. They protect themselves against a stale leader:
+/// they remember the greatest token that they saw, and refuse smaller ones. It is ordered by the
+/// bucket's creation time first, then by the stream sequence of the term's fence record. So it also
+/// grows when the bucket is recreated. If an old state of the bucket is restored, tokens may go
+/// back with it: see `docs/operations.md`.
 ///
-/// Systems that can't compare two numbers compare one: [`to_u128`](Self::to_u128), or the text of
+/// A system that can't compare two numbers compares one: [`to_u128`](Self::to_u128), or the text of
 /// [`to_sortable`](Self::to_sortable), whose bytes are in the order of the tokens.
 ///
 /// ```
@@ -60,19 +61,20 @@ impl fmt::Display for LeaseToken {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FencingToken {
-    /// Creation time of the bucket, in nanoseconds since the Unix epoch, by the server's clock.
+    /// The creation time of the bucket, in nanoseconds since the Unix epoch, by the server's clock.
     pub epoch: u64,
-    /// Stream sequence of the term's fence record.
+    /// The stream sequence of the term's fence record.
     pub sequence: u64,
 }
 
 impl FencingToken {
-    /// Both numbers in one, in the same order: the epoch above, the sequence below.
+    /// Both numbers in one, in the same order: the epoch in the upper half, the sequence in the
+    /// lower.
     pub const fn to_u128(self) -> u128 {
         (self.epoch as u128) << 64 | self.sequence as u128
     }
 
-    /// The token of which this is [`to_u128`](Self::to_u128).
+    /// The token whose [`to_u128`](Self::to_u128) is this number.
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     pub const fn from_u128(number: u128) -> Self {
         Self {
@@ -81,13 +83,14 @@ impl FencingToken {
         }
     }
 
-    /// The number as 32 lower-case hexadecimal digits: text that sorts as the tokens do. `parse` reads it.
+    /// The number as 32 lower-case hexadecimal digits. The text sorts as the tokens do, and `parse`
+    /// reads it.
     pub fn to_sortable(self) -> String {
         format!("{:032x}", self.to_u128())
     }
 }
 
-/// A text that is not a token's sortable form.
+/// The error for a text that is not a token's sortable form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a fencing token is written as 32 lower-case hexadecimal digits, as `to_sortable` gives them"
@@ -97,7 +100,12 @@ pub struct NotAFencingToken;
 impl FromStr for FencingToken {
     type Err = NotAFencingToken;
 
-    /// Reads what [`to_sortable`](Self::to_sortable) wrote, and nothing else: one token has one text.
+    /// Parses the form that [`to_sortable`](Self::to_sortable) writes, and no other: one token has
+    /// one text.
+    ///
+    /// # Errors
+    ///
+    /// The text is not 32 lower-case hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, NotAFencingToken> {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if text.len() != 32 || !text.bytes().all(digit) {
@@ -115,28 +123,28 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// What one term is called wherever it is spoken of: in logs, spans, published events, and answers about its instance.
+/// The name of one term in logs, spans, published events, and answers about its instance.
 ///
-/// Every claim has one, whether a term comes of it or not. It is no secret, and proves nothing; to compare terms, there is
-/// the fencing token.
+/// Every claim has one, whether it leads to a term or not. It is no secret, and proves nothing. To
+/// compare terms, use the fencing token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CorrelationId(String);
 
 impl CorrelationId {
-    /// Unique as long as an incarnation uses each pair of numbers once.
+    /// An id that is unique as long as an incarnation uses each pair of numbers once.
     pub fn new(incarnation: Uuid, generation: u64, term: u64) -> Self {
         let incarnation = incarnation.simple().to_string();
         let start = &incarnation[..12];
         Self(format!("{start}-{generation}-{term}"))
     }
 
-    /// One that was read, perhaps from anybody.
+    /// Makes an id from outside fit to be shown, as [`printable`](crate::text::printable) does.
     #[must_use]
     pub fn printable(self) -> Self {
         Self(crate::text::printable(&self.0))
     }
 
-    /// Its text: letters, digits and `-`.
+    /// The id as text. One made by [`new`](Self::new) has letters, digits and `-` only.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -153,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_token_never_shows_itself_whole() {
+    fn debug_and_display_of_a_lease_token_show_only_its_beginning() {
         let uuid = Uuid::from_u128(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
         let token = LeaseToken::new(uuid);
         for shown in [format!("{token:?}"), format!("{token}")] {
@@ -165,7 +173,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_form_has_the_order_of_the_tokens(epochs: [u64; 2], sequences: [u64; 2], same_epoch: bool) {
+        fn every_form_sorts_as_the_tokens_do(epochs: [u64; 2], sequences: [u64; 2], same_epoch: bool) {
             let token = |i: usize| FencingToken {
                 epoch: epochs[if same_epoch { 0 } else { i }],
                 sequence: sequences[i],
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_sortable_form_is_read() {
+    fn only_the_sortable_form_is_parsed() {
         let zeros = "0".repeat(32);
         assert!(zeros.parse::<FencingToken>().is_ok());
         for text in [
@@ -200,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recreated_bucket_outranks_every_sequence_of_the_old_one() {
+    fn a_token_of_a_recreated_bucket_is_greater_than_every_old_one() {
         let old = FencingToken {
             epoch: 1,
             sequence: u64::MAX,

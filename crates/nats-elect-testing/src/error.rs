@@ -1,10 +1,11 @@
-//! What can go wrong while a test's surroundings are set up.
+//! The errors of a test's servers, clusters and proxies.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a server, a cluster or a proxy is not there for a test. Each text says what to do about it.
+/// The reason why a server, a cluster or a proxy could not be set up for a test. Each text says
+/// what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestingError {
@@ -17,7 +18,7 @@ pub enum TestingError {
     UnusableBinary {
         /// The file that was named.
         path: PathBuf,
-        /// What happened on asking it for its version.
+        /// The result of asking it for its version.
         reason: String,
     },
 
@@ -30,7 +31,7 @@ pub enum TestingError {
     NoBinary {
         /// The version of the Python package that was to be fetched.
         version: &'static str,
-        /// What each attempt said.
+        /// The output of each attempt.
         reason: String,
     },
 
@@ -39,20 +40,20 @@ pub enum TestingError {
         "nats-server ended with {status} instead of serving; its log says why (often the text given to `config`):\n{log}"
     )]
     Exited {
-        /// Its exit status.
+        /// The exit status.
         status: String,
-        /// The end of its log.
+        /// The end of the server's log.
         log: String,
     },
 
-    /// A server, a cluster or a stream did not get where it should be in time.
+    /// A server, a cluster or a stream did not reach the expected state in time.
     #[error(
         "{what} did not happen within {waited:?}; the log of the server says what it was doing:\n{log}"
     )]
     TimedOut {
-        /// What was awaited.
+        /// The expected state.
         what: String,
-        /// For how long.
+        /// How long the wait lasted.
         waited: Duration,
         /// The end of the server's log.
         log: String,
@@ -61,18 +62,18 @@ pub enum TestingError {
     /// The server is not running, so it cannot be signalled or asked.
     #[error("nats-server on port {port} is not running; call `restart` before {operation}")]
     NotRunning {
-        /// Its client port.
+        /// The server's client port.
         port: u16,
-        /// What was asked of it.
+        /// The requested operation.
         operation: &'static str,
     },
 
     /// No free port was found on loopback.
     #[error("no free port on 127.0.0.1 in {first}..={last}; stop what occupies them")]
     NoPort {
-        /// Lowest port tried.
+        /// The lowest port that was tried.
         first: u16,
-        /// Highest port tried.
+        /// The highest port that was tried.
         last: u16,
     },
 
@@ -83,14 +84,14 @@ pub enum TestingError {
         upstream: String,
     },
 
-    /// The operating system refused something.
+    /// The operating system refused a request.
     #[error(
         "{what}: {source}; look at free disk space, the limits on processes and open files, and permissions"
     )]
     Io {
-        /// What was attempted.
+        /// The operation that was attempted.
         what: String,
-        /// The refusal.
+        /// The operating system's error.
         source: io::Error,
     },
 }

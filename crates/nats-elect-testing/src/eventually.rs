@@ -10,16 +10,17 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// Polls `condition` every few milliseconds until it yields a value, and returns that value.
 ///
-/// `what` completes the sentence "… never happened". A poll that is not done after a second is dropped and another one
-/// begun: a request that a fault has swallowed may otherwise hang for longer than the fault lasts.
+/// `what` completes the sentence "… never happened". A poll that is not done after a second is
+/// dropped, and another one is begun. Otherwise a request that a fault has swallowed may hang for
+/// longer than the fault lasts.
 ///
 /// # Panics
 ///
-/// After `timeout`, naming `what` and the line that waited.
+/// Panics after `timeout`. The message names `what` and the line that waited.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the running condition; nothing else is held.
+/// Dropping the future drops the running condition. Nothing else is held.
 ///
 /// # Examples
 ///

@@ -1,16 +1,17 @@
-//! What a nats-server of some version says before anything is asked of it, and nothing more.
+//! The greeting of a nats-server of some version, without a server behind it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Starts what greets as a server of this version does, and answers pings. Returns its address.
+/// Starts a listener that greets as a server of this version does, and answers pings. Returns its
+/// address.
 ///
-/// The greeting was recorded from real servers. It serves until the process ends.
+/// The greeting was recorded from real servers. The listener serves until the process ends.
 ///
 /// # Panics
 ///
-/// If no port is free on loopback.
+/// Panics if no port is free on loopback.
 pub fn old_server(version: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -1,4 +1,4 @@
-//! A server must not outlive the test process, not even one that is killed without warning.
+//! A server must not outlive the test process, even if that process is killed without warning.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::TestingError;
 
-/// Reads the pid to watch from its input; the end of that input means that the parent is gone.
+/// Reads the pid to watch from its input. The end of that input means that the parent is gone.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 pid=
@@ -16,10 +16,11 @@ while read -r line; do pid=$line; done
 rm -rf -- "$1" 2>/dev/null || { sleep 1; rm -rf -- "$1"; }
 "#;
 
-/// A shell that kills the watched server and removes its folder once the pipe from this process closes.
+/// A shell that kills the watched server and removes its folder once the pipe from this process
+/// closes.
 ///
-/// Linux's parent-death signal would be shorter, but it follows the *thread* that started the child, and tests run on
-/// threads that end.
+/// Linux's parent-death signal would be shorter, but it follows the *thread* that started the
+/// child, and tests run on threads that end.
 #[derive(Debug)]
 pub(super) struct Guard {
     shell: Child,
@@ -33,7 +34,8 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Out of reach of Ctrl-C and of test runners that kill the whole group.
+            // The guard must be out of reach of Ctrl-C and of test runners that kill the whole
+            // group.
             .process_group(0)
             .spawn()
             .map_err(TestingError::io(
@@ -42,16 +44,17 @@ impl Guard {
         Ok(Self { shell })
     }
 
-    /// From now on the process `pid` dies with this one.
+    /// Makes the process `pid` die with this one from now on.
     pub(super) fn watch(&mut self, pid: u32) -> Result<(), TestingError> {
         self.tell(&pid.to_string()).map_err(TestingError::io(
             "cannot reach the shell that guards a server",
         ))
     }
 
-    /// Call it before the process is reaped: afterwards its pid may be somebody else's.
+    /// Ends the watch. Call it before the process is reaped. Afterwards its pid may belong to
+    /// another process.
     pub(super) fn forget(&mut self) {
-        // A guard that is gone kills nobody.
+        // A guard that is gone kills nothing.
         let _ = self.tell("");
     }
 

@@ -8,15 +8,15 @@ use rand::RngExt;
 
 use super::TestingError;
 
-// Below the ephemeral ranges of Linux and macOS: a port from inside could become the source of an outgoing connection
-// while its server is down, and then the restart fails.
+// Below the ephemeral ranges of Linux and macOS. A port from inside could become the source of an
+// outgoing connection while its server is down, and then the restart fails.
 const FIRST: u16 = 15_000;
 const LAST: u16 = 29_999;
 const ATTEMPTS: usize = 200;
 
 static RESERVED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port that no other server of this process is given for as long as this value lives.
+/// A port. No other server of this process gets it as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Port(u16);
 
@@ -36,7 +36,7 @@ impl Port {
         })
     }
 
-    /// The caller's choice, free or not.
+    /// Takes the caller's choice, free or not.
     pub(super) fn chosen(port: u16) -> Self {
         RESERVED
             .lock()

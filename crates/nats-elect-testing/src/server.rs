@@ -27,28 +27,29 @@ const START_ATTEMPTS: usize = 5;
 
 /// A private `nats-server` process on loopback, stopped on drop.
 ///
-/// It has `JetStream` with file storage in a temporary folder, unless the builder says otherwise, and a monitoring port.
-/// Killing, stopping and restarting keep the port and the data; dropping removes everything. If the process that holds
-/// this value dies without dropping it, the server dies too.
+/// It has `JetStream` with file storage in a temporary folder, unless the builder says otherwise,
+/// and a monitoring port. Killing, stopping and restarting keep the port and the data. Dropping
+/// removes everything. If the process that holds this value dies without dropping it, the server
+/// dies too.
 ///
-/// All methods block; see the [crate](crate) for what that means in an async test.
+/// All methods block. See the [crate](crate) for the consequences in an async test.
 #[derive(Debug)]
 pub struct NatsServer {
     binary: Binary,
     client: Port,
     monitor: Port,
-    /// Kept only so that nobody else of this process is given it.
+    /// Kept only so that no other server of this process gets it.
     _route: Option<Port>,
     config: Config,
-    /// `None` while it is down.
+    /// `None` while the server is down.
     process: Option<Child>,
     paused: AtomicBool,
-    // Dropped before the folder, which it removes too.
+    // Dropped before the folder, which the guard removes too.
     guard: Guard,
     folder: TempDir,
 }
 
-/// How a [`NatsServer`] is to run; made by [`NatsServer::builder`].
+/// The settings of a [`NatsServer`]. [`NatsServer::builder`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct NatsServerBuilder {
@@ -57,18 +58,20 @@ pub struct NatsServerBuilder {
     config: Config,
 }
 
-/// What the server reads from its configuration file and command line, apart from its ports.
+/// The settings that the server reads from its configuration file and command line, apart from its
+/// ports.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) name: String,
     pub(super) jetstream: bool,
-    /// The `cluster` block, if it is a node of one.
+    /// The `cluster` block, if the server is a node of a cluster.
     pub(super) cluster: Option<String>,
     pub(super) extra: String,
 }
 
 impl NatsServerBuilder {
-    /// Runs the server without `JetStream`: the way to see what a client says when it is missing.
+    /// Runs the server without `JetStream`. Use it to see the client's reaction when `JetStream` is
+    /// missing.
     pub fn without_jetstream(mut self) -> Self {
         self.config.jetstream = false;
         self
@@ -76,20 +79,22 @@ impl NatsServerBuilder {
 
     /// Appends text to the server's configuration file: accounts, permissions, TLS, limits.
     ///
-    /// A later call appends further text. Where it repeats a setting of ours, it wins; ports are better left alone.
+    /// A later call appends further text. If the text repeats a setting of this crate, the text
+    /// wins. Do not set ports.
     pub fn config(mut self, text: &str) -> Self {
         self.config.extra.push_str(text);
         self.config.extra.push('\n');
         self
     }
 
-    /// Listens for clients on this port instead of a free one. Starting fails if it is taken.
+    /// Listens for clients on this port instead of a free one. Starting fails if the port is taken.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Runs this program instead of the one that is found: for tests against several versions.
+    /// Runs this program instead of the one that is found. Use it for tests against several
+    /// versions.
     pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.binary = Some(path.into());
         self
@@ -99,8 +104,8 @@ impl NatsServerBuilder {
     ///
     /// # Errors
     ///
-    /// No usable `nats-server`, a configuration that it rejects, a chosen port that is taken, or a server that is not
-    /// ready within 30 seconds.
+    /// Returns an error if there is no usable `nats-server`, the server rejects its configuration,
+    /// a chosen port is taken, or the server is not ready within 30 seconds.
     pub fn start(self) -> Result<NatsServer, TestingError> {
         let binary = match self.binary {
             Some(path) => Binary::at(path)?,
@@ -115,7 +120,7 @@ impl NatsServerBuilder {
             let mut server =
                 NatsServer::prepare(binary.clone(), client, None, self.config.clone())?;
             match server.launch().and_then(|()| server.wait_until_healthy()) {
-                // Another process was faster to take a port that was free when we looked.
+                // Another process took a port first that was free during the check.
                 Err(_)
                     if attempt < START_ATTEMPTS && server.lost_a_port() && self.port.is_none() =>
                 {
@@ -132,12 +137,12 @@ impl NatsServer {
     ///
     /// # Errors
     ///
-    /// Those of [`NatsServerBuilder::start`].
+    /// The same as [`NatsServerBuilder::start`].
     pub fn start() -> Result<Self, TestingError> {
         Self::builder().start()
     }
 
-    /// A server with other settings.
+    /// Returns a builder for a server with other settings.
     pub fn builder() -> NatsServerBuilder {
         NatsServerBuilder {
             binary: None,
@@ -174,61 +179,63 @@ impl NatsServer {
         })
     }
 
-    /// Where clients connect: `nats://127.0.0.1:<port>`. The same for the life of this value.
+    /// Returns the address to which clients connect: `nats://127.0.0.1:<port>`. It is the same for
+    /// the life of this value.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port())
     }
 
-    /// The client port.
+    /// Returns the client port.
     pub fn port(&self) -> u16 {
         self.client.number()
     }
 
-    /// Base of the server's monitoring pages: `http://127.0.0.1:<port>`.
+    /// Returns the base of the server's monitoring pages: `http://127.0.0.1:<port>`.
     pub fn monitor_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.monitor.number())
     }
 
-    /// Process id of the server itself; `None` while it is down.
+    /// Returns the process id of the server itself, or `None` while it is down.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
 
-    /// Major, minor and patch number of the program.
+    /// Returns the major, minor and patch number of the program.
     pub fn version(&self) -> (u64, u64, u64) {
         self.binary.version
     }
 
-    /// Name of the server in its cluster and its logs.
+    /// Returns the name of the server in its cluster and its logs.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Everything that the server has logged since its first start; a restart appends.
+    /// Returns everything that the server has logged since its first start. A restart appends.
     pub fn log(&self) -> String {
         fs::read(self.log_file())
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 
-    /// Whether the process lives. A paused server does.
+    /// Returns whether the process lives. A paused server does.
     pub fn is_running(&self) -> bool {
         self.child_pid().is_some_and(|pid| {
-            // Without reaping it: the pid must stay its own until then.
+            // Do not reap the process here. It must keep its own pid until then.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             matches!(waitid(WaitId::Pid(pid), options), Ok(None))
         })
     }
 
-    /// Whether it runs and is not paused.
+    /// Returns whether the server runs and is not paused.
     pub(super) fn answers(&self) -> bool {
         self.is_running() && !self.paused.load(Ordering::Relaxed)
     }
 
-    /// Kills the server as a power cut would (`SIGKILL`), and returns when it is gone. Does nothing if it is down.
+    /// Kills the server as a power cut would (`SIGKILL`), and returns when it is gone. Does nothing
+    /// if it is down.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.process.take() {
-            // It can only fail if the child was reaped, and only we do that.
+            // The call can only fail if the child was reaped, and only this type does that.
             let _ = child.kill();
             self.guard.forget();
             let _ = child.wait();
@@ -236,14 +243,16 @@ impl NatsServer {
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// Stops the server in an orderly way (`SIGTERM`), and returns when it is gone. Does nothing if it is down.
+    /// Stops the server in an orderly way (`SIGTERM`), and returns when it is gone. Does nothing if
+    /// it is down.
     ///
     /// # Errors
     ///
-    /// If it has not ended after 15 seconds; it is killed then.
+    /// Returns an error if the server has not ended after 15 seconds. It is killed then.
     pub fn terminate(&mut self) -> Result<(), TestingError> {
         if let Some(pid) = self.child_pid() {
-            // Not `signal`: it may have ended by itself, which is what we want. A frozen process ends once it goes on.
+            // Do not call `signal`: the server may have ended by itself, which is the desired
+            // result. A frozen process ends once it goes on.
             let _ = kill_process(pid, Signal::TERM);
             let _ = kill_process(pid, Signal::CONT);
         }
@@ -252,21 +261,22 @@ impl NatsServer {
 
     /// Announces a lame-duck shutdown (`SIGUSR2`) and returns at once.
     ///
-    /// The server hands over its Raft leaderships, tells its clients, goes on for a second and closes them one by one.
-    /// Then it ends: [`NatsServer::wait_for_exit`] awaits that.
+    /// The server hands over its Raft leaderships, notifies its clients, goes on for a second and
+    /// closes them one by one. Then it ends. [`NatsServer::wait_for_exit`] waits for that.
     ///
     /// # Errors
     ///
-    /// If the server is down.
+    /// Returns an error if the server is down.
     pub fn lame_duck(&self) -> Result<(), TestingError> {
         self.signal(Signal::USR2, "lame_duck")
     }
 
-    /// Waits until the process has ended and returns its exit status; `None` if it was down already.
+    /// Waits until the process has ended and returns its exit status, or `None` if it was down
+    /// already.
     ///
     /// # Errors
     ///
-    /// If it still runs after `timeout`; it is killed then.
+    /// Returns an error if the process still runs after `timeout`. It is killed then.
     pub fn wait_for_exit(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, TestingError> {
         let deadline = Instant::now() + timeout;
         while self.is_running() {
@@ -288,14 +298,16 @@ impl NatsServer {
         }
     }
 
-    /// Starts the server again on the same port with the same data, after an orderly stop if it still runs.
+    /// Starts the server again on the same port with the same data, after an orderly stop if it
+    /// still runs.
     ///
-    /// Returns when it serves clients. A server that stands alone serves `JetStream` then, too; a node of a cluster may
-    /// need its peers for that: see [`NatsCluster::wait_until_ready`](super::NatsCluster::wait_until_ready).
+    /// The method returns when the server serves clients. A server that stands alone serves
+    /// `JetStream` then, too. A node of a cluster may need its peers for that: see
+    /// [`NatsCluster::wait_until_ready`](super::NatsCluster::wait_until_ready).
     ///
     /// # Errors
     ///
-    /// If it does not end, or is not ready within 30 seconds.
+    /// Returns an error if the server does not end, or is not ready within 30 seconds.
     pub fn restart(&mut self) -> Result<(), TestingError> {
         self.terminate()?;
         self.launch()?;
@@ -306,11 +318,12 @@ impl NatsServer {
         }
     }
 
-    /// Freezes the process (`SIGSTOP`) and returns when it stands still. Connections stay open, nothing answers.
+    /// Freezes the process (`SIGSTOP`) and returns when it stands still. Connections stay open, and
+    /// the server answers nothing.
     ///
     /// # Errors
     ///
-    /// If the server is down.
+    /// Returns an error if the server is down.
     pub fn pause(&self) -> Result<(), TestingError> {
         self.signal(Signal::STOP, "pause")?;
         self.paused.store(true, Ordering::Relaxed);
@@ -327,7 +340,7 @@ impl NatsServer {
     ///
     /// # Errors
     ///
-    /// If the server is down.
+    /// Returns an error if the server is down.
     pub fn resume(&self) -> Result<(), TestingError> {
         self.signal(Signal::CONT, "resume")?;
         self.paused.store(false, Ordering::Relaxed);
@@ -354,7 +367,8 @@ impl NatsServer {
         let mut command = Command::new(&self.binary.path);
         command.arg("--config").arg(config_file);
         if self.config.jetstream {
-            // Options rather than configuration: a `jetstream` block in the caller's text may then tune the rest.
+            // Use options instead of configuration. A `jetstream` block in the caller's text may
+            // then tune the rest.
             command
                 .arg("--jetstream")
                 .arg("--store_dir")
@@ -365,7 +379,7 @@ impl NatsServer {
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
-            // Ctrl-C ends the test first; its guard then ends the server.
+            // Ctrl-C ends the test first, and its guard then ends the server.
             .process_group(0)
             .spawn()
             .map_err(TestingError::io("cannot start nats-server"))?;
@@ -374,7 +388,7 @@ impl NatsServer {
         self.guard.watch(pid)
     }
 
-    /// Waits until the server is healthy, in its own judgement, and accepts clients.
+    /// Waits until the server reports itself as healthy and accepts clients.
     pub(super) fn wait_until_healthy(&mut self) -> Result<(), TestingError> {
         self.wait_for("its readiness", |server| {
             monitor::is_healthy(server.monitor_port()) && monitor::accepts(server.port())
@@ -409,7 +423,7 @@ impl NatsServer {
         Ok(())
     }
 
-    /// Whether its log says that somebody else has one of its ports.
+    /// Returns whether the log says that another process has one of the server's ports.
     pub(super) fn lost_a_port(&self) -> bool {
         self.log().contains("address already in use")
     }
@@ -456,7 +470,8 @@ impl NatsServer {
             self.client.number(),
             self.monitor.number()
         );
-        // The shortest that the server accepts, and a grace period that a test can wait for.
+        // The shortest duration that the server accepts, and a grace period that a test can wait
+        // for.
         text.push_str("lame_duck_duration: \"30s\"\nlame_duck_grace_period: \"1s\"\n");
         if let Some(cluster) = &self.config.cluster {
             let _ = writeln!(text, "{cluster}");

@@ -102,7 +102,8 @@ impl AdminHandler {
             Reply::SuccessorRefused(why) => Problem::new(
                 ProblemCode::SuccessorRefused,
                 format!(
-                    "{successor:?} can't take the role: {why}; {} leads on",
+                    "{successor:?} can't take the role: {}; {} leads on",
+                    why.describe(),
                     self.instance.id
                 ),
             ),

@@ -1,4 +1,5 @@
-//! What NATS's conventions for services (ADR-32) ask of every service: who is there, what it offers, how it fares.
+//! The messages that NATS's conventions for services (ADR-32) require of every service: its
+//! identity, its endpoints and its statistics.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ pub const PING: &str = "PING";
 pub const INFO: &str = "INFO";
 pub const STATS: &str = "STATS";
 
-/// Who a service is: the beginning of every answer.
+/// The identity of a service. It is the beginning of every answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub name: String,
@@ -46,7 +47,7 @@ pub struct Info {
 pub struct EndpointInfo {
     pub name: String,
     pub subject: String,
-    /// Empty: every instance hears what it is asked.
+    /// Empty, so that every instance receives each request.
     #[serde(default)]
     pub queue_group: String,
     #[serde(default)]
@@ -72,7 +73,7 @@ pub struct EndpointStats {
     pub num_errors: u64,
     /// `<code>:<text>`, or empty.
     pub last_error: String,
-    /// Nanoseconds.
+    /// In nanoseconds.
     pub processing_time: u64,
     pub average_processing_time: u64,
 }
@@ -103,7 +104,7 @@ impl Identity {
         }
     }
 
-    /// What it says of itself under this name.
+    /// Returns the value that the service gives under this name.
     pub fn says(&self, name: &str) -> Option<String> {
         self.metadata.get(name).map(|value| printable(value))
     }

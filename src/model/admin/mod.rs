@@ -1,7 +1,9 @@
-//! What is asked of a running instance by those who operate it, and what it answers: the subjects, the requests, the reports.
+//! The admin requests to a running instance, and its answers: the subjects, the requests and the
+//! reports.
 //!
-//! All of it comes from outside and is hostile until parsed. Requests that act are read strictly: a condition that this
-//! version does not know must not be skipped. Answers are read tolerantly: a later version may say more.
+//! All of them come from outside and are hostile until parsed. Requests that change something are
+//! read strictly, because a condition that this version does not know must not be skipped. Answers
+//! are read tolerantly, because a later version may add data.
 
 pub mod micro;
 mod problem;
@@ -21,7 +23,7 @@ pub const MAX_REQUEST_BYTES: usize = 4096;
 /// Answers larger than this are not read.
 pub const MAX_REPORT_BYTES: usize = 8 << 20;
 
-/// Reads an answer: JSON of the type that was asked for; nothing if it is anything else.
+/// Reads an answer. Returns `None` unless it is JSON of the requested type.
 pub fn parse<T: AdminReply>(payload: &[u8]) -> Option<T> {
     if payload.len() > MAX_REPORT_BYTES {
         return None;
@@ -30,13 +32,13 @@ pub fn parse<T: AdminReply>(payload: &[u8]) -> Option<T> {
     (answer.kind() == T::KIND).then(|| answer.cleaned())
 }
 
-/// An answer that says what it is.
+/// An answer that contains its own type.
 pub trait AdminReply: DeserializeOwned {
     const KIND: &'static str;
 
     fn kind(&self) -> &str;
 
-    /// With all text from outside made printable.
+    /// Returns the answer with all text from outside made printable.
     #[must_use]
     fn cleaned(self) -> Self;
 }

@@ -1,4 +1,4 @@
-//! Why an instance did not do what it was asked.
+//! The reason why an instance did not do what was requested.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::AdminReply;
 use nats_elect_core::text::printable;
 
-/// Why an instance did not do what it was asked; the reason as programs tell it apart.
+/// The reason why an instance did not do what was requested, in a form for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProblemCode {
-    /// The request is not understood: the other side may be of another version. Nothing was done.
+    /// The request is not understood. The other side may be of another version. Nothing was done.
     BadRequest,
     /// The instance has no such role. Nothing was done.
     UnknownRole,
@@ -20,19 +20,21 @@ pub enum ProblemCode {
     NotLeader,
     /// The instance leads, but in another term than the one that was named. Nothing was done.
     UnexpectedTerm,
-    /// The instance does not wait for the role, or sees another message under its key than the one that was named. Nothing was done.
+    /// The instance does not wait for the role, or sees another message under its key than the one
+    /// that was named. Nothing was done.
     Changed,
     /// The named successor does not answer. Nothing was done.
     SuccessorAbsent,
     /// The named successor can't take the role now. Nothing was done.
     SuccessorRefused,
-    /// The role, or the instance, is being stopped.
+    /// The role or the instance is being stopped.
     Stopped,
-    /// It was begun and goes on, but was not done in time.
+    /// The operation was begun and goes on, but was not done in time.
     Unfinished,
-    /// The answer is too large for one message: ask about one role at a time.
+    /// The answer is too large for one message. Ask about one role at a time.
     TooLarge,
-    /// The instance is asked for the status of all its roles more often than it can tell. Nothing was done.
+    /// The instance is asked for the status of all its roles more often than it can report it.
+    /// Nothing was done.
     Busy,
     /// A reason that this version does not know.
     #[serde(other)]
@@ -40,7 +42,7 @@ pub enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// The reason's name, as it stands in answers and logs.
+    /// Returns the reason's name, as it is used in answers and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",
@@ -58,7 +60,7 @@ impl ProblemCode {
         }
     }
 
-    /// The number in the header `Nats-Service-Error-Code`, after the manner of HTTP.
+    /// Returns the number in the header `Nats-Service-Error-Code`, in the style of HTTP.
     pub const fn number(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -87,7 +89,7 @@ pub struct Problem {
     #[serde(rename = "type")]
     kind: String,
     pub code: ProblemCode,
-    /// In words.
+    /// The reason, in words.
     #[serde(default)]
     pub reason: String,
 }
@@ -97,7 +99,7 @@ impl Problem {
         Self {
             kind: Self::KIND.into(),
             code,
-            // It stands in a header, too.
+            // The reason is also sent in a header.
             reason: printable(&reason.to_string()),
         }
     }
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_of_a_later_version_is_still_a_refusal() {
+    fn an_unknown_reason_of_a_later_version_is_still_a_refusal() {
         let json = br#"{"type":"io.nats-elect.admin.v1.error","code":"full_moon","reason":"a\nb","since":1}"#;
         let problem: Problem = crate::model::admin::parse(json).expect("a problem");
         assert_eq!(problem.code, ProblemCode::Other);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_in_a_header_has_one_line() {
+    fn a_reason_in_a_header_has_one_line() {
         let problem = Problem::new(ProblemCode::BadRequest, "a\r\nNats-Rollup: all");
         assert_eq!(problem.reason, "aNats-Rollup: all");
     }

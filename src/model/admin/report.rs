@@ -1,4 +1,4 @@
-//! What an instance tells of itself.
+//! The report of an instance about itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,130 +17,134 @@ use nats_elect_core::status::{ConnectionStatus, RoleState};
 use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
 
-/// What an instance tells of itself and its roles. Durations are milliseconds in its JSON, in fields that end in `_ms`,
-/// where they do not say otherwise.
+/// The report of an instance about itself and its roles.
 ///
-/// There is no lease token in it.
+/// In its JSON, durations are milliseconds in fields that end in `_ms`, unless stated otherwise.
+/// The report contains no lease token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InstanceReport {
-    /// What this is: `io.nats-elect.admin.v1.status`.
+    /// The type of this document: `io.nats-elect.admin.v1.status`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The instance's id.
     pub instance_id: String,
-    /// This start of it.
+    /// Names this start of the instance.
     pub incarnation: Uuid,
-    /// The version of this crate that it runs.
+    /// The version of this crate that the instance runs.
     pub version: String,
-    /// The bucket in which it stands for election.
+    /// The bucket in whose elections the instance takes part.
     pub bucket: String,
-    /// Time since its manager started.
+    /// Time since the instance's manager started.
     #[serde(rename = "uptime_ms", with = "millis", default)]
     pub uptime: Duration,
-    /// Why its bucket can't be used just now, in words; none if it can.
+    /// The reason, in words, why the bucket can't be used just now. `None` if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Its roles by name: all of them, or the one that was asked about.
+    /// The instance's roles by name: all of them, or the one that was asked about.
     #[serde(default)]
     pub roles: BTreeMap<String, RoleReport>,
 }
 
-/// What an instance tells of one of its roles. Times are as of the answer.
+/// The report of an instance about one of its roles. Times are as of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RoleReport {
-    /// Where the instance stands; `None` is a state that this version does not know.
+    /// The state of the instance. `None` is a state that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub state: Option<RoleState>,
-    /// Whether the instance leads, by its own clock as it answered.
+    /// Whether the instance leads, by its own clock at the time of the answer.
     pub is_leader: bool,
-    /// Whether it is paused: it stands for no new term until it is resumed. A term that it has goes on.
+    /// Whether the instance is paused. A paused instance takes no new term until it is resumed. A
+    /// term that it has goes on.
     #[serde(default)]
     pub paused: bool,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as the instance knows.
     #[serde(default)]
     pub leader: Option<LeaderReport>,
-    /// The fencing token of its term, if it leads.
+    /// The fencing token of the instance's term, if it leads.
     #[serde(default)]
     pub fencing_token: Option<FencingToken>,
-    /// Time until its lease ends unless it is renewed, if it holds one.
+    /// Time until the instance's lease ends unless it is renewed, if it holds one.
     #[serde(rename = "lease_remaining_ms", with = "millis::option", default)]
     pub lease_remaining: Option<Duration>,
-    /// Time since the last confirmed heartbeat of its term was sent.
+    /// Time since the last confirmed heartbeat of the instance's term was sent.
     #[serde(rename = "last_heartbeat_ms", with = "millis::option", default)]
     pub last_heartbeat: Option<Duration>,
-    /// How long that heartbeat took, from sending it to its answer; in microseconds, as `heartbeat_took_us`. None before the first one
-    /// of a term, and from versions that do not tell.
+    /// How long that heartbeat took, from sending it to its answer. In the JSON it is in
+    /// microseconds, as `heartbeat_took_us`. `None` before the first heartbeat of a term, and from
+    /// versions that do not report it.
     #[serde(rename = "heartbeat_took_us", with = "micros", default)]
     pub heartbeat_took: Option<Duration>,
-    /// Time since its state last changed.
+    /// Time since the instance's state last changed.
     #[serde(rename = "last_transition_ms", with = "millis", default)]
     pub last_transition: Duration,
     /// Revision of the role's key, as last seen.
     #[serde(default)]
     pub revision: Option<u64>,
-    /// What of NATS the role can rely on; `None` is a status that this version does not know.
+    /// How far the role can rely on NATS. `None` is a status that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub connection: Option<ConnectionStatus>,
-    /// Whether its handler says that it is well, or has no health check of its own. `None`: it had not said so within a second, or
-    /// the runtime that runs it does not answer.
+    /// Whether the handler passes its health check, or has none of its own. `None` if the handler
+    /// did not answer within a second, or the runtime that runs it does not answer.
     #[serde(default)]
     pub healthy: Option<bool>,
-    /// Its priority.
+    /// The instance's priority.
     #[serde(default)]
     pub priority: i64,
-    /// Whether it takes the role from a leader of lower priority; `None` is a way that this version does not know.
+    /// Whether the instance takes the role from a leader of lower priority. `None` is a setting
+    /// that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub takeover: Option<Takeover>,
-    /// How long its lease lasts without renewal.
+    /// How long the instance's lease lasts without renewal.
     #[serde(rename = "ttl_ms", with = "millis", default)]
     pub ttl: Duration,
-    /// Time between its renewals.
+    /// Time between the instance's renewals.
     #[serde(rename = "heartbeat_ms", with = "millis", default)]
     pub heartbeat: Duration,
-    /// How long its handler may take to wind down.
+    /// How long the instance's handler may take to wind down.
     #[serde(rename = "stop_budget_ms", with = "millis", default)]
     pub stop_budget: Duration,
-    /// How long it may take to answer a request to step down, at most.
+    /// The longest time that the instance may take to answer a request to step down.
     #[serde(rename = "answers_within_ms", with = "millis", default)]
     pub answers_within: Duration,
-    /// How often its handler still ran when the lease had ended, since the start.
+    /// How often the instance's handler still ran when the lease had ended, since the start.
     #[serde(default)]
     pub overruns: u64,
-    /// What failed last, and is not made good yet.
+    /// The last failure, if nothing has succeeded since.
     #[serde(default)]
     pub last_failure: Option<FailureReport>,
 }
 
-/// Who leads a role, as an instance sees it.
+/// The leader of a role, as an instance sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeaderReport {
-    /// The leader's instance id; empty if its record does not tell.
+    /// The leader's instance id. Empty if its record does not contain it.
     pub instance_id: String,
-    /// The start of that instance; records of other libraries have none.
+    /// The start of that instance. Records of other libraries have none.
     #[serde(default)]
     pub incarnation: Option<Uuid>,
-    /// Its priority.
+    /// The leader's priority.
     #[serde(default)]
     pub priority: i64,
-    /// The public key that signed for it, where the reporting instance has trusted keys or is the leader itself.
+    /// The public key that signed for the leader, if the reporting instance has trusted keys or is
+    /// the leader itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
 }
 
-/// A failure that nothing has made good yet.
+/// A failure after which nothing has succeeded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FailureReport {
-    /// What kind of failure; `None` is one that this version does not know.
+    /// The kind of failure. `None` is a kind that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub kind: Option<FailureKind>,
-    /// In words: what failed, and what to do about it.
+    /// A description: what failed, and what to do about it.
     #[serde(default)]
     pub detail: String,
-    /// Time since then.
+    /// Time since the failure.
     #[serde(rename = "ago_ms", with = "millis", default)]
     pub ago: Duration,
 }
@@ -179,7 +183,8 @@ impl RoleReport {
     }
 }
 
-/// Reads what a later version may say otherwise: nothing, if it is not understood.
+/// Reads a value that a later version may express differently. Returns `None` if it is not
+/// understood.
 pub(super) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_a_later_version_is_read_as_far_as_it_is_understood() {
+    fn the_known_parts_of_a_report_of_a_later_version_are_read() {
         let mut json = serde_json::to_value(report()).expect("JSON");
         json["moon"] = "full".into();
         let role = &mut json["roles"]["scheduler"];
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_type_is_none() {
+    fn an_answer_of_another_type_is_not_read() {
         let mut json = serde_json::to_value(report()).expect("JSON");
         json["type"] = "io.nats.micro.v1.info_response".into();
         assert_eq!(parse::<InstanceReport>(json.to_string().as_bytes()), None);

@@ -1,4 +1,4 @@
-//! What an instance is asked to do, and what it says once it has.
+//! A request to an instance to do something, and its answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,29 +11,31 @@ use nats_elect_core::millis;
 use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
 
-/// The longest hold-off: whoever means longer removes the role.
+/// The longest hold-off. To keep an instance out for longer, remove the role.
 pub const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What goes with a request: nothing, or JSON. What this version does not know is refused, for it may be a condition.
+/// The body of a request: empty, or JSON. Fields that this version does not know are refused,
+/// because they may be conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminRequest {
-    /// Who is to lead next, by instance id.
+    /// The instance id of the successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How long the instance then stays out, at least.
+    /// How long the instance then stays out of the election, at least.
     #[serde(rename = "hold_off_ms", with = "millis")]
     pub hold_off: Duration,
-    /// The term that is meant: in any other nothing is done.
+    /// The expected term. In any other term nothing is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_fencing_token: Option<FencingToken>,
-    /// The message under the role's key that is meant: where another one stands nothing is done.
+    /// The revision of the expected message under the role's key. If another message stands there,
+    /// nothing is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
 impl AdminRequest {
-    /// That the message at this revision of the role's key is over.
+    /// Returns the request that the message at this revision of the role's key is over.
     pub fn end_of(revision: u64) -> Self {
         Self {
             revision: Some(revision),
@@ -44,7 +46,7 @@ impl AdminRequest {
     /// Reads a request.
     ///
     /// # Errors
-    /// In words, what is wrong with it.
+    /// Returns the problem in words.
     pub fn parse(payload: &[u8]) -> Result<Self, String> {
         if payload.len() > MAX_REQUEST_BYTES {
             return Err(format!("a request has at most {MAX_REQUEST_BYTES} bytes"));
@@ -61,12 +63,12 @@ impl AdminRequest {
     }
 }
 
-/// What became of a request that acted.
+/// The result of a request that changed something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     #[serde(rename = "type")]
     kind: String,
-    /// The terms that it ended, by role.
+    /// The terms that the request ended, by role.
     #[serde(default)]
     pub ended: BTreeMap<String, Ended>,
 }
@@ -77,7 +79,7 @@ pub struct Ended {
     /// Whether the role was freed for others at once.
     #[serde(default)]
     pub released: bool,
-    /// What became of it, if it was freed for a successor.
+    /// The result of the handoff, if the role was freed for a successor.
     #[serde(default, deserialize_with = "super::report::known")]
     pub handoff: Option<Handoff>,
 }
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_request_asks_for_the_ordinary() {
+    fn an_empty_request_has_the_default_settings() {
         assert_eq!(AdminRequest::parse(b""), Ok(AdminRequest::default()));
         assert_eq!(AdminRequest::parse(b"{}"), Ok(AdminRequest::default()));
     }
@@ -142,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_is_not_known_is_not_skipped() {
+    fn an_unknown_condition_is_not_skipped() {
         let error = AdminRequest::parse(br#"{"expected_priority":3}"#).expect_err("it may matter");
         assert!(error.contains("expected_priority"), "{error}");
     }
 
     #[test]
-    fn what_is_no_request_is_refused_in_words() {
+    fn an_invalid_request_is_refused_in_words() {
         let long = format!("{{\"to\":\"{}\"}}", "x".repeat(MAX_REQUEST_BYTES));
         for odd in [
             &b"\xff"[..],

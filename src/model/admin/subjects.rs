@@ -1,4 +1,4 @@
-//! Where requests to an instance go, and where its answers may go.
+//! The subjects of requests to an instance, and the subjects to which it may send answers.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use nats_elect_core::name::{BucketName, RoleName};
 /// The name of the service, by which NATS tools find it.
 pub const SERVICE: &str = "nats-elect";
 
-/// What is asked of an instance.
+/// A kind of request to an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     Status,
@@ -30,7 +30,7 @@ impl Verb {
         Self::EndLease,
     ];
 
-    /// Its name as it stands in subjects.
+    /// Returns the verb's name as it is used in subjects.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -49,15 +49,16 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A kind of request that is subscribed to, and counted, on its own.
+/// A kind of request with its own subscription and its own counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     pub verb: Verb,
-    /// Whether it is about one role, whose name ends the subject; else it is about all.
+    /// Whether the request is about one role, whose name ends the subject. Otherwise it is about
+    /// all roles.
     pub of_role: bool,
 }
 
-/// All that an instance answers to under its prefix.
+/// All requests that an instance answers under its prefix.
 pub const ENDPOINTS: [Endpoint; 10] = [
     of_all(Verb::Status),
     of_role(Verb::Status),
@@ -93,14 +94,14 @@ pub struct AdminSubjects {
 }
 
 impl AdminSubjects {
-    /// The prefix has been checked.
+    /// The caller must have checked the prefix.
     pub fn new(prefix: &str, bucket: &BucketName) -> Self {
         Self {
             base: format!("{prefix}.{bucket}."),
         }
     }
 
-    /// Where a request is sent.
+    /// Returns the subject to which a request is sent.
     pub fn request(&self, verb: Verb, incarnation: Uuid, role: Option<&RoleName>) -> String {
         let all = format!("{}{verb}.{incarnation}", self.base);
         match role {
@@ -109,13 +110,16 @@ impl AdminSubjects {
         }
     }
 
-    /// Where everyone is asked who they are: apart from other buckets, whose instances would answer the service conventions' own
-    /// subjects as well, and so that the server tells at once if nobody is there.
+    /// Returns the subject on which all instances are asked for their identity.
+    ///
+    /// It is separate from the subjects of the service conventions, because instances of other
+    /// buckets would answer those as well. The server also reports at once on this subject if there
+    /// is no instance.
     pub fn search(&self) -> String {
         format!("{}instances", self.base)
     }
 
-    /// What an instance subscribes to for an endpoint.
+    /// Returns the subject to which an instance subscribes for an endpoint.
     pub fn pattern(&self, endpoint: Endpoint, incarnation: Uuid) -> String {
         let all = self.request(endpoint.verb, incarnation, None);
         if endpoint.of_role {
@@ -125,7 +129,7 @@ impl AdminSubjects {
         }
     }
 
-    /// What is asked by a message on that subject, and of which role.
+    /// Returns the verb and the role of a message on that subject.
     pub fn asked(&self, subject: &str) -> Option<(Verb, Option<RoleName>)> {
         let mut tokens = subject.strip_prefix(&self.base)?.splitn(3, '.');
         let verb = tokens.next()?;
@@ -135,20 +139,22 @@ impl AdminSubjects {
         Some((verb, role))
     }
 
-    /// What answers may be asked for under: the inbox prefix of those who may read no other inbox.
+    /// Returns the prefix under which answers may be requested. It is the inbox prefix of clients
+    /// that may read no other inbox.
     pub fn answers(&self) -> String {
         format!("{}_answer", self.base)
     }
 
-    /// Whether a subject is one of these.
+    /// Returns whether a subject is one of these.
     pub fn include(&self, subject: &str) -> bool {
         subject.starts_with(&self.base)
     }
 
-    /// Whether an answer may be sent there.
+    /// Returns whether an answer may be sent to this subject.
     ///
-    /// Whoever asks names the subject, but it is written to with our permissions: only to inboxes, never to a key, an API or an
-    /// application. `inbox` is the prefix of our own connection.
+    /// The client that sends the request names the subject, but the answer is written with our
+    /// permissions. So answers go to inboxes only, never to a key, an API or an application.
+    /// `inbox` is the prefix of our own connection.
     pub fn may_answer(&self, reply: &str, inbox: &str) -> bool {
         let answers = self.answers();
         let prefixes = [answers.as_str(), "_INBOX", inbox];
@@ -160,7 +166,8 @@ impl AdminSubjects {
     }
 }
 
-/// The rest of a subject that nothing but one subscription's owner would listen to.
+/// Returns whether the rest of a subject is so plain that only the owner of one subscription would
+/// listen to it.
 fn is_plain(rest: &str) -> bool {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     rest.len() <= 255

@@ -1,4 +1,4 @@
-//! How a process proves to NATS who it is, and how the connection is encrypted.
+//! Authentication and encryption of the connection to NATS.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,23 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, Secret};
 use nats_elect_core::config::ensure;
 
-/// What a hidden value is in an error.
+/// The replacement for a hidden value in an error.
 pub(crate) const HIDDEN: &str = "***";
 
-/// How to authenticate: one way, or none. Default: none.
+/// How to authenticate. Set one method, or none. Default: none.
 ///
-/// The ways are `user` with `password`; `token`; `nkey` or `nkey_file`; `creds` or `creds_file`. Files are read anew
-/// for each connection, or once beside connection options that the program made.
+/// The methods are `user` with `password`; `token`; `nkey` or `nkey_file`; `creds` or `creds_file`.
+/// Files are read again for each connection. If the program made its own connection options, files
+/// are read once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AuthConfig {
-    /// The user's name; needs `password`.
+    /// The user's name. Needs `password`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 
-    /// The user's password; needs `user`.
+    /// The user's password. Needs `user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
 
@@ -30,7 +31,7 @@ pub struct AuthConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
 
-    /// The seed of a user's nkey: it begins with `SU`.
+    /// The seed of a user's nkey. It begins with `SU`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nkey: Option<Secret>,
 
@@ -47,38 +48,40 @@ pub struct AuthConfig {
     pub creds_file: Option<PathBuf>,
 }
 
-/// How the connection is encrypted. Default: as each server's address and the server say.
+/// How the connection is encrypted. Default: as each server's address and the server require.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsConfig {
-    /// A PEM file with the certificates of the authorities to trust, instead of those of the system.
+    /// A PEM file with the certificates of the authorities to trust, instead of those of the
+    /// system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 
-    /// A PEM file with this client's certificate and its chain, for servers that ask for one; needs `key_file`.
+    /// A PEM file with this client's certificate and its chain, for servers that ask for one. Needs
+    /// `key_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_file: Option<PathBuf>,
 
-    /// A PEM file with the certificate's private key; needs `cert_file`.
+    /// A PEM file with the certificate's private key. Needs `cert_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
 
-    /// Encrypt before the server's greeting, not after it. Default false. Needs a server that is set to
-    /// `handshake_first`.
+    /// Encrypt before the server's greeting, not after it. Default false. Needs a server that is
+    /// set to `handshake_first`.
     pub first: bool,
 
-    /// Never connect without TLS. Default false; any other setting here asks for it as well.
+    /// Never connect without TLS. Default false. Any other setting here requires TLS as well.
     pub required: bool,
 }
 
 impl AuthConfig {
-    /// Whether nothing is said about who connects.
+    /// Returns whether no authentication is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The fields that are set, one for each way to authenticate.
+    /// Returns the fields that are set, one for each authentication method.
     pub(crate) fn ways(&self) -> Vec<&'static str> {
         let ways = [
             ("auth.user", self.user.is_some() || self.password.is_some()),
@@ -92,7 +95,8 @@ impl AuthConfig {
         set.map(|(field, _)| field).collect()
     }
 
-    /// Checks that one way is said, and all of it; files and keys are looked at when the manager starts.
+    /// Checks that at most one method is set, and that it is complete. Files and keys are checked
+    /// when the manager starts.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         if let [first, second, ..] = self.ways()[..] {
             return Err(ConfigError::new(
@@ -118,7 +122,7 @@ impl AuthConfig {
 }
 
 impl TlsConfig {
-    /// Whether a connection without TLS is not to be made.
+    /// Returns whether connections without TLS are forbidden.
     pub fn is_required(&self) -> bool {
         *self != Self::default()
     }
@@ -140,7 +144,7 @@ impl TlsConfig {
     }
 }
 
-/// What the names of reply subjects begin with.
+/// Checks the prefix of reply subjects.
 pub(super) fn validate_inbox_prefix(prefix: &str) -> Result<(), ConfigError> {
     let plain = |token: &str| {
         let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '*' | '>');
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_to_authenticate_is_enough_and_two_are_too_many() {
+    fn exactly_one_authentication_method_may_be_set() {
         let mut auth = AuthConfig::default();
         assert_eq!(auth.validate(), Ok(()));
         auth.token = Some("s3cret".into());
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_login_is_told() {
+    fn half_a_login_is_an_error() {
         let mut auth = AuthConfig {
             user: Some("ada".into()),
             ..AuthConfig::default()
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_needs_its_key_and_a_key_its_certificate() {
+    fn a_certificate_needs_its_key_and_a_key_needs_its_certificate() {
         let mut tls = TlsConfig::default();
         assert!(!tls.is_required());
         tls.cert_file = Some("/cert".into());
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_a_file_are_read_and_not_shown() {
+    fn secrets_in_a_file_are_read_and_not_shown() {
         let auth: AuthConfig =
             toml::from_str("user = 'ada'\npassword = 's3cret'").expect("valid TOML");
         let password = auth.password.as_ref().expect("a password");

@@ -1,4 +1,4 @@
-//! Whether and where an instance can be operated from elsewhere.
+//! Whether an instance can be operated over NATS, and on which subjects.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,26 @@ use super::ConfigError;
 use super::subjects::{shown_prefix, subject_prefix};
 use nats_elect_core::config::ensure;
 
-/// The subject under which instances are asked, unless another is set.
+/// The default subject prefix of admin requests.
 pub const DEFAULT_SUBJECT_PREFIX: &str = "nats-elect-admin";
 
-/// Whether this instance answers those who operate it, over NATS, and on which subjects.
+/// Whether this instance answers admin requests over NATS, and on which subjects.
 ///
-/// It then tells its status to whoever may ask, and does what it is asked by whoever may: NATS permissions decide who that
-/// is, see `docs/security.md`.
+/// It then reports its status to every client that may ask, and does what a permitted client
+/// requests. NATS permissions decide which clients may, see `docs/security.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AdminConfig {
-    /// Whether it answers at all. Default true. If not, it subscribes to nothing of this, and discovery does not find it.
+    /// Whether the instance answers at all. Default true. If not, it subscribes to none of these
+    /// subjects, and discovery does not find it.
     pub enabled: bool,
 
-    /// What the subjects of requests begin with, followed by the bucket. Default `nats-elect-admin`. Tokens of ASCII letters,
-    /// digits, `-` and `_`, with dots between them, together at most 128 bytes; the first token is not `nats-elect`, where the
-    /// instances ask each other, and does not begin with `_`, as inboxes do.
+    /// The prefix of request subjects. The bucket follows it. Default `nats-elect-admin`.
+    ///
+    /// The prefix consists of tokens of ASCII letters, digits, `-` and `_`, with dots between them,
+    /// together at most 128 bytes. The first token is not `nats-elect`, where the instances send
+    /// each other peer requests. It does not begin with `_`, as inboxes do.
     pub subject_prefix: String,
 }
 
@@ -36,7 +39,7 @@ impl Default for AdminConfig {
 }
 
 impl AdminConfig {
-    /// Answers nobody.
+    /// Returns a configuration that answers no admin requests.
     pub fn off() -> Self {
         Self {
             enabled: false,
@@ -44,7 +47,8 @@ impl AdminConfig {
         }
     }
 
-    /// Answers on subjects that begin with this, for fleets that are to be granted apart.
+    /// Returns a configuration that answers on subjects with this prefix, for fleets that need
+    /// separate permissions.
     pub fn under(subject_prefix: impl Into<String>) -> Self {
         Self {
             subject_prefix: subject_prefix.into(),
@@ -52,7 +56,8 @@ impl AdminConfig {
         }
     }
 
-    /// Checks the prefix. It must not be under `inbox`, or answers could be taken for requests.
+    /// Checks the prefix. It must not be under `inbox`, because answers could then be taken for
+    /// requests.
     pub(super) fn validate(&self, inbox: Option<&str>) -> Result<(), ConfigError> {
         check_prefix(&self.subject_prefix)?;
         let inbox = inbox.unwrap_or("_INBOX");
@@ -72,7 +77,7 @@ impl AdminConfig {
 
 const FIELD: &str = "admin.subject_prefix";
 
-/// Checks what subjects of requests are to begin with.
+/// Checks the prefix of request subjects.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), ConfigError> {
     subject_prefix(FIELD, prefix)
 }
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_prefix_is_a_plain_subject_of_its_own() {
+    fn a_subject_prefix_is_a_plain_subject_apart_from_other_subjects() {
         for good in ["nats-elect-admin", "ops.elect", "A.b-c.1", "nats-elected"] {
             assert_eq!(AdminConfig::under(good).validate(None), Ok(()), "{good}");
         }
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_no_requests() {
+    fn answers_cannot_be_taken_for_requests() {
         for (prefix, inbox) in [("ops", "ops"), ("ops", "ops.inbox"), ("ops.admin", "ops")] {
             assert!(refused(prefix, Some(inbox)), "{prefix} {inbox}");
         }
@@ -126,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_switch_it_off_or_move_it() {
+    fn a_file_can_switch_the_admin_service_off_or_move_it() {
         let read = |text| toml::from_str::<AdminConfig>(text).expect("valid TOML");
         assert_eq!(read("enabled = false"), AdminConfig::off());
         assert_eq!(read("subject_prefix = 'ops'"), AdminConfig::under("ops"));

@@ -1,4 +1,4 @@
-//! What the environment says about the connection, under the names that NATS tools use.
+//! Connection settings from the environment, under the names that NATS tools use.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,27 +7,37 @@ use super::manager::names_a_user;
 use super::{AuthConfig, ConfigError, ManagerConfig, Secret};
 
 impl ManagerConfig {
-    /// The defaults, and what the environment says of the connection: see [`with_env`](Self::with_env).
+    /// Returns the defaults, with the connection settings of the environment: see
+    /// [`with_env`](Self::with_env).
     ///
     /// # Errors
     ///
-    /// As `with_env`.
+    /// The same as `with_env`.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::default().with_env()
     }
 
-    /// Takes from the environment how to connect. What it says goes before what this configuration says; what it does
-    /// not say stays.
+    /// Takes the connection settings from the environment. They override those of this
+    /// configuration. Settings that the environment does not have stay as they are.
     ///
-    /// The names are those of the `nats` command: `NATS_URL` (one address, or several separated by commas), `NATS_USER`,
-    /// `NATS_PASSWORD`, `NATS_TOKEN`, `NATS_NKEY` (a file with a seed), `NATS_CREDS` (a file), `NATS_CA`, `NATS_CERT` and
-    /// `NATS_KEY` (files); and `NATS_TLS_FIRST` (`true` or `false`). A variable that is empty counts as unset. If any says who
-    /// connects, the whole of [`auth`](Self::auth) is replaced, so that no half of a login is left over. Nothing else is read.
+    /// The names are those of the `nats` command:
+    ///
+    /// - `NATS_URL`: one address, or several separated by commas.
+    /// - `NATS_USER`, `NATS_PASSWORD` and `NATS_TOKEN`.
+    /// - `NATS_NKEY`: a file with a seed.
+    /// - `NATS_CREDS`: a file.
+    /// - `NATS_CA`, `NATS_CERT` and `NATS_KEY`: files.
+    /// - `NATS_TLS_FIRST`: `true` or `false`.
+    ///
+    /// An empty variable counts as unset. If any variable sets an authentication method, the whole
+    /// of [`auth`](Self::auth) is replaced, so that no half of a login is left over. No other
+    /// variables are read.
     ///
     /// # Errors
     ///
-    /// A variable whose value can't be read, by its name. Whether the settings fit together is checked by
-    /// [`validate`](Self::validate), as ever.
+    /// Returns an error that names the variable if its value can't be read. This method does not
+    /// check whether the settings fit together. [`validate`](Self::validate) checks that, as
+    /// always.
     pub fn with_env(self) -> Result<Self, ConfigError> {
         self.with_variables(|name| std::env::var_os(name))
     }
@@ -39,7 +49,7 @@ impl ManagerConfig {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| {
             let value = set(name).map(OsString::into_string).transpose();
-            // It may be a secret: it is not shown.
+            // The value may be a secret, so it is not shown.
             value.map_err(|_| ConfigError::new(name, "not UTF-8", "must be text in UTF-8"))
         };
         let file = |name: &str| set(name).map(PathBuf::from);
@@ -81,7 +91,7 @@ impl ManagerConfig {
     }
 }
 
-/// Addresses that are separated by commas.
+/// Splits addresses that are separated by commas.
 pub(crate) fn listed(servers: &str) -> Vec<String> {
     servers
         .split(',')
@@ -101,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_says_nothing_changes_nothing() {
+    fn empty_variables_change_nothing() {
         let mut config = ManagerConfig::default();
         config.auth.token = Some("t".into());
         config.tls.first = true;
@@ -110,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variable_has_its_field() {
+    fn each_variable_sets_its_field() {
         let config = with(
             ManagerConfig::default(),
             &[
@@ -140,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_before_the_file_and_leaves_no_half_of_its_login() {
+    fn the_environment_overrides_the_file_and_replaces_its_whole_login() {
         let mut file = ManagerConfig::default();
         file.auth.user = Some("of the file".into());
         file.auth.password = Some("p".into());
@@ -155,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_told_by_the_variables_name() {
+    fn an_unreadable_value_is_reported_by_the_name_of_its_variable() {
         let error = with(ManagerConfig::default(), &[("NATS_TLS_FIRST", "perhaps")]).unwrap_err();
         assert_eq!(error.field, "NATS_TLS_FIRST");
         assert!(error.to_string().contains("perhaps"), "{error}");
@@ -172,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ways_in_the_environment_are_too_many() {
+    fn two_authentication_methods_in_the_environment_are_an_error() {
         let both = [("NATS_TOKEN", "t"), ("NATS_CREDS", "/creds")];
         let error = with(ManagerConfig::default(), &both).unwrap();
         assert_eq!(error.validate().unwrap_err().field, "auth.creds_file");

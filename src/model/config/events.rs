@@ -10,7 +10,7 @@ use nats_elect_core::config::{DAY, ensure, range};
 
 const FIELD: &str = "events.subject_prefix";
 
-/// Publishing what changes hands, for other programs: see [`LeaderEvent`](crate::LeaderEvent).
+/// How leader changes are published, for other programs: see [`LeaderEvent`](crate::LeaderEvent).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -18,14 +18,20 @@ pub struct EventsConfig {
     /// Whether this instance publishes the begin and the end of its terms. Default false.
     pub publish: bool,
 
-    /// What the subjects begin with: a role's events are published on `<subject_prefix>.<bucket>.<role>`.
-    /// Default `nats-elect-events`. Tokens of ASCII letters, digits, `-` and `_`, with dots between them, together at most 128
-    /// bytes; the first token is not `nats-elect` and does not begin with `_`, and the whole is not `admin.subject_prefix`.
+    /// The prefix of the subjects. A role's events are published on
+    /// `<subject_prefix>.<bucket>.<role>`. Default `nats-elect-events`.
+    ///
+    /// The prefix consists of tokens of ASCII letters, digits, `-` and `_`, with dots between them,
+    /// together at most 128 bytes. The first token is not `nats-elect` and does not begin with `_`.
+    /// The whole prefix is not `admin.subject_prefix`.
     pub subject_prefix: String,
 
-    /// For how long a JetStream stream keeps them. Unset: none is made, and who does not listen misses them. The stream is called
-    /// `nats-elect-events-<bucket>`, and is made if it does not exist, on as many servers and in the storage as a bucket would
-    /// be; then each event is confirmed by it. One second to ten years.
+    /// How long a JetStream stream keeps the events. One second to ten years. If unset, no stream
+    /// is made, and a program that does not listen misses the events.
+    ///
+    /// The stream is called `nats-elect-events-<bucket>`. It is made if it does not exist, with the
+    /// replicas and the storage that a created bucket would have. Each event is then confirmed by
+    /// the stream.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub keep: Option<Duration>,
 }
@@ -41,7 +47,7 @@ impl Default for EventsConfig {
 }
 
 impl EventsConfig {
-    /// Publishes, and keeps nothing.
+    /// Returns a configuration that publishes events and keeps none.
     #[must_use]
     pub fn published() -> Self {
         Self {
@@ -50,14 +56,14 @@ impl EventsConfig {
         }
     }
 
-    /// Another beginning of the subjects.
+    /// Sets another prefix of the subjects.
     #[must_use]
     pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.subject_prefix = prefix.into();
         self
     }
 
-    /// Keeps what is published for so long.
+    /// Keeps published events for this time.
     #[must_use]
     pub const fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
@@ -99,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_has_subjects_of_its_own() {
+    fn events_have_subjects_of_their_own() {
         for prefix in [
             "",
             ".a",
@@ -122,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_published_is_kept() {
+    fn events_are_kept_only_if_they_are_published() {
         let unpublished = EventsConfig::default().keep(DAY);
         assert_eq!(refused(unpublished), "events.keep");
         let fleeting = EventsConfig::published().keep(Duration::ZERO);
@@ -136,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_it_in_words() {
+    fn a_file_sets_the_time_in_words() {
         let text = "[events]\npublish = true\nkeep = \"30d\"\n";
         let config: ManagerConfig = toml::from_str(text).expect("it is valid");
         assert_eq!(config.events, EventsConfig::published().keep(30 * DAY));

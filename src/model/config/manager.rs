@@ -1,4 +1,4 @@
-//! What users set for a whole process.
+//! The settings of a whole process.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,36 +12,44 @@ use nats_elect_core::config::{DAY, ensure, range};
 use nats_elect_core::name::{BucketName, InstanceId};
 use nats_elect_core::text::beginning;
 
-/// How a process takes part in elections: which NATS, which bucket, under what name.
+/// How a process takes part in elections: the NATS servers, the bucket and the name of the
+/// instance.
 ///
-/// Its `Debug` form shows no secrets, and no user names of server addresses; its serialized form does.
+/// The `Debug` form shows no secrets, and no user names of server addresses. The serialized form
+/// does.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ManagerConfig {
-    /// Addresses of NATS servers, in a file a single string or a list. Default `["nats://127.0.0.1:4222"]`; at least one.
-    /// The client learns of the cluster's other servers from the first that answers. An address may say who connects
-    /// (`nats://user:password@host`, or a token alone), if `auth` does not; other servers are told the same. WebSocket
-    /// (`ws://`, `wss://`) is refused.
+    /// Addresses of NATS servers. In a file this is a single string or a list. Default
+    /// `["nats://127.0.0.1:4222"]`. At least one.
+    ///
+    /// The client learns of the cluster's other servers from the first one that answers. An address
+    /// may contain the login (`nats://user:password@host`, or a token alone), if `auth` does not
+    /// set one. The client uses the same login for other servers. WebSocket (`ws://`, `wss://`) is
+    /// refused.
     #[serde(deserialize_with = "one_or_many")]
     pub servers: Vec<String>,
 
-    /// The Key-Value bucket that holds the roles. Default `leaders`; 1 to 255 ASCII letters, digits, `-` and `_`.
+    /// The Key-Value bucket that holds the roles. Default `leaders`. 1 to 255 ASCII letters,
+    /// digits, `-` and `_`.
     pub bucket: String,
 
-    /// What people call this instance. Unset: host name, process id and a short random part.
-    /// 1 to 255 bytes of printable UTF-8 without white space.
+    /// The name of this instance for people. If unset: host name, process id and a short random
+    /// part. 1 to 255 bytes of printable UTF-8 without white space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
 
-    /// How long starting may wait for NATS before it fails. Default 30 s; 1 ms to a day.
+    /// How long starting may wait for NATS before it fails. Default 30 s. 1 ms to a day.
     #[serde(with = "humantime_serde")]
     pub start_timeout: Duration,
 
-    /// Whether a missing bucket is created. Default false: a mistyped name or account should fail, not elect a second leader there.
+    /// Whether a missing bucket is created. Default false: a mistyped name or account should fail,
+    /// not elect a second leader there.
     pub bucket_auto_create: bool,
 
-    /// Replicas of a bucket that is created here. Default 1; 1 to 5, which is the server's limit. Use 3 in a cluster.
+    /// Replicas of a bucket that is created here. Default 1. 1 to 5, which is the server's limit.
+    /// Use 3 in a cluster.
     pub replicas: usize,
 
     /// Storage of a bucket that is created here. Default [`Storage::File`].
@@ -54,14 +62,15 @@ pub struct ManagerConfig {
     /// How the connection is encrypted.
     pub tls: TlsConfig,
 
-    /// What reply subjects begin with: the user may subscribe to this, followed by `.>`. Default `_INBOX`.
+    /// The prefix of reply subjects. The user may subscribe to it, followed by `.>`. Default
+    /// `_INBOX`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inbox_prefix: Option<String>,
 
     /// Whether leader changes are published. Default: they are not.
     pub events: EventsConfig,
 
-    /// Whether and where this instance can be operated over NATS. Default: it can.
+    /// Whether this instance can be operated over NATS, and on which subjects. Default: it can.
     pub admin: AdminConfig,
 }
 
@@ -89,10 +98,10 @@ impl Default for ManagerConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Storage {
-    /// On disk: roles and fencing survive a restart of NATS.
+    /// On disk. Roles and fencing survive a restart of NATS.
     #[default]
     File,
-    /// In memory: a restart of all replicas forgets who led and how far fencing had come.
+    /// In memory. A restart of all replicas loses the leaders and how far fencing had come.
     Memory,
 }
 
@@ -101,7 +110,7 @@ impl ManagerConfig {
     ///
     /// # Errors
     ///
-    /// The first rule that is broken, with the field, its value and the rule.
+    /// Returns the first rule that is broken, with the field, its value and the rule.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ensure(
             !self.servers.is_empty(),
@@ -174,7 +183,7 @@ impl ManagerConfig {
     }
 }
 
-/// Whether an address says who connects.
+/// Returns whether an address contains a login.
 pub(super) fn names_a_user(server: &str) -> bool {
     let address = server.parse::<ServerAddr>();
     address.is_ok_and(|address| address.username().is_some())
@@ -208,7 +217,8 @@ impl fmt::Debug for ManagerConfig {
     }
 }
 
-/// An address for people to see. Whatever stands before an `@` may be a password, also in an address that does not parse.
+/// Returns an address for people to see. The text before an `@` may be a password, even in an
+/// address that does not parse.
 fn without_credentials(server: &str) -> String {
     let Some((before, host)) = server.rsplit_once('@') else {
         return server.to_owned();
@@ -218,7 +228,7 @@ fn without_credentials(server: &str) -> String {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+')
     };
     let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
-    // A password may have slashes too.
+    // A password may contain slashes too.
     let scheme = if is_scheme(scheme) { scheme } else { "" };
     let separator = if scheme.is_empty() { "" } else { "://" };
     format!("{scheme}{separator}***@{host}")
@@ -259,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_a_string_or_a_list() {
+    fn the_servers_are_a_string_or_a_list() {
         let one: ManagerConfig = toml::from_str("servers = 'nats://a'").unwrap();
         assert_eq!(one.servers, ["nats://a"]);
         let two: ManagerConfig = toml::from_str("servers = ['nats://a', 'b:4223']").unwrap();
@@ -299,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_show_neither_in_errors_nor_in_debug_output() {
+    fn passwords_appear_neither_in_errors_nor_in_debug_output() {
         for address in [
             "http://me:secret@host",
             "nats://me:se@secret@host",
@@ -322,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_is_said_in_one_place() {
+    fn a_login_is_set_in_one_place_only() {
         let mut config = ManagerConfig {
             servers: vec!["nats://a".into(), "nats://me:secret@b".into()],
             ..ManagerConfig::default()
@@ -340,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_quotes_no_endless_address() {
+    fn an_error_cuts_a_long_address() {
         let config = ManagerConfig {
             servers: vec![format!("http://{}", "s".repeat(1 << 20))],
             ..ManagerConfig::default()
@@ -361,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_in_apart_from_answers() {
+    fn request_subjects_are_apart_from_reply_subjects() {
         let mut config = ManagerConfig {
             admin: AdminConfig::under("$KV.leaders"),
             ..ManagerConfig::default()
@@ -393,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_a_round_trip_through_toml() {
+    fn a_configuration_survives_a_round_trip_through_toml() {
         let config = ManagerConfig {
             servers: vec!["tls://a".into(), "b".into()],
             instance_id: Some("node-1".into()),

@@ -1,8 +1,9 @@
-//! Settings: what users write, and what it comes to.
+//! The settings that users write, and the checked values that follow from them.
 //!
-//! [`RoleConfig`] and [`ManagerConfig`] are what a program or a configuration file says; unset durations derive from the ttl.
-//! [`RoleConfig::settings`] checks every rule and resolves them to [`RoleSettings`], which the core runs on: whoever holds one
-//! holds values that fit together.
+//! [`RoleConfig`] and [`ManagerConfig`] hold the settings of a program or a configuration file.
+//! Unset durations derive from the ttl. [`RoleConfig::settings`] checks every rule and resolves the
+//! settings to [`RoleSettings`], which the core runs on. So the values of a [`RoleSettings`] always
+//! fit together.
 
 mod access;
 mod admin;

@@ -1,17 +1,18 @@
-//! Text that is for NATS alone.
+//! Secret text that only NATS receives.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A password, token, seed or the content of a credentials file. `Debug` shows `***`; there is no `Display`. The
-/// serialized form is the text itself.
+/// A password, a token, a seed or the content of a credentials file.
+///
+/// `Debug` shows `***`. There is no `Display`. The serialized form is the text itself.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text. Do not log it or put it in an error.
+    /// Returns the text. Do not log it or put it in an error.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_nothing_of_itself_not_even_its_length() {
+    fn a_secret_does_not_even_show_its_length() {
         for text in ["", "x", "a long one"] {
             assert_eq!(format!("{:?}", Secret::from(text)), "***");
         }

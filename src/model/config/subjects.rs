@@ -1,11 +1,12 @@
-//! What the subjects that users choose may look like.
+//! The rules for subjects that users choose.
 
 use nats_elect_core::config::ensure;
 use nats_elect_core::text::beginning;
 
 use super::ConfigError;
 
-/// What our subjects may begin with: a plain subject that is neither an inbox nor where the instances ask each other.
+/// Checks a prefix of our subjects. It must be a plain subject that is neither an inbox nor the
+/// subject of peer requests.
 pub(super) fn subject_prefix(field: &str, prefix: &str) -> Result<(), ConfigError> {
     let plain = |token: &str| {
         let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

@@ -183,8 +183,8 @@ impl FencedStore {
     /// Returns any [`FencedError`] but [`FencedError::Conflict`].
     ///
     /// After [`FencedError::Unconfirmed`] you can safely put the same value again, unless other
-    /// writes of this term to the key are under way. Otherwise the first write may land after
-    /// those, as long as the term is the newest.
+    /// writes of this term to the key are under way. In that case the first write may land after
+    /// them, as long as the term is the newest.
     ///
     /// # Cancel safety
     ///

@@ -1,8 +1,8 @@
-//! A role's settings: what users write, and what it comes to.
+//! A role's settings, as written and as resolved.
 //!
-//! [`RoleConfig`] is what a program or a configuration file says. Unset durations derive from the ttl.
-//! [`RoleConfig::settings`] checks every rule and resolves it to [`RoleSettings`], which the election runs on. The values of
-//! a `RoleSettings` fit together.
+//! [`RoleConfig`] is what a program or a configuration file sets. Unset durations derive from the
+//! ttl. [`RoleConfig::settings`] checks every rule and returns [`RoleSettings`], whose values fit
+//! together. The election runs on those.
 
 mod role;
 mod rules;
@@ -16,14 +16,14 @@ pub use role::{
 pub use rules::{DAY, ensure, range};
 pub use settings::{HealthSettings, RoleSettings};
 
-/// A setting that breaks a rule. Nothing was started or changed; mend the setting and try again.
+/// The error for a setting that breaks a rule. Nothing was started or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {value}, but {rule}")]
 #[non_exhaustive]
 pub struct ConfigError {
     /// The setting, as a dotted path in the configuration that was checked: `retry.jitter`.
     pub field: String,
-    /// Its value, written as a configuration file would; without credentials.
+    /// Its value in the form of a configuration file, without credentials.
     pub value: String,
     /// The rule that it breaks, in words.
     pub rule: String,

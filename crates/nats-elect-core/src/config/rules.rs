@@ -1,4 +1,4 @@
-//! The rules that settings obey, alone and together.
+//! The rules for settings, for each one and for all together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,17 +14,17 @@ const MIN_TTL: Duration = Duration::from_millis(100);
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
 /// Faster renewals would only load NATS: round trips and timers are in milliseconds.
 const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
-/// Half of it holds the smallest abort allowance.
+/// Half of it is the smallest abort allowance.
 const MIN_STOP_BUDGET: Duration = Duration::from_millis(10);
 const MIN_HEALTH_INTERVAL: Duration = Duration::from_millis(10);
-/// The resolution of timers; also keeps zero out.
+/// The resolution of timers. As a lower bound it also excludes zero.
 const TICK: Duration = Duration::from_millis(1);
-/// Longer ones are mistakes, and clock arithmetic must never overflow.
-/// A day.
+/// A day. A longer setting is taken for a mistake, and the limit keeps clock arithmetic from
+/// overflow.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
 const MAX_META_BYTES: usize = 4096;
-/// The least that a role may keep, where that is limited.
+/// The least limit on a role's data, in bytes.
 const LEAST_DATA: u64 = 1024;
 
 impl RoleConfig {
@@ -32,7 +32,8 @@ impl RoleConfig {
     ///
     /// # Errors
     ///
-    /// The first rule that is broken, with the field that was set, its value and the rule. Defaults never break a rule by themselves.
+    /// The first broken rule, with the field that was set, its value and the rule. Defaults never
+    /// break a rule by themselves.
     pub fn settings(&self) -> Result<RoleSettings, ConfigError> {
         let ttl = self.ttl;
         range("ttl", ttl, MIN_TTL, MAX_TTL)?;
@@ -202,7 +203,7 @@ fn retry(config: &RetryConfig) -> Result<RetryConfig, ConfigError> {
         config.max_backoff,
         " (`retry.max_backoff`)",
     )?;
-    // A NaN is in no range.
+    // No range contains a NaN.
     ensure(
         (1.0..=10.0).contains(&config.backoff_multiplier),
         "retry.backoff_multiplier",
@@ -229,11 +230,11 @@ fn meta(meta: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Con
     Ok(meta.clone())
 }
 
-/// Checks that a duration is within bounds.
+/// Checks that a duration is within bounds, both included.
 ///
 /// # Errors
 ///
-/// The value and the bounds, if it is not.
+/// The field, its value and the bounds, if it is not.
 pub fn range(
     field: &str,
     value: Duration,
@@ -283,7 +284,7 @@ pub fn ensure(
     Err(ConfigError::new(field, value.to_string(), rule.to_string()))
 }
 
-/// A duration as configuration files write it.
+/// A duration in the form of configuration files.
 pub(super) fn human(duration: Duration) -> impl fmt::Display {
     humantime_serde::re::humantime::format_duration(duration)
 }

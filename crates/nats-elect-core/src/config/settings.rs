@@ -1,4 +1,4 @@
-//! What a role's configuration comes to.
+//! A role's resolved settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,34 +6,35 @@ use std::time::Duration;
 use super::rules::human;
 use super::{Overrun, RetryConfig, Takeover};
 
-/// A role's settings with every default filled in and every rule checked; made by [`RoleConfig::settings`](super::RoleConfig::settings).
+/// A role's settings with every default filled in and every rule checked.
+/// [`RoleConfig::settings`](super::RoleConfig::settings) makes them.
 ///
-/// The fields mean what those of [`RoleConfig`](super::RoleConfig) mean.
+/// The fields mean the same as those of [`RoleConfig`](super::RoleConfig).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleSettings {
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
-    /// Time between renewals.
+    /// The time between renewals.
     pub heartbeat: Duration,
     /// How long one request may take.
     pub request_timeout: Duration,
-    /// How long a leader goes on while NATS is out of reach; `None`: as long as its lease lasts.
+    /// How long a leader goes on while it cannot reach NATS. `None`: as long as its lease lasts.
     pub grace: Option<Duration>,
     /// How long a handler may take to wind down.
     pub stop_budget: Duration,
-    /// How long the role stays out after its handler has ended.
+    /// How long the instance stays out after its handler has ended.
     pub cooldown: Duration,
     /// The limit of the doubling of `cooldown`.
     pub max_cooldown: Duration,
     /// The upper bound of the random delay before a claim.
     pub claim_delay: Duration,
-    /// Which instance should rather lead.
+    /// The instance's priority: a higher one is preferred.
     pub priority: i64,
     /// Whether this instance takes the role over from a leader of lower priority.
     pub takeover: Takeover,
-    /// How long such a leader must have been seen before.
+    /// How long this instance must have seen such a leader before it asks for the role.
     pub takeover_hysteresis: Duration,
-    /// How old the last proof of leadership may be.
+    /// The age of the last proof of leadership at which a new one is needed.
     pub validation_interval: Duration,
     /// Whether `Term::authorize` always asks NATS.
     pub validate_on_critical_ops: bool,
@@ -41,65 +42,74 @@ pub struct RoleSettings {
     pub health: HealthSettings,
     /// Retries.
     pub retry: RetryConfig,
-    /// What happens if an aborted handler still runs.
+    /// The reaction to an aborted handler that still runs at the deadline.
     pub overrun: Overrun,
     /// Whether a stopped manager frees the role.
     pub delete_on_stop: bool,
-    /// How many bytes the role may keep by `Term::store()`.
+    /// The limit on the bytes that the role keeps by `Term::store()`.
     pub data_limit: Option<u64>,
-    /// What the record says about this instance.
+    /// Facts about this instance in the role's record.
     pub meta: BTreeMap<String, String>,
 }
 
 /// Health checks with every default filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthSettings {
-    /// Time between checks.
+    /// The time between checks.
     pub interval: Duration,
     /// How long one check may take.
     pub timeout: Duration,
-    /// How many checks in a row must fail before the leader goes.
+    /// How many checks in a row must fail before the leader gives up the role.
     pub max_consecutive_failures: u32,
 }
 
 impl RoleSettings {
-    /// By how much a leader's deadline comes before the end of its lease: 2 % of the ttl, at least 5 ms.
+    /// The time by which a leader's deadline comes before the end of its lease: 2 % of the ttl, at
+    /// least 5 ms.
     ///
-    /// It covers clocks that each run within ±1 % of true time: the leader's may be slow by that much while a contender's is fast.
+    /// It covers clocks that each run within ±1 % of true time. The leader's clock may be slow by
+    /// that much while a contender's is fast.
     pub fn drift_margin(&self) -> Duration {
         drift_margin(self.ttl)
     }
 
-    /// How long before the deadline a handler that has not ended is aborted: a tenth of the stop budget within 5 to 100 ms, but
-    /// never more than half of it. It is the time that the abort may take to reach the handler's task.
+    /// How long before the deadline a handler that has not ended is aborted: a tenth of the stop
+    /// budget within 5 to 100 ms, but at most half of it.
+    ///
+    /// The abort may take this time to reach the handler's task.
     pub fn abort_allowance(&self) -> Duration {
         (self.stop_budget / 10)
             .clamp(Duration::from_millis(5), Duration::from_millis(100))
             .min(self.stop_budget / 2)
     }
 
-    /// How long a leader that agreed may take to hand over: its handler's winding down, and a heartbeat for the question and one for the
-    /// release.
+    /// How long a leader that agreed may take to hand over: the stop budget, a heartbeat for the
+    /// request and a heartbeat for the release.
     pub fn handoff_time(&self) -> Duration {
         self.stop_budget + self.heartbeat * 2
     }
 
-    /// How long the others leave a role that was handed over to its heir: a heartbeat, in which a claim can be tried twice.
+    /// How long the other candidates leave a role to the heir that a release names: a heartbeat, in
+    /// which a claim can be tried twice.
     pub fn handoff_hold(&self) -> Duration {
         self.heartbeat
     }
 
-    /// When, at the latest, another candidate claims the role of a crashed leader, counted from its last heartbeat: `ttl + claim_delay`.
+    /// The latest time at which another candidate claims the role of a crashed leader, counted from
+    /// that leader's last heartbeat: `ttl + claim_delay`.
     ///
-    /// A contender counts a full ttl from the moment when it received the last record, then waits at most the claim delay. To be
-    /// added: the round trips (the record's way to the contender, then claim and fence, each within the request timeout on a
-    /// healthy cluster), and up to 1 % of the ttl where the contender's clock is slow. On average the last heartbeat was half a heartbeat
-    /// before the crash, so it is that much shorter seen from there. A leader that *stops* frees the role at once: none of this applies.
+    /// A contender counts a full ttl from the moment when it received the last record, then waits
+    /// at most the claim delay. Add the round trips: the record's way to the contender, then claim
+    /// and fence, each within the request timeout on a healthy cluster. Add up to 1 % of the ttl if
+    /// the contender's clock is slow. On average the last heartbeat was half a heartbeat before the
+    /// crash, so counted from the crash it is that much shorter. A leader that *stops* frees the
+    /// role at once, so none of this applies.
     pub fn worst_case_failover(&self) -> Duration {
         self.ttl.saturating_add(self.claim_delay)
     }
 
-    /// What is allowed but probably not meant, each with its reason, for a bucket of that many replicas.
+    /// Warnings about settings that are allowed but probably not intended, for a bucket with that
+    /// many replicas. Each gives its reason.
     pub fn warnings(&self, replicas: usize) -> Vec<String> {
         let mut warnings = Vec::new();
         if replicas > 1 && self.ttl < Duration::from_secs(10) {

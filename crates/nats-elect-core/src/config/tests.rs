@@ -1,4 +1,4 @@
-//! Each rule refuses what breaks it, by the field's name.
+//! Each setting that breaks a rule is refused, by its field's name.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn accepted(config: &RoleConfig) -> RoleSettings {
 }
 
 #[test]
-fn defaults_come_to_what_the_documentation_says() {
+fn defaults_match_the_documentation() {
     let settings = accepted(&role());
     let expected = RoleSettings {
         ttl: secs(15),
@@ -76,7 +76,7 @@ fn defaults_come_to_what_the_documentation_says() {
 }
 
 #[test]
-fn the_shortest_ttl_needs_no_other_setting() {
+fn the_shortest_ttl_is_valid_without_other_settings() {
     let settings = accepted(&role().ttl(ms(100)));
     assert_eq!(settings.heartbeat, ms(20));
     assert_eq!(settings.stop_budget, ms(20));
@@ -85,7 +85,7 @@ fn the_shortest_ttl_needs_no_other_setting() {
 }
 
 #[test]
-fn the_abort_allowance_is_a_tenth_within_bounds() {
+fn the_abort_allowance_is_a_tenth_of_the_stop_budget_within_bounds() {
     let allowance = |stop| accepted(&role().stop_budget(stop)).abort_allowance();
     assert_eq!(allowance(ms(10)), ms(5));
     assert_eq!(allowance(ms(40)), ms(5));
@@ -160,7 +160,7 @@ fn grace_period_is_at_least_two_heartbeats() {
 
 #[test]
 fn stop_budget_leaves_room_for_two_heartbeats_and_the_drift_margin() {
-    // 15 s - 2 s of heartbeats - 300 ms of drift margin.
+    // 15 s, less 2 s of heartbeats, less 300 ms of drift margin.
     accepted(&role().stop_budget(ms(12_700)));
     refused(
         &role().stop_budget(ms(12_701)),
@@ -210,7 +210,7 @@ fn claim_delay_may_be_zero_but_not_exceed_ttl() {
 }
 
 #[test]
-fn a_limit_on_data_has_room_for_a_key() {
+fn a_data_limit_has_room_for_a_key() {
     assert_eq!(accepted(&role().data_limit(1024)).data_limit, Some(1024));
     let rule = "must be at least 1024 bytes: less has no room for a single key";
     refused(&role().data_limit(1023), "data_limit", "1023", rule);
@@ -259,7 +259,7 @@ fn health_checks_do_not_overlap() {
 }
 
 #[test]
-fn retries_grow_from_the_first_pause_to_the_longest() {
+fn retry_pauses_grow_from_the_first_to_the_longest() {
     let retry = RetryConfig::default();
     let refused = |retry: RetryConfig, field, value, rule| {
         refused(&role().retry(retry), field, value, rule);
@@ -319,7 +319,7 @@ fn meta_is_at_most_4_kib_as_json() {
         "4097 bytes as JSON",
         "must be at most 4096 bytes",
     );
-    // What counts is the JSON: a quote takes two bytes there.
+    // The limit is on the JSON, in which a quote takes two bytes.
     assert!(role().meta("k", "\"".repeat(2045)).settings().is_err());
 }
 
@@ -364,7 +364,7 @@ fn absurd_durations_are_errors() {
 }
 
 #[test]
-fn a_short_ttl_on_a_replicated_bucket_is_worth_a_warning() {
+fn a_short_ttl_on_a_replicated_bucket_gives_a_warning() {
     let short = accepted(&role().ttl(ms(9999)));
     assert!(short.warnings(1).is_empty());
     let [warning] = &short.warnings(3)[..] else {
@@ -379,7 +379,7 @@ fn a_short_ttl_on_a_replicated_bucket_is_worth_a_warning() {
 }
 
 #[test]
-fn a_grace_period_beyond_the_lease_is_worth_a_warning() {
+fn a_grace_period_beyond_the_lease_gives_a_warning() {
     assert!(
         accepted(&role().disconnect_grace_period(secs(15)))
             .warnings(3)
@@ -395,7 +395,7 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
-fn a_file_speaks_in_durations() {
+fn a_file_sets_durations_as_text() {
     let config: RoleConfig = toml::from_str(
         "ttl = '1m 30s'\nclaim_delay = '0s'\noverrun = 'exit'\nfencing.validate_on_critical_ops = true\nmeta.region = 'eu'\n\
          [health]\ninterval = '2s'\n[retry]\njitter = 0.5\n",
@@ -429,7 +429,7 @@ fn an_unknown_field_is_an_error_at_every_level() {
 }
 
 #[test]
-fn what_is_no_duration_is_an_error() {
+fn a_value_that_is_no_duration_is_an_error() {
     for text in [
         "ttl = 15",
         "ttl = '15'",

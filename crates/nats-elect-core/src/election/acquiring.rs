@@ -1,4 +1,5 @@
-//! From a confirmed claim to promotion: the fence record, which makes the term's place in the order of terms.
+//! From a confirmed claim to promotion. The fence record gives the term its place in the order of
+//! terms.
 
 use super::attempts::{Attempt, Expected, Purpose};
 use super::draining::Drain;
@@ -15,31 +16,33 @@ use crate::record::{FenceEntry, SeenFence};
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
-/// A claim is confirmed, its fence is not.
+/// A confirmed claim whose fence record is not confirmed yet.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
     pub held: HeldLease,
-    /// The fence key's sequence when the role was judged free. If another's fence record came since, somebody else led meanwhile.
+    /// The fence key's sequence when the role was judged free. If another fence record came since,
+    /// another instance led meanwhile.
     fence_over: u64,
     step: Step,
-    /// The claim is known to stand in the bucket whose creation time the fencing token will bear.
+    /// Whether the claim is known to stand in the bucket whose creation time the fencing token will
+    /// bear.
     bucket_known: bool,
 }
 
-/// What comes next.
+/// The next step of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     /// Write the fence record.
     Fence,
-    /// Read both keys, to learn what became of an unanswered write.
+    /// Read both keys, to learn the outcome of an unanswered write.
     Look,
-    /// The fence was refused: read both keys, to learn why.
+    /// Read both keys, to learn why the fence record was refused.
     LookOnce,
 }
 
 impl Election {
     pub(super) fn acquiring_timers(&self, acquisition: &Acquisition) -> Vec<(Moment, Timer)> {
-        if self.leads_nowhere() {
+        if self.begins_no_term() {
             return if self.pending.is_none() {
                 vec![(self.now, Timer::GiveBack)]
             } else {
@@ -58,7 +61,7 @@ impl Election {
         timers
     }
 
-    /// A claim was answered.
+    /// Handles the answer to a claim.
     pub(super) fn claim_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
         let Operation::Write {
             term, beat, sent, ..
@@ -86,10 +89,10 @@ impl Election {
                 };
                 debug_assert!(
                     attempt.term == term && attempt.sent == sent,
-                    "the ledger knows the attempt"
+                    "the attempt is remembered"
                 );
                 let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                let known = unique && self.observed_role.is_charted(*revision, self.now);
+                let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
                 self.claimed(attempt, *revision, known);
             }
             WriteOutcome::Conflict { .. } => {
@@ -104,9 +107,11 @@ impl Election {
         }
     }
 
-    /// A claim of ours stands in the bucket, by its answer or by a read.
+    /// Goes on to the fence record: an answer or a read showed that a claim of ours stands in the
+    /// bucket.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
-        // It was sent over what was free. If somebody's lease was seen since, sequences were given again.
+        // The role was free at the claim's sequence. If another lease was seen since, the stream
+        // has given sequences again.
         let seen = self.observed_role.claim_over();
         let over = claim.expected.over;
         let forced = claim.purpose == Purpose::ForcedClaim && (seen == over || seen == revision);
@@ -165,7 +170,7 @@ impl Election {
         mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 
-    /// The fence write was answered.
+    /// Handles the answer to a fence write.
     pub(super) fn fence_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
         let Operation::Write { term, beat, .. } = what else {
             return;
@@ -199,7 +204,7 @@ impl Election {
         }
     }
 
-    /// Both keys were read during the acquisition.
+    /// Handles a read of both keys during the acquisition.
     pub(super) fn acquiring_has_read(&mut self, snapshot: &Snapshot) {
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
@@ -234,13 +239,14 @@ impl Election {
         } else if fence > expected && mutated!(FenceOverWhatStands) {
             self.write_fence(fence);
         } else if fence > expected {
-            // Another term has come, whatever stood in the role's key: its lease may last.
+            // Another term began, whatever stood in the role's key. Its lease may last.
             self.observed_role.overtaken(self.now);
             self.abandon_claim();
         } else if step != Step::LookOnce {
             self.write_fence(expected);
         } else if fence < expected {
-            // It expired, or was lost: what is free is to be judged anew.
+            // The fence record expired or was lost. Whether the role is free has to be judged
+            // again.
             self.abandon_claim();
         } else {
             let detail = format!(
@@ -255,7 +261,8 @@ impl Election {
         }
     }
 
-    /// The claim leads nowhere: stand again. Our own record may be claimed over at once.
+    /// Leaves the claim and waits for the role again. This instance may claim over its own record
+    /// at once.
     pub(super) fn abandon_claim(&mut self) {
         let pause = self
             .settings
@@ -266,8 +273,9 @@ impl Election {
         self.must_read(self.now + pause, false);
     }
 
-    /// A claim stands that will come to nothing, for this instance leaves, pauses, or can't write its fence: release it, for
-    /// nobody else can before its lease ends.
+    /// Releases a claim that will not come to a term, because this instance leaves, pauses, or
+    /// can't write its fence record. Otherwise no other instance could claim the role before the
+    /// lease ends.
     pub(super) fn give_back(&mut self) {
         let Phase::Acquiring(Acquisition { held, .. }) = self.phase else {
             return;
@@ -278,11 +286,12 @@ impl Election {
         self.phase = Phase::Draining(Drain::of_claim(held, release, give_up));
     }
 
-    /// A fence record of this term stands. One that lies below a sequence seen before is written anew.
+    /// Handles a fence record of this term that is stored. One below a sequence that was seen
+    /// before is written again.
     fn fenced(&mut self, fence: FenceEntry) {
         let above = self.observed_role.fenced(fence);
         let claim = self.held().map(|held| held.revision);
-        // A hint, and protects nothing: such a term would end by its first heartbeat.
+        // This check is a hint and protects nothing. Such a term would end at its first heartbeat.
         let overwritten = self.observed_role.revision() > claim;
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
@@ -297,13 +306,13 @@ impl Election {
         }
     }
 
-    /// No term is to come of what is claimed.
-    const fn leads_nowhere(&self) -> bool {
+    /// Whether no term may begin, because this instance leaves or is paused.
+    const fn begins_no_term(&self) -> bool {
         self.stopping.is_some() || self.paused
     }
 
     fn promote(&mut self, held: HeldLease, fence_revision: u64) {
-        if self.now >= self.promotable_until(&held) || self.leads_nowhere() {
+        if self.now >= self.promotable_until(&held) || self.begins_no_term() {
             return;
         }
         let Some(bucket) = self.bucket else { return };
@@ -331,7 +340,7 @@ impl Election {
         }
     }
 
-    /// A handler must have time to wind down before its lease ends: later than this none is started.
+    /// The latest time for a promotion. The handler needs time to wind down before its lease ends.
     fn promotable_until(&self, held: &HeldLease) -> Moment {
         mutated!(PromoteLate => return held.until);
         held.until - self.settings.stop_budget
@@ -345,7 +354,7 @@ impl Election {
     }
 }
 
-/// How a failed request is told.
+/// The outcome to report for a failed request.
 pub(super) const fn outcome_of(failure: &Failure) -> Outcome {
     match failure.kind {
         FailureKind::Timeout => Outcome::TimedOut,

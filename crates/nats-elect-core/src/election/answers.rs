@@ -1,4 +1,4 @@
-//! Where the answers to requests go.
+//! Answers to writes and reads, and messages of the watch.
 
 use super::attempts::Purpose;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
@@ -14,7 +14,7 @@ impl Election {
         let timed_out = matches!(outcome, WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout);
         let what = match self.finish(op, timed_out) {
             Some(what) => what,
-            // Late, only what is certain counts.
+            // After the timeout only a confirmation counts.
             None if matches!(outcome, WriteOutcome::Acked { .. }) => {
                 let Some(what) = self.finish_late(op) else {
                     return;
@@ -40,7 +40,7 @@ impl Election {
             }
             WriteOutcome::Conflict { current } => {
                 self.request_answered();
-                // A fence's refusal speaks of the fence key.
+                // The refusal of a fence record tells the sequence of the fence key.
                 if let Some(current) = current.filter(|_| purpose != Purpose::Fence)
                     && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
                 {
@@ -112,7 +112,7 @@ impl Election {
         }
     }
 
-    /// The watch showed what stands in the role's key.
+    /// Handles a message that the watch showed under the role's key.
     pub(super) fn observed(&mut self, entry: Entry) {
         let revision = entry.revision;
         let own = self.is_own(&entry);
@@ -133,13 +133,13 @@ impl Election {
             Some(attempt) if attempt.purpose == Purpose::Release => {
                 self.saw_release(attempt, revision);
             }
-            // Its answer will tell.
+            // The answer to this write will tell.
             Some(attempt) if attempt.settled.is_some() || self.awaits(attempt.beat) => {}
             Some(attempt) => {
                 self.forget_reads();
                 if attempt.purpose.is_claim() {
                     let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                    let known = unique && self.observed_role.is_charted(revision, self.now);
+                    let known = unique && self.observed_role.is_known_sequence(revision, self.now);
                     self.adopt_claim(&shown, known);
                 } else {
                     self.landed(attempt, revision);
@@ -153,7 +153,8 @@ impl Election {
         record && self.attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
-    /// A claim of ours that was never answered stands in the bucket: it is won, and its lease counts from its sending.
+    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
+    /// from its sending.
     fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
         let claim = self
             .attempts
@@ -181,7 +182,7 @@ impl Election {
         }
     }
 
-    /// Our record, as others see it.
+    /// Our record, as other instances see it.
     pub(super) fn own_content(&self, beat: u64) -> Content {
         let attempt = self.attempts.find(Some(self.own_nonce(beat)));
         Content::Record(Box::new(SeenRecord {

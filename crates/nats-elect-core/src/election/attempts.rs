@@ -1,4 +1,4 @@
-//! Which writes are ours: every attempt, with the time at which it was sent.
+//! The attempts: every write of this instance, with the time at which it was sent.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,15 @@ use crate::record::Nonce;
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;
 
-/// Attempts kept one by one. Of a term's heartbeats that were never answered more are known, but no longer when each was sent.
+/// The most attempts that are kept one by one. A term's unanswered heartbeats beyond that are known
+/// too, but not when each was sent.
 const KEPT: usize = 128;
 
-/// What an attempt was to do.
+/// The purpose of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
-    /// A claim over a living lease of lower priority.
+    /// A claim over the lease of a living leader of lower priority.
     ForcedClaim,
     Fence,
     Renew,
@@ -31,16 +32,16 @@ impl Purpose {
     }
 }
 
-/// What an attempt expects of the keys.
+/// The sequences that an attempt expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expected {
-    /// The sequence of the key under which it writes.
+    /// The sequence of the key that it writes.
     pub over: u64,
-    /// The fence key's sequence when the role was judged free, in its acquisition.
+    /// The fence key's sequence when the role was judged free, in this acquisition.
     pub fence: u64,
 }
 
-/// What an acquisition is known by, secrets.
+/// The secrets of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Secrets {
     pub token: LeaseToken,
@@ -55,21 +56,22 @@ pub struct Attempt {
     pub term: TermId,
     pub secrets: Secrets,
     pub expected: Expected,
-    /// Fixed before the client got the message: a lease counts from here.
+    /// When it was sent, measured before the client got the message. A lease counts from here.
     pub sent: Moment,
-    /// The revision at which it is known to be committed.
+    /// The revision at which it is known to be stored.
     pub settled: Option<u64>,
 }
 
-/// The attempts of one incarnation on one role. No beat is ever given twice.
+/// The attempts of one incarnation on one role. No beat is ever used twice.
 #[derive(Clone, Debug)]
 pub struct Attempts {
     incarnation: Uuid,
     first_beat: u64,
     next_beat: u64,
     kept: VecDeque<Attempt>,
-    /// Heartbeats of one term that are not kept one by one: the first of them, and the last beat.
-    crowd: Option<(Attempt, u64)>,
+    /// Unanswered heartbeats of one term that are not kept one by one: the first of them, and the
+    /// last beat.
+    older_heartbeats: Option<(Attempt, u64)>,
 }
 
 impl Attempts {
@@ -79,13 +81,14 @@ impl Attempts {
             first_beat,
             next_beat: first_beat,
             kept: VecDeque::new(),
-            crowd: None,
+            older_heartbeats: None,
         }
     }
 
-    /// Opens an attempt sent now.
+    /// Records an attempt that is sent now, and returns its nonce.
     ///
-    /// What was sent over an earlier sequence of the same key can't be stored any more: it is forgotten.
+    /// An unconfirmed attempt over an earlier sequence of the same key can't be stored any more. It
+    /// is forgotten.
     pub fn open(
         &mut self,
         purpose: Purpose,
@@ -103,7 +106,7 @@ impl Attempts {
                 || attempt.expected.over >= expected.over
         };
         self.kept.retain(may_come);
-        self.crowd.take_if(|(first, _)| !may_come(first));
+        self.older_heartbeats.take_if(|(first, _)| !may_come(first));
         self.make_room();
         self.kept.push_back(Attempt {
             beat,
@@ -120,13 +123,15 @@ impl Attempts {
         }
     }
 
-    /// The bucket is another one: nothing that was sent to the old one stands in it.
+    /// Forgets all attempts, because the bucket was replaced. None of them is stored in the new
+    /// one.
     pub fn forget_all(&mut self) {
         self.kept.clear();
-        self.crowd = None;
+        self.older_heartbeats = None;
     }
 
-    /// What is confirmed is never forgotten for want of room: what is held may be among it.
+    /// Makes room for one more attempt. Confirmed attempts are kept, because the held lease may
+    /// rest on one of them.
     fn make_room(&mut self) {
         if self.kept.len() < KEPT {
             return;
@@ -143,21 +148,22 @@ impl Attempts {
         if oldest.purpose != Purpose::Renew {
             return;
         }
-        match &mut self.crowd {
+        match &mut self.older_heartbeats {
             Some((first, last)) if first.term == oldest.term => *last = oldest.beat,
-            crowd => *crowd = Some((oldest, oldest.beat)),
+            older_heartbeats => *older_heartbeats = Some((oldest, oldest.beat)),
         }
     }
 
-    /// The attempt was committed at this revision.
+    /// Notes that an attempt is stored at this revision.
     pub fn settle(&mut self, beat: u64, revision: u64) {
         if let Some(attempt) = self.kept.iter_mut().find(|a| a.beat == beat) {
             attempt.settled = Some(revision);
-        } else if let Some(mut attempt) = self.in_crowd(beat) {
+        } else if let Some(mut attempt) = self.older_heartbeat(beat) {
             attempt.settled = Some(revision);
             self.kept.push_front(attempt);
         }
-        // Of confirmed writes only the last two can still matter: the standing one, and a record over its claim.
+        // Only the last few confirmed writes can still matter: the one that stands, and a record
+        // over its claim. The last four are kept.
         let settled: Vec<u64> = self
             .kept
             .iter()
@@ -168,23 +174,23 @@ impl Attempts {
         self.kept.retain(|a| !old.contains(&a.beat));
     }
 
-    /// One of the heartbeats that are not kept one by one. It was sent no earlier than the first of them.
-    fn in_crowd(&self, beat: u64) -> Option<Attempt> {
-        let (first, last) = self.crowd?;
+    /// A heartbeat that is not kept one by one. It was sent no earlier than the first of them.
+    fn older_heartbeat(&self, beat: u64) -> Option<Attempt> {
+        let (first, last) = self.older_heartbeats?;
         let among = (first.beat..=last).contains(&beat);
         among.then_some(Attempt { beat, ..first })
     }
 
-    /// The beat of the next attempt: those from here on are sent after now.
+    /// The beat of the next attempt. Attempts from this beat on are sent after now.
     pub const fn next_beat(&self) -> u64 {
         self.next_beat
     }
 
-    /// The attempt that bears this nonce, if it is ours and remembered.
+    /// The attempt with this nonce, if it is ours and remembered.
     pub fn find(&self, nonce: Option<Nonce>) -> Option<Attempt> {
         let nonce = nonce.filter(|n| n.incarnation == self.incarnation)?;
         let kept = self.kept.iter().find(|a| a.beat == nonce.beat).copied();
-        let found = kept.or_else(|| self.in_crowd(nonce.beat));
+        let found = kept.or_else(|| self.older_heartbeat(nonce.beat));
         if mutated!(AdoptFromLaterSend) {
             let latest = self.kept.iter().map(|a| a.sent).max();
             return found.map(|found| Attempt {
@@ -201,12 +207,12 @@ impl Attempts {
         let Self {
             incarnation,
             first_beat: _,
-            // Only to be greater than those in use.
+            // This only needs to be greater than the ones in use.
             next_beat: _,
             kept: attempts,
-            crowd,
+            older_heartbeats,
         } = self;
-        (incarnation, attempts.len(), crowd.is_some()).hash(hasher);
+        (incarnation, attempts.len(), older_heartbeats.is_some()).hash(hasher);
         for attempt in attempts {
             let Attempt {
                 beat,
@@ -217,14 +223,16 @@ impl Attempts {
                 sent,
                 settled,
             } = attempt;
-            // No lease is counted twice from the same write.
+            // A confirmed write starts no other lease, so its send time no longer matters.
             let sent = settled.is_none().then_some(sent);
             (beat, purpose, term, secrets, expected, sent, settled).hash(hasher);
         }
     }
 
-    /// Whether this nonce is of a write of ours: of one that is remembered as standing at this revision, or that was never answered,
-    /// or of an earlier machine of this incarnation.
+    /// Whether a write of ours bears this nonce. It is one of these:
+    ///
+    /// - a remembered write that is confirmed at this revision, or was never answered
+    /// - a write of an earlier machine of this incarnation
     pub fn wrote(&self, nonce: Option<Nonce>, revision: u64) -> bool {
         let own = nonce.filter(|nonce| nonce.incarnation == self.incarnation);
         own.is_some_and(|nonce| {
@@ -234,7 +242,7 @@ impl Attempts {
         })
     }
 
-    /// Whether a write that was never answered might still turn up.
+    /// Whether an unanswered write of this term may still turn up.
     pub fn in_doubt(&self, term: TermId) -> bool {
         self.kept
             .iter()
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_beat_is_given_twice_whatever_becomes_of_it() {
+    fn no_beat_is_used_twice() {
         let mut attempts = attempts();
         let mut beats = std::collections::HashSet::new();
         for i in 0..1000u64 {
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_found_with_its_own_send_time() {
+    fn an_attempt_keeps_its_own_send_time() {
         let mut attempts = attempts();
         let first = open(&mut attempts, Purpose::Renew, 10);
         open(&mut attempts, Purpose::Renew, 20);
@@ -287,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn another_incarnations_nonce_is_a_strangers() {
+    fn the_nonce_of_another_incarnation_is_not_ours() {
         let mut attempts = attempts();
         let own = open(&mut attempts, Purpose::Claim, 1);
         let strangers = Nonce {
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_confirmed_write_is_a_strangers() {
+    fn a_copy_of_a_confirmed_write_is_not_ours() {
         let mut attempts = attempts();
         let claim = open(&mut attempts, Purpose::Claim, 1);
         assert!(attempts.wrote(Some(claim), 8), "it may stand anywhere");
@@ -309,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_remembered_through_any_number_of_unanswered_heartbeats() {
+    fn the_held_lease_is_remembered_through_any_number_of_unanswered_heartbeats() {
         let mut attempts = attempts();
         let held = open(&mut attempts, Purpose::Renew, 1);
         attempts.settle(held.beat, 7);
@@ -329,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_over_an_earlier_sequence_is_forgotten() {
+    fn an_attempt_over_an_earlier_sequence_is_forgotten() {
         let mut attempts = attempts();
         let first = open(&mut attempts, Purpose::Renew, 1);
         assert!(attempts.in_doubt(TERM));

@@ -24,10 +24,10 @@ use crate::token::FencingToken;
 )]
 pub(super) struct Drain {
     pub keeper: Keeper,
-    /// The lease is kept up while the handler winds down.
+    /// Whether the lease is renewed while the handler winds down.
     pub renewing: bool,
     pub cause: EndCause,
-    /// The term; nothing if a claim is given back that never came to a term.
+    /// The term's token and its start. `None` if a claim is given back that never came to a term.
     term: Option<(FencingToken, Moment)>,
     running: bool,
     /// The handler may wind down until then, within the lease.
@@ -35,23 +35,23 @@ pub(super) struct Drain {
     aborted: bool,
     overrun: bool,
     revoked: bool,
-    /// The role is to be freed once the handler has ended.
+    /// The message to replace by a release once the handler has ended, if the role is to be freed.
     free: Option<Free>,
     /// The revision of our release, and when it was known to stand.
     released: Option<(u64, Moment)>,
-    /// A release was not simply confirmed: look at the keys.
+    /// Whether to read the keys, because a release was not simply confirmed.
     look: bool,
     give_up: Option<Moment>,
     pub requests: Vec<RequestId>,
     pub succession: Succession,
 }
 
-/// What a release replaces.
+/// The message that a release replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Free {
     /// Our own record.
     OverRecord,
-    /// Somebody's delete marker, at this revision.
+    /// Another client's delete marker, at this revision.
     OverMarker(u64),
 }
 
@@ -89,12 +89,12 @@ impl Drain {
         self.revoked
     }
 
-    /// The handler runs on although its lease is over.
+    /// Whether the handler runs on although its lease is over.
     pub const fn is_overrun(&self) -> bool {
         self.running && self.overrun
     }
 
-    /// Our own record is still to be replaced by a release.
+    /// Whether our own record is still to be replaced by a release.
     pub fn will_release(&self) -> bool {
         self.free == Some(Free::OverRecord) && self.released.is_none()
     }
@@ -150,7 +150,8 @@ impl Election {
         timers
     }
 
-    /// The role is free. Whoever asked for a handoff wants to know whether the heir took it.
+    /// The role is free. If a caller asked for a handoff, this instance waits to see whether the
+    /// heir takes it.
     fn accepting_timers(&self, drain: &Drain, marker: u64, at: Moment) -> Vec<(Moment, Timer)> {
         let awaited = drain
             .succession
@@ -192,7 +193,9 @@ impl Election {
         self.emit(Effect::Cancel { term });
     }
 
-    /// Ends the term at once: what it rested on is gone. A foreign delete marker's lease still lasts, for others wait
+    /// Ends the term at once, because the basis of its lease is gone.
+    ///
+    /// After a delete marker of another client the lease still lasts, because other instances wait
     /// a whole lease from the moment at which they see it.
     pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
         if matches!(self.phase, Phase::Acquiring(_)) {
@@ -210,8 +213,8 @@ impl Election {
         };
         drain.renewing = false;
         if cause == EndCause::Deleted && marker.is_some() && now < drain.keeper.held.until {
-            // The delete was somebody's wish that another lead: pass it on as a release. After the lease it might be
-            // another leader's end.
+            // The delete asked for another leader. It is passed on as a release, but only within
+            // the lease: later it might end another leader's term.
             drain.free = drain.free.and(marker).map(Free::OverMarker);
             return;
         }
@@ -224,7 +227,7 @@ impl Election {
         }
     }
 
-    /// From leading to draining, once. The instance is leader no longer from here on.
+    /// Goes from leading to draining, once. From here on the instance is not the leader.
     fn begin_drain(&mut self, cause: EndCause) -> Option<&mut Drain> {
         let now = self.now;
         let stop_by = now + self.settings.stop_budget;
@@ -275,7 +278,7 @@ impl Election {
         }
     }
 
-    /// The handler is over: what it spawned winds down while the lease is kept up.
+    /// The handler has ended. The tasks that it spawned wind down while the lease is renewed.
     pub(super) fn handler_ending(&mut self, term: TermId, end: HandlerEnd) {
         if self.held().is_some_and(|held| held.term == term) {
             self.wind_down(cause_of(end));
@@ -296,7 +299,7 @@ impl Election {
         drain.renewing = false;
         drain.give_up = Some(drain.keeper.held.until.max(give_up));
         if drain.overrun {
-            // Its lease ran out under it: whoever waited has waited long enough.
+            // Its lease ended while the handler ran. The others have waited for the lease already.
             drain.free = None;
         }
         drain.look = drain.free == Some(Free::OverRecord) && drain.keeper.is_in_doubt();
@@ -378,7 +381,8 @@ impl Election {
                 let content = Content::Release(release);
                 self.observed_role.wrote(*revision, content, self.now);
             }
-            // Perhaps a heartbeat of ours came late; else somebody else has the role already.
+            // A late heartbeat of ours may stand there. Otherwise another instance has the role
+            // already.
             WriteOutcome::Conflict { .. } => drain.look = true,
             WriteOutcome::Failed(failure) => {
                 drain.look = true;
@@ -387,7 +391,7 @@ impl Election {
         }
     }
 
-    /// The watch showed a release of ours: the role is free, whatever becomes of the answer.
+    /// The watch showed a release of ours. The role is free, even if the answer is a failure.
     pub(super) fn saw_release(&mut self, attempt: Attempt, revision: u64) {
         let now = self.now;
         let Phase::Draining(drain) = &mut self.phase else {
@@ -399,7 +403,7 @@ impl Election {
         }
     }
 
-    /// The keys were read while a term ends.
+    /// Handles a read of the keys while a term ends.
     pub(super) fn drain_has_read(&mut self, snapshot: &Snapshot) {
         let Phase::Draining(drain) = &mut self.phase else {
             return;
@@ -415,7 +419,7 @@ impl Election {
             return;
         }
         drain.look = false;
-        // A copy of an earlier term's write is somebody else's hand.
+        // A copy of an earlier term's write was written by another client.
         let term = drain.keeper.held.term;
         let found = snapshot.role.as_ref().map(|entry| {
             let attempt = self.attempts.find(entry.content.nonce());
@@ -429,7 +433,8 @@ impl Election {
             Some((revision, _))
                 if revision < drain.keeper.held.revision && !mutated!(BelieveOldRelease) =>
             {
-                // Older than what was confirmed: the read is stale, or NATS lost writes. Perhaps a release of an earlier term.
+                // It is older than a confirmed write, perhaps a release of an earlier term. The
+                // read is stale, or NATS lost writes.
                 drain.look = true;
                 self.retry.wait_until(self.now + self.settings.heartbeat);
             }
@@ -445,7 +450,7 @@ impl Election {
         }
     }
 
-    /// The handler has ended and the role is freed, or can't be.
+    /// Finishes the term. The handler has ended, and the role is freed or can't be.
     pub(super) fn finish_drain(&mut self) {
         let stopped = self.stopping.is_some();
         let Phase::Draining(drain) = &mut self.phase else {
@@ -489,7 +494,8 @@ impl Election {
             return;
         }
         if !was_term && !self.paused {
-            // A claim that can't become a term is not tried again and again at the expense of others.
+            // A claim that can't become a term must not be tried again and again at the expense of
+            // others.
             self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         }
         let doublings = self.failures_in_a_row.saturating_sub(1).min(31);
@@ -499,7 +505,7 @@ impl Election {
             .saturating_mul(1 << doublings)
             .min(self.settings.max_cooldown)
             .max(succession.hold_off());
-        // Longer than the others wait for the heir.
+        // This is longer than the time for which the others wait for the heir.
         let least = succession.heir().map(|_| self.settings.handoff_hold() * 2);
         let cooldown = cooldown.max(least.unwrap_or_default());
         self.phase = Phase::Waiting(Waiting::cooling(self.now + cooldown));

@@ -1,4 +1,4 @@
-//! What the state machine wants done.
+//! The effects of the state machine.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub enum Effect {
         /// The term.
         term: TermId,
     },
-    /// The lease is over, whatever the clock says.
+    /// The lease is over, even if the clock says otherwise.
     Revoke {
         /// The term.
         term: TermId,
@@ -78,12 +78,11 @@ pub enum Effect {
     /// Send a peer request. Each reply is an [`Input::PeerReplied`](super::Input::PeerReplied).
     ///
     /// Before a leader is asked to yield, the driver checks the health of this instance's handler.
-    /// If that fails, nothing is sent, and the answer is
-    /// [`Refusal::Unhealthy`](crate::peer::Refusal::Unhealthy).
+    /// If that fails, nothing is sent, and the answer is [`Refusal::Unhealthy`].
     AskPeers {
         /// The number that the replies bear.
         id: PeerRequestId,
-        /// What is asked, and of whom.
+        /// The request, and its receivers.
         question: PeerRequest,
         /// After this time the driver steps with a `PeerReplied` that has no answer.
         within: Duration,
@@ -97,8 +96,8 @@ pub enum Effect {
         /// The answer.
         answer: PeerReply,
     },
-    /// Look at the bucket again, then step with [`Input::Link`](super::Input::Link), even if nothing
-    /// has changed.
+    /// Look at the bucket again, then step with [`Input::Link`](super::Input::Link), even if
+    /// nothing has changed.
     Reopen,
     /// Answer a caller.
     Reply {
@@ -122,7 +121,7 @@ pub struct Write {
     pub nonce: Nonce,
     /// After this time without an answer the write ends with a timeout.
     pub within: Duration,
-    /// What to write, and over which sequence.
+    /// The message, and the sequence that it expects.
     pub kind: WriteKind,
 }
 

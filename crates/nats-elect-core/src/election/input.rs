@@ -1,4 +1,4 @@
-//! What the state machine is told.
+//! The inputs of the state machine.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ pub enum Input {
     PeerAsked {
         /// The number that the answer bears.
         reply_to: ReplyId,
-        /// What is asked.
+        /// The request.
         question: PeerRequest,
     },
     /// A peer replied to a request of this instance.
@@ -223,7 +223,7 @@ pub enum WriteOutcome {
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// The failure in words, for people.
     pub detail: String,

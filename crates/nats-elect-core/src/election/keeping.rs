@@ -1,4 +1,4 @@
-//! Keeping a lease: heartbeats, and what becomes of one that is not simply confirmed.
+//! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
 use super::acquiring::outcome_of;
 use super::attempts::{Attempt, Expected, Purpose};
@@ -11,37 +11,39 @@ use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::Content;
 
-/// What is held, and how sure that is.
+/// The held lease, and how certain it is.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Keeper {
     pub held: HeldLease,
     pub renew_at: Moment,
     doubt: Doubt,
-    /// Compare-and-sets refused since the last confirmed one.
+    /// The number of compare-and-sets that were refused since the last confirmed one.
     refusals: u32,
 }
 
-/// What a heartbeat left open.
+/// The doubt that the last heartbeat left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doubt {
     None,
-    /// It was not answered: it may have been written.
+    /// It was not answered. It may have been stored.
     Unanswered,
-    /// It was refused: somebody else wrote, or an earlier write of ours came late.
+    /// It was refused. Another client wrote, or an earlier write of ours came late.
     Refused,
-    /// Something else was shown at our own revision: NATS lost writes, and gave their sequences again.
+    /// Another message was shown at our own revision. NATS lost writes and gave their sequences
+    /// again.
     Impostor,
 }
 
-/// What the keys say of a hold.
+/// The state of the held lease, by the keys that were read.
 #[derive(Debug)]
 enum Verdict {
     Stands,
-    /// A write of ours that was never answered stands there.
+    /// A write of ours that was never answered stands there, at this revision.
     Landed(Attempt, u64),
-    /// Something else stands there; a delete marker's revision, if that is it.
+    /// Another message stands there, or none. If it is a delete marker of another client, its
+    /// revision is given.
     Gone(EndCause, Option<u64>),
-    /// Something else stands at our very revision: a compare-and-set over it would prove nothing.
+    /// Another message stands at our very revision. A compare-and-set over it would prove nothing.
     Replaced,
 }
 
@@ -62,7 +64,7 @@ impl Keeper {
         }
     }
 
-    /// Whether a read is owed to a doubtful heartbeat.
+    /// Whether a doubtful heartbeat still needs a read.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt != Doubt::None
     }
@@ -110,7 +112,7 @@ impl Election {
         );
     }
 
-    /// A heartbeat was answered.
+    /// Handles the answer to a heartbeat.
     pub(super) fn renewal_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
         let Operation::Write {
             term,
@@ -150,7 +152,7 @@ impl Election {
                     self.confirmed(attempt, *revision);
                 }
             }
-            // An earlier heartbeat of ours turned out to stand there meanwhile.
+            // An earlier heartbeat of ours was found to stand there meanwhile.
             WriteOutcome::Conflict { .. } if over < keeper.held.revision => {}
             WriteOutcome::Conflict { .. } => {
                 keeper.doubt = Doubt::Refused;
@@ -180,8 +182,9 @@ impl Election {
         }
     }
 
-    /// A write of this term is known to be committed, by its answer or by a read: the lease counts from its sending.
-    /// If the old deadline has passed, only its revision is learnt: it extends nothing.
+    /// Handles a write of this term that is known to be stored, by its answer or by a read. The
+    /// lease counts from its sending. If the old deadline has passed, it extends nothing, and only
+    /// its revision is learnt.
     fn confirmed(&mut self, attempt: Attempt, revision: u64) {
         let record = self.own_content(attempt.beat);
         self.observed_role.wrote(revision, record, self.now);
@@ -234,7 +237,7 @@ impl Election {
         }
     }
 
-    /// The keys were read, mostly because of a doubtful heartbeat.
+    /// Handles a read of the keys, mostly because of a doubtful heartbeat.
     pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
         let now = self.now;
         let Some(held) = self.held().copied() else {
@@ -251,7 +254,8 @@ impl Election {
             Verdict::Landed(attempt, revision) => self.landed(attempt, revision),
             Verdict::Replaced => self.lost(EndCause::Regressed, None),
             Verdict::Stands if doubt == Doubt::None => {}
-            // Refused by a server that shows less than was confirmed: one that leads the stream no more does so, too. But not twice.
+            // The server shows less than was confirmed. One that no longer leads the stream does
+            // so, too. But it is tried only once more.
             Verdict::Gone(EndCause::Regressed, _) if doubt == Doubt::Refused && refusals < 2 => {
                 keeper.renew_at = now;
             }
@@ -261,17 +265,17 @@ impl Election {
                 }
                 self.lost(cause, marker);
             }
-            // Twice refused although the key seems ours: the read is stale.
+            // It was refused twice although the key seems ours. So the read is stale.
             Verdict::Stands if doubt == Doubt::Refused && refusals > 1 => {
                 self.tell(Event::ValidationFailed);
                 self.lost(EndCause::Superseded, None);
             }
-            // A read is no proof that it's gone: the next compare-and-set decides.
+            // A read does not prove a loss. The next compare-and-set decides.
             Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,
         }
     }
 
-    /// The attempt with this beat and where it stands, if that was what was seen last.
+    /// The attempt with this beat and its revision, if it was the message last seen.
     fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
         let own = Some(self.own_nonce(beat));
         let seen = self.observed_role.seen()?;
@@ -279,7 +283,7 @@ impl Election {
         (seen.content.nonce() == own).then_some((attempt, seen.revision))
     }
 
-    /// A heartbeat of ours that was never answered stands in the role's key.
+    /// Handles a heartbeat of ours that was never answered but stands in the role's key.
     pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
         let held = self.keeper().is_some_and(|keeper| {
             keeper.held.term == attempt.term && keeper.held.revision < revision
@@ -290,7 +294,7 @@ impl Election {
         }
     }
 
-    /// The read failed: let the next compare-and-set decide.
+    /// The read failed. The next compare-and-set decides.
     pub(super) fn keeper_could_not_read(&mut self) {
         let now = self.now;
         if let Some(keeper) = self
@@ -332,12 +336,13 @@ impl Election {
         }
     }
 
-    /// Whether the deadline has passed, or this instance has resigned: a confirmation extends nothing then.
+    /// Whether the deadline has passed or this instance has resigned. A confirmation then extends
+    /// nothing.
     fn is_deadline_over(&self) -> bool {
         self.acting_until().is_none_or(|until| self.now >= until)
     }
 
-    /// Until when this instance may act on its lease; nothing if it has resigned.
+    /// Until when this instance may act on its lease. `None` if it has resigned.
     fn acting_until(&self) -> Option<Moment> {
         match &self.phase {
             Phase::Leading(leadership) => Some(leadership.acting_until(self.settings.grace)),

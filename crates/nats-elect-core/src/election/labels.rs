@@ -1,4 +1,4 @@
-//! What the outside is told: state, leader, connection.
+//! The reported state, leader and connection status.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 
 impl Election {
-    /// Goes to a state along the edges of the design, through `Candidate` where need be.
+    /// Goes to a state along the allowed transitions, through `Candidate` where need be.
     pub(super) fn become_state(&mut self, next: RoleState) {
         if self.state == next {
             return;
@@ -27,10 +27,10 @@ impl Election {
         self.tell(Event::StateChanged { from, to: next });
     }
 
-    /// When an outage has lasted too long, outside of a term.
+    /// When an outage outside of a term has lasted so long that the connection counts as lost.
     pub(super) fn connection_lost_at(&self) -> Option<Moment> {
         self.link_lost_at
-            .map(|since| since + self.adaptive_timeout())
+            .map(|since| since + self.connection_grace())
             .filter(|lost_at| *lost_at > self.now)
     }
 
@@ -41,26 +41,26 @@ impl Election {
         };
         match since {
             None => ConnectionStatus::Connected,
-            Some(since) if self.now < since + self.adaptive_timeout() => {
+            Some(since) if self.now < since + self.connection_grace() => {
                 ConnectionStatus::Suspended
             }
             Some(_) => ConnectionStatus::Lost,
         }
     }
 
-    /// How long a role outlives its connection, at most.
-    pub(super) fn adaptive_timeout(&self) -> Duration {
+    /// The longest time for which a role outlives its connection.
+    pub(super) fn connection_grace(&self) -> Duration {
         self.settings
             .grace
             .map_or(self.settings.ttl, |grace| grace.min(self.settings.ttl))
     }
 
-    /// Brings labels and announcements in line with what happened in this step.
+    /// Brings the reported values in line with this step, and reports changes.
     pub(super) fn relabel(&mut self) {
         if let Phase::Waiting(waiting) = &self.phase {
             let followed = self.followed();
             if waiting.cooling_until().is_some() && self.state == RoleState::Demoted {
-                // Out for the cool-down, whoever leads.
+                // An instance in its cool-down stays `Demoted`, even if another one leads.
             } else if followed {
                 self.become_state(RoleState::Follower);
             } else if self.state != RoleState::Init || self.bucket.is_some() {
@@ -79,7 +79,7 @@ impl Election {
         }
     }
 
-    /// Whether somebody else's lease is believed to last.
+    /// Whether the lease of another instance is believed to last.
     pub(super) fn followed(&self) -> bool {
         self.observed_role.foreign_content().is_some()
             && self

@@ -1,4 +1,5 @@
-//! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must end.
+//! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
+//! end.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
 use crate::token::FencingToken;
 
-/// A term in office.
+/// A term of this instance that has not begun to end.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Leadership {
     pub keeper: Keeper,
     pub fencing_token: FencingToken,
     pub started: Moment,
-    /// Since when the connection is down, or heartbeats late.
+    /// Since when the connection is down, or heartbeats are late.
     pub suspended_since: Option<Moment>,
-    /// Callers who want a proof, and the first beat that was sent after they asked.
+    /// Callers that want a proof, each with the first beat that was sent after its request.
     pub proofs: Vec<(RequestId, u64)>,
-    /// A named successor is asked whether it is ready.
+    /// The handoff for which a named successor is being asked.
     pub handoff_asked: Option<PendingHandoff>,
     verify_at: Moment,
     check_at: Moment,
@@ -53,7 +54,8 @@ impl Leadership {
         }
     }
 
-    /// The instance may call itself leader until the lease or the grace period ends, whichever comes first.
+    /// Until when the instance may call itself leader: the end of the lease or of the grace period,
+    /// whichever comes first.
     pub fn acting_until(&self, grace: Option<Duration>) -> Moment {
         let until = self.keeper.held.until;
         self.grace_until(grace)
@@ -80,9 +82,9 @@ impl Leadership {
             checking,
             failed_checks,
         } = self;
-        // It has lasted long enough for its end not to count among failures in a row.
+        // A term of this length does not count among failures in a row.
         let lasted = now.since(*started).min(settings.max_cooldown);
-        // Without a grace period it does not matter since when.
+        // Without a grace period the start of the outage does not matter.
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
         handoff_asked.hash(hasher);
@@ -101,17 +103,18 @@ impl Election {
         if let Some(grace_until) = leadership.grace_until(self.settings.grace) {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
-        // Once it is too late to go on, a heartbeat would only make others wait for longer.
+        // When the term has to end, a heartbeat would only make the others wait for longer.
         let too_late = timers.iter().any(|(due, _)| *due <= self.now);
         if !leadership.checking {
             timers.push((leadership.check_at, Timer::CheckHealth));
         }
         if self.may_send() && !too_late {
             let (due, task) = leadership.keeper.due(self.retry.at());
-            // A look at the fence must not delay a heartbeat, let alone one that is late already.
+            // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = leadership.verify_at.max(self.retry.at()).max(self.now);
             let takes = self.read_takes();
-            // On a slow network it never fits between two heartbeats: then the lease must have room for it, and for two more.
+            // On a slow network it never fits between two heartbeats. Then the lease must have room
+            // for it and for two more.
             let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
                 && self.now + takes * 2 <= last_call;
             if task == Timer::Renew && (verify_at + takes <= due || overdue) {
@@ -123,7 +126,7 @@ impl Election {
         timers
     }
 
-    /// The connection broke or a heartbeat is late.
+    /// Notes that the connection broke or a heartbeat is late.
     pub(super) fn suspend(&mut self) {
         let now = self.now;
         let grace = self.settings.grace;
@@ -139,8 +142,11 @@ impl Election {
         }
     }
 
-    /// The watch showed something that is not ours, at this revision: ask for proof at once. At our own revision a
-    /// heartbeat would prove nothing: it would write over what stands there now.
+    /// Asks for proof at once, because the watch showed a message at this revision that is not
+    /// ours.
+    ///
+    /// At our own revision a heartbeat would prove nothing: it would overwrite the message that
+    /// stands there now.
     pub(super) fn suspect(&mut self, revision: u64) {
         let now = self.now;
         let Some(keeper) = self.keeper() else { return };
@@ -151,7 +157,7 @@ impl Election {
         }
     }
 
-    /// There is a link to the bucket again: a leader verifies by a heartbeat before it goes on.
+    /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
     pub(super) fn linked(&mut self, replaced: bool) {
         let now = self.now;
         mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
@@ -183,7 +189,8 @@ impl Election {
         }
     }
 
-    /// Whoever moved the fence holds the role, or has broken what this term's writes rest on.
+    /// Ends the term, because the fence key has moved on. Either another instance has the role, or
+    /// the basis of this term's fenced writes is broken.
     pub(super) fn superseded(&mut self, term: TermId) {
         let in_office = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_));
         if in_office && self.held().is_some_and(|held| held.term == term) {
@@ -216,7 +223,8 @@ impl Election {
         }
     }
 
-    /// Callers who waited for the proof of this beat, or of an earlier one, can't have it just now.
+    /// Tells the callers that wait for the proof of this beat, or of an earlier one, that there is
+    /// none for now.
     pub(super) fn refuse_proofs(&mut self, beat: u64, failure: &Failure) {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
@@ -261,7 +269,7 @@ impl Election {
         }
     }
 
-    /// Heartbeats prove the lease; now and then the fence record is looked at too.
+    /// Reads the fence record from time to time. Heartbeats prove only the lease.
     pub(super) fn verify_fence(&mut self) {
         let next = self.now + self.settings.validation_interval;
         let Phase::Leading(leadership) = &mut self.phase else {
@@ -271,7 +279,7 @@ impl Election {
         self.send_read();
     }
 
-    /// The keys were read while leading.
+    /// Handles a read of the keys while leading.
     pub(super) fn leader_has_read(&mut self, snapshot: &Snapshot) {
         let own = self.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
@@ -279,7 +287,8 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        // What lies above our fence is no stale read. Without a nonce it is somebody's hand, and the token guards nothing any more.
+        // A read above our fence record is not stale. A fence record without a nonce was written by
+        // hand; fenced writes are no longer protected.
         let outranked = snapshot.fence.is_some_and(|fence| {
             let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
             fence.revision > leadership.fencing_token.sequence && anothers.unwrap_or(!expires)

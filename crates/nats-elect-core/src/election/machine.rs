@@ -1,4 +1,4 @@
-//! The state of one election and the way through one step.
+//! The state of one election, and the way through one step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,35 +23,48 @@ use crate::release::ReleaseSecret;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::{FencingToken, LeaseToken};
 
-/// Who stands for a role, and with which settings.
+/// A candidate for a role, with its settings.
 #[derive(Clone, Debug)]
 pub struct Candidate {
+    /// The instance id, as records show it.
     pub instance_id: String,
-    /// The start of this instance: with the id, its identity.
+    /// The start of this instance. Together with the id it is the instance's identity.
     pub incarnation: Uuid,
-    /// No beat below this one is used: greater than all that an earlier machine of this incarnation used.
+    /// The first beat to use. It must be greater than every beat that an earlier machine of this
+    /// incarnation used.
     pub first_beat: u64,
-    /// Whether it begins paused.
+    /// Whether the election begins paused.
     pub paused: bool,
+    /// The role's settings.
     pub settings: RoleSettings,
 }
 
-/// What the machine can be asked for at any time.
+/// The status of an election.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreStatus {
+    /// The instance's state.
     pub state: RoleState,
+    /// Whether the instance is paused.
     pub paused: bool,
+    /// The known leader, if there is one.
     pub leader: Option<LeaderInfo>,
+    /// The fencing token of this instance's term, until its role is freed or given up.
     pub fencing_token: Option<FencingToken>,
+    /// When the last confirmed write of the held lease was sent.
     pub last_heartbeat: Option<Moment>,
+    /// When the state last changed.
     pub last_transition: Moment,
+    /// The revision last seen under the role's key.
     pub revision: Option<u64>,
+    /// How much of NATS the role can rely on.
     pub connection: ConnectionStatus,
+    /// The end of this instance's lease, unless it was revoked.
     pub lease_until: Option<Moment>,
+    /// Whether a handler still runs although its lease is over.
     pub overrun: bool,
 }
 
-/// What is held on the role's key.
+/// The lease that this instance holds on the role's key.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct HeldLease {
     pub term: TermId,
@@ -59,11 +72,11 @@ pub(super) struct HeldLease {
     pub revision: u64,
     /// When the last confirmed write was sent.
     pub sent: Moment,
-    /// The lease's end.
+    /// The end of the lease.
     pub until: Moment,
 }
 
-/// Where the machine is in its cycle. A handler exists in `Leading` and `Draining` alone.
+/// Where the machine is in its cycle. A handler exists only in `Leading` and `Draining`.
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Phase {
     Waiting(Waiting),
@@ -73,7 +86,7 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// The operation under way: never more than one.
+/// The operation under way. There is never more than one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub op: OpId,
@@ -92,7 +105,7 @@ pub(super) enum Operation {
         over: u64,
         sent: Moment,
     },
-    /// It was meant for another bucket: its answer tells nothing.
+    /// The operation went to a bucket that was replaced. Its answer tells nothing.
     Void,
 }
 
@@ -107,16 +120,18 @@ impl Operation {
 
 /// A read asks for the keys, and then for the bucket.
 const READ_ROUND_TRIPS: u32 = 2;
-/// Operations that were not answered in time, and may be answered yet.
+/// The most operations that are remembered after their timeout. Each may still be answered.
 pub const MOST_LATE: usize = 8;
 
-/// One instance's side of one role's election. See its module for how to drive it.
+/// One instance's side of one role's election.
+///
+/// The [crate's front page](crate) tells how to drive it.
 #[derive(Clone, Debug)]
 pub struct Election {
     pub(super) candidate: Candidate,
     pub(super) settings: RoleSettings,
     pub(super) link: Link,
-    /// The bucket last used, also while there is no link to it.
+    /// The bucket last used. It is kept while there is no link.
     pub(super) bucket: Option<Bucket>,
     pub(super) phase: Phase,
     pub(super) observed_role: ObservedRole,
@@ -124,15 +139,15 @@ pub struct Election {
     pub(super) retry: Retry,
     adaptive_timeout: AdaptiveTimeout,
     pub(super) pending: Option<Pending>,
-    /// Operations without an answer in time: it may come late.
+    /// Operations without an answer in time. The answer may come late.
     late: VecDeque<Pending>,
-    /// When the last write was sent: reads sent before tell nothing of it.
+    /// When the last write was sent. A read that was sent before tells nothing of it.
     last_write: Option<Moment>,
-    /// This machine itself gave up its link: when to ask for another look at the bucket.
+    /// When to ask for another look at the bucket, if this machine itself gave up its link.
     reopen_at: Option<Moment>,
-    /// Leaving; whether to free the role.
+    /// The instance leaves the election. The value tells whether it frees the role.
     pub(super) stopping: Option<bool>,
-    /// Stands for no new term.
+    /// The instance takes part in no election until resumed.
     pub(super) paused: bool,
     pub(super) failures_in_a_row: u32,
     pub(super) state: RoleState,
@@ -167,7 +182,7 @@ impl CoreStatus {
 }
 
 impl Election {
-    /// A machine that knows nothing yet: tell it the [`Link`] first.
+    /// An election that knows nothing yet. Its first input is the [`Link`] to the bucket.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
         Self {
@@ -211,32 +226,35 @@ impl Election {
 
     /// Takes one input and returns what is to be done, in order.
     ///
-    /// `now` must not go back between calls; if it does, the later time is used. `fresh` must be new at each call.
+    /// `now` must not go back between calls. If it does, the later time is used. `fresh` must be
+    /// new at each call.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.fresh = fresh;
         #[cfg(nats_elect_mutations)]
         let input = self.disguise(input);
         self.take(input);
-        self.weigh_takeover_request();
+        self.update_takeover_request();
         self.run_timers();
-        self.weigh_takeover_request();
+        self.update_takeover_request();
         self.relabel();
         std::mem::take(&mut self.out)
     }
 
-    /// When to step with [`Input::Tick`] next; nothing if only another input can change anything.
+    /// When to step with [`Input::Tick`] next. `None` if only another input can change anything.
     pub fn next_wakeup(&self) -> Option<Moment> {
         self.timers().into_iter().map(|(due, _)| due).min()
     }
 
-    /// Whether it has left the election: nothing will come of another step.
+    /// Whether the instance has left the election. Another step has no effect.
     pub const fn is_stopped(&self) -> bool {
         matches!(self.phase, Phase::Stopped)
     }
 
-    /// Feeds a hasher all that decides what this machine will do from `now` on; two machines that feed the same, up to
-    /// a shift of time, will do the same. For model checkers, which must tell new situations from known ones.
+    /// Feeds a hasher everything that decides what this machine does from `now` on.
+    ///
+    /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
+    /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
@@ -258,16 +276,16 @@ impl Election {
             state,
             candidate: _,
             settings,
-            // Set anew at the beginning of each step, or empty at its end.
+            // Set at the beginning of each step, or empty at its end.
             now: _,
             fresh: _,
             out: _,
-            // Told, but nothing is decided by it.
+            // Nothing is decided by these: they are told only.
             last_transition: _,
             link_lost_at: _,
             leader: _,
             told_connection: _,
-            // Only to be greater than those in use.
+            // These only need to be greater than the ones in use.
             next_op: _,
             last_question: _,
             last_term: _,
@@ -296,7 +314,7 @@ impl Election {
         adaptive_timeout.hash_state(hasher);
     }
 
-    /// What is known now.
+    /// The present status.
     pub fn status(&self) -> CoreStatus {
         let held = self.held();
         CoreStatus {
@@ -317,7 +335,8 @@ impl Election {
         }
     }
 
-    /// Why the bucket can't be used although NATS is connected, if that is so.
+    /// Why the bucket cannot be used although NATS is connected. `None` if it can be, or if there
+    /// is no connection.
     pub const fn link_failure(&self) -> Option<&Failure> {
         match &self.link {
             Link::Unusable(failure) => Some(failure),
@@ -399,7 +418,7 @@ impl Election {
                 kind: FailureKind::BucketUnfit,
                 detail,
             }));
-            // Nobody else finds it unfit, so nobody else looks whether it still is.
+            // No other part finds the bucket unfit, so no other part looks at it again.
             self.reopen_later();
             return;
         }
@@ -424,7 +443,8 @@ impl Election {
         self.linked(replaced);
     }
 
-    /// This machine can't use the bucket that it was told of: asks for a look, and again until it is told of another.
+    /// Asks for a look at the bucket, because this machine can't use the one that it was told of.
+    /// It asks again until it is told of another.
     pub(super) fn reopen(&mut self) {
         self.emit(Effect::Reopen);
         self.reopen_later();
@@ -439,7 +459,7 @@ impl Election {
         self.reopen_at
     }
 
-    /// Whether NATS can be asked now.
+    /// Whether a request can be sent to NATS now.
     pub(super) fn may_send(&self) -> bool {
         let linked = matches!(self.link, Link::Up(_)) || mutated!(SendWhileDown);
         linked && self.pending.is_none()
@@ -449,7 +469,8 @@ impl Election {
         self.out.push(effect);
     }
 
-    /// Emits an effect ahead of the events that this step ends with: a slow subscriber or exporter never delays it.
+    /// Emits an effect ahead of the events that this step ends with. So a slow subscriber or
+    /// exporter never delays it.
     pub(super) fn emit_before_events(&mut self, effect: Effect) {
         let is_told = |effect: &&Effect| matches!(effect, Effect::Event(_));
         let events = self.out.iter().rev().take_while(is_told).count();
@@ -489,7 +510,7 @@ impl Election {
         }
     }
 
-    /// A request failed: says so and sets the time of the next attempt.
+    /// Reports a failed request and sets the time of the next attempt.
     pub(super) fn request_failed(&mut self, failure: &Failure) {
         self.report(failure);
         if failure.kind == FailureKind::BucketMissing {
@@ -561,7 +582,7 @@ impl Election {
         }
     }
 
-    /// Sends one write and remembers it; `now` is its send time.
+    /// Sends one write and remembers it. Its send time is `now`.
     pub(super) fn send(
         &mut self,
         purpose: Purpose,
@@ -607,7 +628,7 @@ impl Election {
         self.emit(Effect::Read { op, within });
     }
 
-    /// How long a read may take.
+    /// The timeout of a read.
     pub(super) fn read_takes(&self) -> Duration {
         self.adaptive_timeout.within(READ_ROUND_TRIPS)
     }
@@ -619,7 +640,8 @@ impl Election {
         op
     }
 
-    /// Takes the pending operation if this is its answer. If none came in time, it may come late.
+    /// Takes the pending operation if this is its answer. If it timed out, its answer may come
+    /// late, so it is remembered.
     pub(super) fn finish(&mut self, op: OpId, timed_out: bool) -> Option<Operation> {
         let pending = self.pending.take_if(|pending| pending.op == op)?;
         if timed_out && !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
@@ -634,7 +656,7 @@ impl Election {
         Some(pending.what)
     }
 
-    /// Whether the attempt with this beat is under way, and its answer may come in time.
+    /// Whether the attempt with this beat is under way and not timed out.
     pub(super) fn awaits(&self, attempt: u64) -> bool {
         let what = self.pending.map(|pending| pending.what);
         matches!(what, Some(Operation::Write { beat, .. }) if beat == attempt)
@@ -649,7 +671,8 @@ impl Election {
             .answered(took, what.round_trips(), late);
     }
 
-    /// Takes an operation that was not answered in time, now that it is. A read tells nothing of what was written since.
+    /// Takes an operation that had timed out, now that its answer has come. A read that was sent
+    /// before the last write counts for nothing.
     pub(super) fn finish_late(&mut self, op: OpId) -> Option<Operation> {
         let index = self.late.iter().position(|late| late.op == op)?;
         let what = self.late.remove(index)?.what;
@@ -657,7 +680,7 @@ impl Election {
         match what {
             Operation::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
             Operation::Read { .. } => {
-                // What was asked again meanwhile is answered, too.
+                // The same answer serves a read that was sent meanwhile.
                 self.forget_reads();
                 Some(what)
             }
@@ -665,15 +688,16 @@ impl Election {
         }
     }
 
-    /// A write turned out to be stored: what is read just now may show less, and need not be waited for.
+    /// Forgets the reads under way, because a write turned out to be stored. They may show less
+    /// than that, and there is no need to wait for them.
     pub(super) fn forget_reads(&mut self) {
         let reads = |pending: &Pending| matches!(pending.what, Operation::Read { .. });
         self.pending.take_if(|pending| reads(pending));
         self.late.retain(|late| !reads(late));
     }
 
-    /// An earlier heartbeat turned out to be stored at this sequence: one over what stood there before can't be any more, and need
-    /// not be waited for.
+    /// Forgets a heartbeat over a sequence below this one, at which an earlier heartbeat turned out
+    /// to be stored. It can't be stored any more, so there is no need to wait for it.
     pub(super) fn forget_heartbeats(&mut self, sequence: u64) {
         mutated!(AwaitWhatIsRefused => return);
         self.pending.take_if(|pending| {

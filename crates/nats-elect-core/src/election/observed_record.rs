@@ -1,4 +1,4 @@
-//! What stands in a role's key, and what was seen before it.
+//! The message under a role's key, and what was seen before it.
 
 use uuid::Uuid;
 
@@ -6,27 +6,30 @@ use crate::moment::Moment;
 use crate::record::{Content, Entry, Release, SeenRecord};
 use crate::release::ReleaseHash;
 
-/// What was last seen under the role's key, and since when.
+/// The message last seen under the role's key, and since when.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ObservedRecord {
     pub entry: Option<Entry>,
     pub received: Moment,
-    /// Leases that were seen before and that nobody released last until then, whatever was written over them.
+    /// The end of the leases that were seen before and not released, whatever was written over
+    /// them.
     pub held_until: Moment,
-    /// A record of our own that this instance remembers to have written.
+    /// Whether it is a record of our own that this instance remembers writing.
     pub own: bool,
-    /// Nothing was ever seen of the role, neither under its key nor under its fence key.
+    /// Whether nothing was ever seen of the role, neither under its key nor under its fence key.
     pub untouched: bool,
     /// The hash of the secret that a release tells.
     pub told: Option<ReleaseHash>,
     /// The last record seen before.
     pub before: LastRecord,
-    /// Leases of records whose release would be known by another hash than the last one's, and that were not released.
+    /// The end of the leases of displaced records: records with another release hash than the last
+    /// one, which were not released.
     pub others_until: Moment,
-    /// An operator says that whoever wrote it leads no more.
+    /// Whether an operator said that its writer no longer leads.
     pub ended: bool,
-    /// It is a release that was believed by the fence record that was known before the next.
+    /// Whether it is a release that the then known fence record proved, before the next fence
+    /// record came.
     pub released: bool,
 }
 
@@ -42,7 +45,7 @@ impl ObservedRecord {
         }
     }
 
-    /// Whether it is a record that a release with this hash is of.
+    /// Whether it is a record of the term that a release with this hash ends.
     pub fn is_of(&self, told: ReleaseHash) -> bool {
         self.record()
             .is_some_and(|record| record.release == Some(told))
@@ -61,16 +64,17 @@ impl ObservedRecord {
     }
 }
 
-/// By what the release of the last record that was seen would be known.
+/// How the release of the last record that was seen can be recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LastRecord {
-    /// None was seen.
+    /// No record was seen.
     Unseen,
-    /// It showed no hash, as those of older versions and other libraries.
+    /// The record showed no hash, like those of older versions and other libraries.
     Plain {
         id: String,
         incarnation: Option<Uuid>,
     },
+    /// By this hash of its secret.
     Of(ReleaseHash),
 }
 

@@ -1,9 +1,10 @@
-//! What this instance has seen of a role's keys, and from when on the role is free.
+//! The keys of a role as this instance has observed them, and when the role is free.
 //!
-//! Terms are a chain: each one's fence record is written over the one before. So what counts is whether the term of the fence
-//! record that is known has ended: by a release that only its leader can have written, or because its lease was watched to its
-//! end. Whatever else stands in the role's key can make us wait, but not for longer than a lease; and if another term has come that was
-//! not seen, our own fence record is refused.
+//! Terms are a chain: each fence record is written over the one before. So one question decides
+//! whether the role is free: has the term of the known fence record ended? It has ended by a
+//! release that only its leader can have written, or because its lease was watched to its end. Any
+//! other message under the role's key can make this instance wait, but not for longer than a lease.
+//! If another term began unseen, our own fence record is refused.
 
 use std::time::Duration;
 
@@ -18,28 +19,30 @@ use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord};
 use crate::release::{ReleaseHash, ReleaseSecret};
 
-/// A bucket takes no more messages at once than this,
+/// A bucket takes at most this many messages at once.
 const BURST: u64 = 100;
-/// and then no more than one in so many microseconds.
+/// After that it takes at most one message per so many microseconds.
 const MICROS_A_MESSAGE: u64 = 10;
-/// What comes after a longer silence is not judged by that.
+/// After a longer silence a sequence is not judged by that rate.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);
-/// A record's lease that no fence record vouches for is waited for no longer than so many of our own, where there is no fence record at all.
+/// Where there is no fence record at all, a record's unproved lease counts up to this many times
+/// our own ttl.
 const MOST_UNVOUCHED: u32 = 4;
 
-/// How a release is known to be one.
+/// How a release is known to be its leader's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// By the fence record of the term that it ends, and by the record that stood there, if one was seen.
+    /// By the fence record of the term that it ends, and by the record that stood there, if one was
+    /// seen.
     Fence,
-    /// By that record alone: there is no fence record, or it is of a term before that has ended.
+    /// By that record alone. There is no fence record, or its term is known to have ended.
     Record,
-    /// By less: all leases that were seen before it may last.
+    /// By less than that. All leases that were seen before the release may last.
     ObservedRecord,
 }
 
 impl Trust {
-    /// Until when other leases may last than that of the term that was released.
+    /// Until when other leases may last than the one of the released term.
     const fn others_until(self, latest: &ObservedRecord) -> Moment {
         match self {
             Self::Fence | Self::Record => latest.others_until,
@@ -48,18 +51,18 @@ impl Trust {
     }
 }
 
-/// What a read showed.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// What was known already.
+    /// It showed what was known already.
     Same,
-    /// Something newer.
+    /// It showed something newer.
     Newer,
-    /// A confirmed write is gone.
+    /// It showed that a confirmed write is gone.
     Regressed { was: u64, is: u64 },
 }
 
-/// For whom a role is not free, and why.
+/// Why a role is not free, and who holds it.
 #[derive(Debug)]
 pub struct Wait {
     pub holder: Option<String>,
@@ -68,38 +71,42 @@ pub struct Wait {
 
 /// One instance's knowledge of one role's keys in one bucket.
 ///
-/// The rule for "free" is this: the release of the term that the fence record tells of frees a role at once; anything else only
-/// after a full lease has been watched unchanged, counted from the moment at which the thing itself was received.
+/// This is the rule for "free". The release of the term of the known fence record frees the role at
+/// once. Everything else frees it only after a full lease was watched unchanged, counted from the
+/// moment at which the message itself was received.
 #[derive(Clone, Debug)]
 pub struct ObservedRole {
     own_incarnation: Uuid,
     own_ttl: Duration,
-    /// After this time the bucket drops keys, fence records among them.
+    /// The age at which the bucket drops keys, fence records among them.
     max_age: Option<Duration>,
     /// How long a role that was handed over is left to its heir.
     handoff_hold: Duration,
     latest: Option<ObservedRecord>,
     fence: Option<FenceEntry>,
-    /// Since when that has been known.
+    /// When the fence record above was learnt.
     fence_since: Moment,
     /// The lease of the last fence record of another instance that was seen, and its revision.
     fenced_lease: Option<(u64, Duration)>,
-    /// The term of this fence record is known to have ended.
+    /// The nonce of the last fence record whose term is known to have ended.
     ended: Option<Nonce>,
-    /// Who was last seen to lead, by a record and a fence record of one incarnation, and its lease: it lasts also if another hand
-    /// has the fence record.
+    /// The incarnation that was last seen to lead, by a record and a fence record, and its lease.
+    /// Its lease lasts even if another client writes the fence key.
     led: Option<(Uuid, Duration)>,
-    /// The highest sequence of the role's key, from confirmed writes, refusals and stream-leader reads.
+    /// The highest sequence of the role's key, from confirmed writes, refusals and stream-leader
+    /// reads.
     role_highest: u64,
-    /// The same over both keys: fencing tokens lie above it.
+    /// The highest sequence of both keys. Fencing tokens lie above it.
     highest: u64,
-    /// The keys of this bucket were read.
+    /// Whether the keys of this bucket were read.
     was_read: bool,
     /// The fence record of ours that was found to lie above all others.
     own_fence: Option<(u64, Option<Nonce>)>,
-    /// A sequence that is known to be of this bucket, by a read or in line with what came before, and since when.
+    /// A sequence that is known to be of this bucket, by a read or in line with earlier ones, and
+    /// since when.
     known_sequence: Option<(u64, Moment)>,
-    /// Something was seen to be lost: somebody may lead by what is no longer there. Nothing is free before then.
+    /// Until this moment nothing is free, because writes were seen to be lost and an instance may
+    /// lead by a record that is gone.
     not_before: Moment,
 }
 
@@ -125,7 +132,8 @@ impl ObservedRole {
         }
     }
 
-    /// The bucket is another one than before: nothing that was seen holds, but leases of the old one may last.
+    /// The bucket was replaced. Nothing that was seen holds any more, but leases of the old bucket
+    /// may last.
     pub fn bucket_replaced(&mut self, now: Moment) {
         self.wait_longest(now);
         if let Some(held_until) = self.latest.as_ref().map(|latest| self.held_after(latest)) {
@@ -143,42 +151,44 @@ impl ObservedRole {
         self.known_sequence = None;
     }
 
-    /// The bucket's own expiry bounds the lease of records that do not tell theirs.
+    /// Sets the bucket's max age. It is the lease of records that do not tell theirs.
     pub fn bucket_max_age(&mut self, max_age: Option<Duration>) {
         self.max_age = max_age;
     }
 
-    /// The watch showed an entry, perhaps a record of our own that this instance remembers. Returns whether it was news.
+    /// Takes an entry that the watch showed. `own` tells whether it is a record of our own that
+    /// this instance remembers. Returns whether it was news.
     pub fn watched(&mut self, entry: Entry, own: bool, now: Moment) -> bool {
         let old = self
             .seen()
             .is_some_and(|seen| entry.revision < seen.revision || entry.is(seen));
         if !old {
-            self.chart(entry.revision, now);
-            self.look(Some(entry), own, now);
+            self.note_sequence(entry.revision, now);
+            self.observe(Some(entry), own, now);
         }
         !old
     }
 
-    /// The watch showed a fence record.
+    /// Takes a fence record that the watch showed.
     pub fn watched_fence(&mut self, fence: FenceEntry, now: Moment) {
         if self
             .fence
             .is_none_or(|known| known.revision < fence.revision)
         {
             self.learn_fence(Some(fence), now);
-            // Behind a missing key others may have come and gone: it is counted anew.
+            // While the key is missing, other leaders may have come and gone. The wait starts
+            // again.
             if self
                 .latest
                 .as_ref()
                 .is_some_and(|latest| latest.entry.is_none())
             {
-                self.look(None, false, now);
+                self.observe(None, false, now);
             }
         }
     }
 
-    /// The stream leader showed both keys, asked at `sent`.
+    /// Takes both keys as the stream leader showed them, in a read that was sent at `sent`.
     pub fn read(&mut self, snapshot: &Snapshot, own: bool, sent: Moment, now: Moment) -> Reading {
         self.was_read = true;
         let fence_moved = self.fence != snapshot.fence;
@@ -190,18 +200,20 @@ impl ObservedRole {
         if let Some(is) = is.filter(|is| *is < self.role_highest) {
             let was = self.role_highest;
             self.role_highest = is;
-            self.look(snapshot.role.clone(), own, now);
+            self.observe(snapshot.role.clone(), own, now);
             self.wait_longest(now);
             return Reading::Regressed { was, is };
         }
-        self.rose(is.unwrap_or(0));
+        self.raise_highest(is.unwrap_or(0));
         if let Some(latest) = &self.latest {
-            // Behind a missing key others may have come and gone: the fence tells.
+            // While the key is missing, other leaders may have come and gone. The fence record
+            // tells.
             if latest.entry == snapshot.role && (is.is_some() || !fence_moved) {
                 return Reading::Same;
             }
             if is < self.revision() {
-                // The watch may be ahead of this read. If it was so before the read was sent, a write was lost.
+                // The watch may be ahead of this read. If it was so before the read was sent, a
+                // write was lost.
                 if latest.received >= sent {
                     return Reading::Same;
                 }
@@ -210,22 +222,22 @@ impl ObservedRole {
                 }
             }
         }
-        self.look(snapshot.role.clone(), own, now);
+        self.observe(snapshot.role.clone(), own, now);
         Reading::Newer
     }
 
-    /// A write of ours stands at this revision of the role's key.
+    /// Notes that a write of ours stands at this revision of the role's key.
     pub fn wrote(&mut self, revision: u64, content: Content, now: Moment) {
-        self.rose(revision);
-        self.chart(revision, now);
+        self.raise_highest(revision);
+        self.note_sequence(revision, now);
         if self.revision().is_none_or(|seen| seen < revision) {
             let own = matches!(content, Content::Record(_));
-            self.look(Some(Entry { revision, content }), own, now);
+            self.observe(Some(Entry { revision, content }), own, now);
         }
     }
 
-    /// A refusal named the role key's sequence. Only the sequence is learnt: no lease is counted from an error's text.
-    /// Returns the regression, if it is one.
+    /// Takes the role key's sequence from a refusal. No lease is counted from an error's text.
+    /// Returns the regression as (was, is), if it is one.
     pub fn refused_at(&mut self, current: u64, now: Moment) -> Option<(u64, u64)> {
         if current != 0 && current < self.role_highest {
             let was = self.role_highest;
@@ -236,14 +248,17 @@ impl ObservedRole {
         mutated!(CountFromErrorText => if let Some(ObservedRecord { entry: Some(entry), .. }) = &mut self.latest {
             entry.revision = current;
         });
-        self.rose(current);
+        self.raise_highest(current);
         None
     }
 
-    /// Whether this sequence can only be of the bucket that was read, where a recreated bucket begins with the time of
-    /// its creation in microseconds. Then it lies above those of the old bucket by as many as that was microseconds old, less its
-    /// messages; what is written within a second lies above by a tenth of a second's microseconds at most.
-    pub fn is_charted(&self, revision: u64, now: Moment) -> bool {
+    /// Whether this sequence can only be of the bucket that was read.
+    ///
+    /// A recreated bucket begins with the time of its creation in microseconds. So its sequences
+    /// lie above the old ones by the old bucket's age in microseconds, less its number of messages.
+    /// The messages of one second raise the sequence by about 100,000 at most, a tenth of that
+    /// second's microseconds.
+    pub fn is_known_sequence(&self, revision: u64, now: Moment) -> bool {
         mutated!(TrustAnyJump => return true);
         self.known_sequence.is_some_and(|(shown, at)| {
             let silence = now.since(at).min(LONGEST_SILENCE);
@@ -255,17 +270,18 @@ impl ObservedRole {
         })
     }
 
-    /// A later sequence in line with those before it is a mark for the next.
-    fn chart(&mut self, revision: u64, now: Moment) {
-        if self.is_charted(revision, now) {
+    /// Takes a later sequence as the new reference, if it is in line with the earlier ones.
+    fn note_sequence(&mut self, revision: u64, now: Moment) {
+        if self.is_known_sequence(revision, now) {
             self.known_sequence = Some((revision, now));
         }
     }
 
-    /// A fence record of ours stands at this revision. Returns whether it lies above all that was seen before.
+    /// Notes that a fence record of ours stands at this revision. Returns whether it lies above
+    /// everything that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
         let attempt = (entry.revision, entry.nonce());
-        // The same attempt may be found twice; that of another term must lie higher.
+        // The same attempt may be found twice. One of another term must lie higher.
         let above = entry.revision > self.highest || self.own_fence == Some(attempt);
         if above {
             self.own_fence = Some(attempt);
@@ -285,14 +301,16 @@ impl ObservedRole {
         {
             latest.released = true;
         }
-        // A fence record of our own counts when it is adopted, not before: it must lie above the others.
+        // A fence record of our own counts when it is adopted, not before, because it must lie
+        // above the others.
         let own = self.own_incarnation;
         let another =
             fence.filter(|fence| fence.nonce().is_none_or(|nonce| nonce.incarnation != own));
         if let Some(fence) = another {
             self.highest = self.highest.max(fence.revision);
             if let Some(lease) = fence.record.and_then(|record| record.ttl) {
-                // Where the older one is read again, the read is stale, or writes were lost.
+                // A known fence record above this one means that the read is stale, or that writes
+                // were lost.
                 let known = self.fenced_lease.filter(|(at, _)| *at > fence.revision);
                 let longest = known.map_or(lease, |(_, known)| known.max(lease));
                 self.fenced_lease = Some((fence.revision, longest));
@@ -307,7 +325,7 @@ impl ObservedRole {
         self.was_read
     }
 
-    /// The sequence that our next fence record expects of the fence key.
+    /// The sequence of the fence key that our next fence record expects.
     pub fn fence_over(&self) -> u64 {
         self.fence.map_or(0, |fence| fence.revision)
     }
@@ -317,20 +335,21 @@ impl ObservedRole {
         self.seen().map(|entry| entry.revision)
     }
 
-    /// Whether what was seen last lies below a sequence that is known: the watch lags, or NATS lost confirmed writes. The sooner
-    /// that is known, the sooner its wait is over.
+    /// Whether the message last seen lies below a known sequence. Then the watch lags, or NATS lost
+    /// confirmed writes. The sooner a loss is known, the sooner its wait is over.
     pub fn shows_less(&self) -> bool {
         mutated!(IgnoreShownLoss => return false);
         let shown = self.revision();
         shown.is_some_and(|shown| shown < self.role_highest)
     }
 
-    /// The last message under the role's key, as last seen.
+    /// The message last seen under the role's key.
     pub fn seen(&self) -> Option<&Entry> {
         self.latest.as_ref()?.entry.as_ref()
     }
 
-    /// From then on the role may be claimed over [`claim_over`](Self::claim_over); nothing if it was never seen.
+    /// When the role may be claimed over [`claim_over`](Self::claim_over). `None` if it was never
+    /// seen.
     pub fn free_at(&self) -> Option<Moment> {
         let latest = self.latest.as_ref()?;
         #[cfg(nats_elect_mutations)]
@@ -344,7 +363,7 @@ impl ObservedRole {
         let free_at = match self.trust(latest) {
             Some(trust) => trust
                 .others_until(latest)
-                .max(latest.received + self.held(latest)),
+                .max(latest.received + self.left_to_heir(latest)),
             None if latest.ended => latest.received,
             None => latest
                 .held_until
@@ -353,8 +372,8 @@ impl ObservedRole {
         Some(free_at.max(self.not_before))
     }
 
-    /// When the role would be free by what stands in its key, were it not for a fence record that says that another led: perhaps it
-    /// is not the last one.
+    /// When the role would be free by the message in its key, without the fence record. That one
+    /// may say that another instance led, but perhaps it is not the last fence record.
     pub fn free_by_record(&self) -> Option<Moment> {
         let latest = self.latest.as_ref()?;
         let disbelieved = latest.release().is_some() && self.trust(latest).is_none();
@@ -366,8 +385,8 @@ impl ObservedRole {
         Some(free_at.max(self.not_before))
     }
 
-    /// Whether what stands in the role's key can be claimed over without another look at both keys: the fence record that is known speaks of
-    /// the same term.
+    /// Whether the message in the role's key can be claimed over without another read of both keys,
+    /// because the known fence record is of the same term.
     pub fn is_vouched(&self) -> bool {
         self.latest.as_ref().is_some_and(|latest| {
             let vouched = latest
@@ -377,23 +396,23 @@ impl ObservedRole {
         })
     }
 
-    /// Whether what was last seen is a record that this instance wrote.
+    /// Whether the message last seen is a record that this instance wrote.
     pub fn shows_own_record(&self) -> bool {
         self.latest.as_ref().is_some_and(|latest| latest.own)
     }
 
-    /// Since when the message under the role's key has been there, for all that is known.
+    /// Since when the message under the role's key is known to be there.
     pub fn received(&self) -> Option<Moment> {
         self.latest.as_ref().map(|latest| latest.received)
     }
 
-    /// Until when nothing is free, since something was seen to be lost.
+    /// Until when nothing is free because writes were seen to be lost.
     pub const fn quarantined_until(&self) -> Moment {
         self.not_before
     }
 
-    /// Until when others may lead than the one who is seen to: who led before it was first seen, which was before `since`, or by what
-    /// was lost.
+    /// Until when an instance other than the observed leader may lead. It led before the observed
+    /// leader was first seen, which was before `since`, or it leads by a record that was lost.
     pub fn others_until(&self, since: Moment) -> Moment {
         mutated!(ForceOverTheUnseen => return self.not_before);
         let Some(latest) = &self.latest else {
@@ -409,8 +428,10 @@ impl ObservedRole {
         self.not_before.max(latest.others_until).max(fenced)
     }
 
-    /// From when on the role would be free if the release that is known by this hash came now; nothing if a record of its term is not the
-    /// last one that was seen, so that it would not be believed. (A fence record that is not known yet is read when the release comes.)
+    /// When the role would be free if the release with this hash came now.
+    ///
+    /// `None` if the last record that was seen is not of its term, because then the release would
+    /// not be believed. A fence record that is not known yet is read when the release comes.
     pub fn free_if_released(&self, release: ReleaseHash) -> Option<Moment> {
         let latest = self
             .latest
@@ -424,7 +445,7 @@ impl ObservedRole {
         self.revision().unwrap_or(0)
     }
 
-    /// Whether the role was handed over to us.
+    /// Whether the observed release names this instance as heir.
     pub fn names_us(&self) -> bool {
         let own = self.own_incarnation;
         let release = self.latest.as_ref().and_then(ObservedRecord::release);
@@ -441,13 +462,15 @@ impl ObservedRole {
         }
     }
 
-    /// The term of the fence record that is known has ended: it was released, or a claim over what was free took effect, so that nothing
-    /// had been written since that was seen. (That nothing was heard for a lease alone proves nothing.)
+    /// Notes that the term of the known fence record has ended.
+    ///
+    /// Either it was released, or a claim over what was free took effect, so that nothing had been
+    /// written since. (Silence for a lease alone proves nothing.)
     pub fn note_end(&mut self) {
         self.ended = self.fence_nonce();
     }
 
-    /// For whom the role is not free, and why.
+    /// Why the role is not free, and who holds it.
     pub fn wait(&self) -> Wait {
         let holder = match self.seen().map(|entry| &entry.content) {
             Some(Content::Record(record)) => Some(record.id.clone()),
@@ -471,7 +494,8 @@ impl ObservedRole {
         Wait { holder, why }
     }
 
-    /// An operator says that whoever wrote what stands in the role's key, or led before, leads no more.
+    /// Notes that an operator said that the writer of the observed message, and every leader
+    /// before, no longer leads.
     pub fn end_lease(&mut self, now: Moment) {
         if let Some(latest) = &mut self.latest {
             latest.ended = true;
@@ -482,8 +506,10 @@ impl ObservedRole {
         self.not_before = self.not_before.min(now);
     }
 
-    /// `read_sent` is when the read under way was sent, or else now. Sequences must not outrun
-    /// [`is_charted`](Self::is_charted).
+    /// Feeds a hasher with the state that still matters at `now`.
+    ///
+    /// `read_sent` is when the read under way was sent, or else `now`. Sequences must not outrun
+    /// [`is_known_sequence`](Self::is_known_sequence).
     pub fn hash_state(
         &self,
         now: Moment,
@@ -500,7 +526,7 @@ impl ObservedRole {
             handoff_hold: _,
             latest,
             fence,
-            // It matters for force alone, which is not explored.
+            // It matters only for forced takeovers, which are not explored.
             fence_since: _,
             fenced_lease,
             ended: _,
@@ -517,7 +543,7 @@ impl ObservedRole {
         (own_incarnation, fence, fenced_lease, ended, led).hash(hasher);
         (role_highest, highest, was_read).hash(hasher);
         (own_fence, known_sequence.is_some()).hash(hasher);
-        // What has been free for longer is free, and any check that still counts came after.
+        // A role that has been free for longer is free, and any check that still counts came after.
         let long_free = now - settings.heartbeat - settings.claim_delay;
         (*not_before).max(long_free).hash(hasher);
         let latest = latest.as_ref().map(|latest| {
@@ -533,7 +559,7 @@ impl ObservedRole {
                 ended,
                 released,
             } = latest;
-            // By its length of wait, whatever is read of the fence, its age matters no more than this.
+            // The age matters no more than this, for the longest possible wait.
             let longest = self.longest().max(self.wait_for(latest));
             let age = (*received).max(long_free - longest);
             let late = *received >= read_sent;
@@ -556,12 +582,12 @@ impl ObservedRole {
         latest.hash(hasher);
     }
 
-    fn rose(&mut self, revision: u64) {
+    fn raise_highest(&mut self, revision: u64) {
         self.role_highest = self.role_highest.max(revision);
         self.highest = self.highest.max(revision);
     }
 
-    /// Somebody led since the keys were last read: its lease may last.
+    /// Notes that another instance led since the keys were last read. Its lease may last.
     pub fn overtaken(&mut self, now: Moment) {
         self.wait_longest(now);
     }
@@ -571,7 +597,7 @@ impl ObservedRole {
         self.not_before = self.not_before.max(now + self.longest());
     }
 
-    fn look(&mut self, entry: Option<Entry>, own: bool, now: Moment) {
+    fn observe(&mut self, entry: Option<Entry>, own: bool, now: Moment) {
         let released = self.latest.as_ref().and_then(|latest| self.trust(latest));
         if released == Some(Trust::Fence) {
             self.note_end();
@@ -588,7 +614,7 @@ impl ObservedRole {
         };
         let held_until = match &self.latest {
             None => now,
-            // Released by whoever wrote it.
+            // The release came from the writer of the record that it replaces.
             Some(latest) if told.is_some_and(|told| latest.is_of(told)) => latest.held_until,
             Some(latest) => self.held_after(latest),
         };
@@ -616,8 +642,8 @@ impl ObservedRole {
         self.note_led();
     }
 
-    /// Until when a lease that was seen lasts, whatever is written over it now: whoever does that does not end it, for its holder may not
-    /// know yet. Only its release does.
+    /// Until when a lease that was seen lasts, whatever is written over it now. Another write does
+    /// not end it, because its holder may not know of that write yet. Only its release does.
     fn held_after(&self, latest: &ObservedRecord) -> Moment {
         match self.trust(latest) {
             Some(trust) => trust.others_until(latest).max(latest.received),
@@ -626,7 +652,7 @@ impl ObservedRole {
         }
     }
 
-    /// Whether the release that stands there, if one does, was written by whoever led.
+    /// How far the observed release, if there is one, is known to be its leader's.
     fn trust(&self, latest: &ObservedRecord) -> Option<Trust> {
         latest.release()?;
         mutated!(BelieveAnyRelease => return Some(Trust::Fence));
@@ -637,12 +663,13 @@ impl ObservedRole {
         };
         let fence = self.fence.and_then(|fence| fence.record);
         match fence {
-            // The fence record alone could have been written by whoever forged the release, too.
+            // The writer of a forged release could have written the fence record, too. So the
+            // record that was seen must fit as well.
             Some(fence) if releases(fence, latest.told) => match &latest.before {
                 LastRecord::Of(hash) if latest.told != Some(*hash) => None,
                 _ => Some(Trust::Fence),
             },
-            // A claim that was given back: it never had a fence record, and the term before it is over.
+            // A claim was given back. It never had a fence record, and the term before it is over.
             Some(_) => self.has_ended().then_some(by_less),
             None => {
                 let old_form =
@@ -652,15 +679,15 @@ impl ObservedRole {
         }
     }
 
-    /// Free as after any release; the wait is a courtesy to the heir, and protects nothing.
-    fn held(&self, latest: &ObservedRecord) -> Duration {
+    /// How long a released role is left to its heir. The wait is a courtesy and protects nothing.
+    fn left_to_heir(&self, latest: &ObservedRecord) -> Duration {
         match latest.release().and_then(|release| release.heir) {
             Some(heir) if heir != self.own_incarnation => self.handoff_hold,
             _ => Duration::ZERO,
         }
     }
 
-    /// Whether a fence record stands there, and not nothing or a marker.
+    /// Whether the fence key holds a fence record, and not nothing or a marker.
     fn knows_fence_record(&self) -> bool {
         self.fence.is_some_and(|fence| fence.record.is_some())
     }
@@ -669,7 +696,7 @@ impl ObservedRole {
         self.fence?.nonce()
     }
 
-    /// Whether the term of the fence record that is known is known to have ended.
+    /// Whether the term of the known fence record is known to have ended.
     fn has_ended(&self) -> bool {
         self.ended.is_some() && self.ended == self.fence_nonce()
     }
@@ -684,8 +711,8 @@ impl ObservedRole {
         self.max_age.unwrap_or(self.own_ttl)
     }
 
-    /// The lease of a record. That of a leader is what its fence record tells; that which a record claims by itself counts no further than it
-    /// may be true.
+    /// The lease of a record. The lease of a leader is the one in its fence record. A lease that
+    /// only the record itself claims is limited to the longest that may be true.
     fn lease_of(&self, record: &SeenRecord) -> Duration {
         let lease = record.ttl.unwrap_or_else(|| self.default_lease());
         if self.vouches_for(record) {
@@ -701,9 +728,10 @@ impl ObservedRole {
         }
         let known = self.knows_fence_record();
         let most = match self.max_age {
-            // Somebody leads whose fence record is known, or has led: who wrote this has never led.
+            // The known fence record is of another instance, and this record's writer was never
+            // seen to lead.
             _ if known => self.own_ttl,
-            // Fence records expire under their leaders.
+            // Fence records may expire while their leaders lead.
             Some(max_age) => self.own_ttl.max(max_age),
             None => self.own_ttl.saturating_mul(MOST_UNVOUCHED),
         };
@@ -717,21 +745,23 @@ impl ObservedRole {
         }
     }
 
-    /// The longest lease that somebody may have of whom nothing is seen. Where keys expire, fence records do so under their leaders.
+    /// The longest lease that an unseen leader may hold. Where keys expire, a fence record may
+    /// expire while its leader leads.
     fn longest(&self) -> Duration {
         mutated!(ForgetExpiredFences => return self.longest_told());
         let expired = self.max_age.filter(|_| !self.knows_fence_record());
         self.longest_told().max(expired.unwrap_or_default())
     }
 
-    /// The same, where every leader has told its own.
+    /// The same, if every leader's fence record is still there.
     fn longest_told(&self) -> Duration {
         mutated!(IgnoreFenceLease => return self.own_ttl);
         let fenced = self.fenced_lease.filter(|_| !self.has_ended());
         fenced.map_or(self.own_ttl, |(_, lease)| lease.max(self.own_ttl))
     }
 
-    /// The lease of the last term, if somebody else than `holder` and than us had it and it is not known to have ended.
+    /// The lease of the last term, if neither `holder` nor this instance had it and it is not known
+    /// to have ended.
     fn lease_before(&self, holder: Option<Uuid>) -> Duration {
         let own = self.own_incarnation;
         mutated!(IgnoreFenceLease => return Duration::ZERO);
@@ -747,14 +777,14 @@ impl ObservedRole {
             .unwrap_or_default()
     }
 
-    /// Until when the leases last that were seen, without that of another term that the fence record tells of.
+    /// Until when the observed leases last, without the lease of another term in the fence record.
     fn shown_until(&self, latest: &ObservedRecord) -> Moment {
         latest
             .held_until
             .max(latest.received + self.own_wait(latest))
     }
 
-    /// How long this is to be watched unchanged before it is free.
+    /// How long this message must be watched unchanged before the role is free.
     fn wait_for(&self, latest: &ObservedRecord) -> Duration {
         let own_wait = self.own_wait(latest);
         match latest.record() {
@@ -764,28 +794,29 @@ impl ObservedRole {
         }
     }
 
-    /// The same, without the lease of another term that the fence record tells of.
+    /// The same, without the lease of another term in the fence record.
     fn own_wait(&self, latest: &ObservedRecord) -> Duration {
         if latest.own || latest.untouched && self.fence.is_none() {
             return Duration::ZERO;
         }
         match latest.content() {
-            // A copy of a record of ours is somebody else's hand.
+            // A copy of a record of ours was written by another client.
             Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
                 self.longest()
             }
             Some(Content::Record(record)) if record.incarnation.is_some() => self.lease_of(record),
-            // Somebody's who may not have asked whether another still leads.
+            // The writer may not have checked whether another instance still leads.
             Some(Content::Record(record)) => self.lease_of(record).max(self.longest()),
             Some(Content::Opaque) => self.default_lease().max(self.longest()),
-            // Where keys expire, none is missing before the lease of whoever wrote it last is over.
+            // Where keys expire, a key is not missing before the lease of its last writer is over.
             Some(Content::Release(_)) | None => self.longest_told(),
             Some(Content::ForeignMarker) => self.longest(),
         }
     }
 }
 
-/// Whether a release that told this secret is that of this fence record's term. Versions that write no hash release without a secret.
+/// Whether a release with this secret's hash ends the term of this fence record. Versions that
+/// write no hash release without a secret.
 fn releases(fence: SeenFence, told: Option<ReleaseHash>) -> bool {
     fence.release.is_none_or(|hash| told == Some(hash))
 }

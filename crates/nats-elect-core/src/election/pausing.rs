@@ -1,4 +1,4 @@
-//! Standing for nothing while the instance stays in the election: it watches, tells who leads, and claims nothing.
+//! Pause, resume and cordon. A paused instance watches and reports the leader, but claims nothing.
 
 use super::effect::Reply;
 use super::input::RequestId;
@@ -6,19 +6,21 @@ use super::machine::{Election, Phase};
 use crate::event::{EndCause, Event};
 
 impl Election {
-    /// Stands for no new term. A term that it has goes on; a claim under way is given back.
+    /// Begins no new term from now on. A term that has begun goes on. A claim under way is given
+    /// back.
     pub(super) fn pause(&mut self, request: RequestId) {
         self.set_paused(true);
         self.reply(request, Reply::Noted);
     }
 
-    /// Stands again.
+    /// Takes part in elections again.
     pub(super) fn resume(&mut self, request: RequestId) {
         self.set_paused(false);
         self.reply(request, Reply::Noted);
     }
 
-    /// Stands for no new term, and ends the one that it has: the role goes to whoever is ready to take it, as when an instance leaves.
+    /// Begins no new term from now on, and ends the present one. The role goes to a candidate that
+    /// is ready, as when an instance leaves.
     pub(super) fn cordon(&mut self, request: RequestId) {
         self.set_paused(true);
         let leads = matches!(self.phase, Phase::Leading(_));
@@ -34,7 +36,7 @@ impl Election {
             return;
         }
         if paused {
-            self.expect_nothing();
+            self.expect_no_handoff();
         }
         self.tell(if paused {
             Event::Paused

@@ -1,11 +1,12 @@
-//! When to try again: jittered exponential backoff, and a circuit breaker that opens but never gives up.
+//! When to try again: jittered exponential backoff, and a circuit breaker that slows attempts down
+//! but never ends them.
 
 use std::time::Duration;
 
 use crate::config::RetryConfig;
 use crate::moment::Moment;
 
-/// Failures in a row, and what follows from them.
+/// Failures in a row, and the time of the next attempt.
 #[derive(Clone, Debug)]
 pub struct Retry {
     config: RetryConfig,
@@ -13,7 +14,7 @@ pub struct Retry {
     at: Moment,
 }
 
-/// What a failure or a success did to the breaker.
+/// The effect of a failure or a success on the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breaker {
     Unchanged,
@@ -30,12 +31,12 @@ impl Retry {
         }
     }
 
-    /// The next attempt is due then; in the past while all is well.
+    /// When the next attempt is due. It lies in the past while there are no failures.
     pub const fn at(&self) -> Moment {
         self.at
     }
 
-    /// A request failed. While the instance leads, `limit` keeps attempts within the lease.
+    /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
     pub fn failed(&mut self, now: Moment, chance: f64, limit: Option<Duration>) -> Breaker {
         self.failures = self.failures.saturating_add(1);
         let delay = if self.failures >= self.config.max_attempts {
@@ -53,7 +54,7 @@ impl Retry {
         }
     }
 
-    /// A request failed for a reason that does not pass by itself: the next attempt can wait.
+    /// Counts a failure that does not pass by itself. The next attempt can wait.
     pub fn failed_for_long(&mut self, now: Moment, chance: f64) -> Breaker {
         let before = self.failures;
         self.failures = before.max(self.config.max_attempts - 1);
@@ -65,13 +66,14 @@ impl Retry {
         }
     }
 
-    /// A request met another one on its way: the next attempt is due at any moment within the first pause, however often that
-    /// happens. So a flood of others' writes costs a lease only if it leaves no gap.
+    /// Sets the next attempt to a random moment within the first pause, because the request met
+    /// another write under way. The pause does not grow, however often that happens. So a flood of
+    /// other clients' writes costs a lease only if it leaves no gap.
     pub fn contended(&mut self, now: Moment, chance: f64) {
         self.at = now + self.config.initial_backoff.mul_f64(chance);
     }
 
-    /// A request was answered.
+    /// Notes that a request was answered.
     pub fn succeeded(&mut self) -> Breaker {
         let was_open = self.failures >= self.config.max_attempts;
         self.failures = 0;
@@ -88,7 +90,7 @@ impl Retry {
         self.at = self.at.max(at);
     }
 
-    /// Tries at once whatever happened before: the situation changed.
+    /// Makes the next attempt due at once, because the situation changed.
     pub const fn hurry(&mut self) {
         self.at = Moment::from_nanos(0);
     }
@@ -116,13 +118,13 @@ impl Retry {
     }
 }
 
-/// How long an answer is waited for before something else is tried: the request timeout, or longer where answers have come later than
+/// The timeout of requests. It is the request timeout, or longer if answers have come later than
 /// that.
 #[derive(Clone, Debug)]
 pub struct AdaptiveTimeout {
     timeout: Duration,
     longest: Duration,
-    /// The slowest round trip of late; nothing while answers come in time.
+    /// The slowest recent round trip. `None` while answers come in time.
     slow: Option<Duration>,
 }
 
@@ -135,14 +137,15 @@ impl AdaptiveTimeout {
         }
     }
 
-    /// For a request that takes so many round trips.
+    /// The timeout of a request that takes so many round trips.
     pub fn within(&self, round_trips: u32) -> Duration {
         let slow = self.slow.map_or(Duration::ZERO, |slow| slow * 3 / 2);
         self.timeout
             .max(slow.min(self.longest).saturating_mul(round_trips))
     }
 
-    /// An answer came, so long after a request that takes so many round trips, in time or late.
+    /// Adapts to an answer that took this long, in time or late, to a request of so many round
+    /// trips.
     pub fn answered(&mut self, took: Duration, round_trips: u32, late: bool) {
         let took = took / round_trips;
         let slow = match self.slow {
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_grows_with_late_answers_and_shrinks_with_early_ones() {
+    fn the_timeout_grows_with_late_answers_and_shrinks_with_early_ones() {
         let ms = Duration::from_millis;
         let mut adaptive_timeout = AdaptiveTimeout::new(ms(500), ms(15_000));
         adaptive_timeout.answered(ms(499), 1, false);
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jitter_spreads_the_delay_to_both_sides() {
+    fn the_jitter_makes_the_delay_shorter_or_longer() {
         for (chance, delay) in [(0.0, 40), (0.25, 45), (0.5, 50), (1.0, 60)] {
             let mut retry = Retry::new(RetryConfig {
                 jitter: 0.2,

@@ -1,8 +1,9 @@
-//! Who leads next, from the leader's side: the role is handed to somebody who said that it is ready, at the leader's own wish
-//! or because one of higher priority asked.
+//! Handing over, from the leader's side. The role goes to a candidate that said that it is ready,
+//! at the leader's own wish or because a candidate of higher priority asked.
 //!
-//! The heir is named in the release, which is written as any other: after the handler has ended and the lease is over.
-//! Nothing that is said here decides who leads. A false answer costs the role a moment without a leader, no more.
+//! The release names the heir. It is written as any other, after the handler has ended and the
+//! lease is over. No message between instances decides who leads. A false answer costs the role a
+//! moment without a leader, no more.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::record::{Content, Nonce};
 use crate::release::ReleaseHash;
 use crate::token::FencingToken;
 
-/// A leader asks a named successor whether it is ready; the term goes on meanwhile.
+/// A named successor is asked whether it is ready. The term goes on meanwhile.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct PendingHandoff {
     question: PeerRequestId,
@@ -27,26 +28,26 @@ pub(super) struct PendingHandoff {
     hold_off: Duration,
 }
 
-/// To whom a term that ends hands the role.
+/// How a term that ends hands the role over.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Succession {
     heir: Option<Contender>,
     search: Option<Search>,
-    /// A release was sent: it names whom it names.
+    /// Whether a release was sent. Its heir can no longer change.
     closed: bool,
-    /// The keys were read since the release.
+    /// Whether the keys were read since the release.
     looked: bool,
-    /// This instance stays out for so long.
+    /// How long this instance stays out.
     hold_off: Duration,
 }
 
-/// The candidates were asked.
+/// The request to all candidates.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Search {
     question: PeerRequestId,
     asked: Moment,
-    /// The release waits for answers until then. After the first that is of a lower priority than ours, it waits for others as long again as
-    /// that one took.
+    /// The release waits for replies until then. If the first reply is of a lower priority than
+    /// ours, it waits as long again as that reply took.
     until: Moment,
 }
 
@@ -55,7 +56,7 @@ impl Succession {
         self.heir.as_ref()
     }
 
-    /// How long the release waits for answers.
+    /// Until when the release waits for replies.
     pub fn search_until(&self) -> Option<Moment> {
         self.search.map(|search| search.until)
     }
@@ -76,7 +77,8 @@ impl Succession {
         self.hold_off
     }
 
-    /// Of several who are ready, the one of the highest priority; the first, if there are more.
+    /// Takes a reply. Of several candidates that are ready, the one of the highest priority is
+    /// chosen, and of equal ones the first.
     fn answered(
         &mut self,
         question: PeerRequestId,
@@ -93,13 +95,14 @@ impl Succession {
         }
         match answer {
             Some(PeerReply::Ready { contender }) => {
-                // Somebody of no lower priority than ours is good enough; for one who is, others are waited for once more.
-                let adaptive_timeout = if contender.priority < own_priority {
+                // A candidate of at least our priority is good enough. After one of lower priority,
+                // other replies are awaited once more.
+                let wait = if contender.priority < own_priority {
                     now.since(search.asked)
                 } else {
                     Duration::ZERO
                 };
-                search.until = search.until.min(now + adaptive_timeout);
+                search.until = search.until.min(now + wait);
                 let better = |heir: &Contender| contender.priority > heir.priority;
                 if self.heir.as_ref().is_none_or(better) {
                     self.heir = Some(contender);
@@ -134,7 +137,8 @@ impl Election {
         self.answer_at_end(request);
     }
 
-    /// Whoever ended a term is answered when its handler has ended and the role is freed, or can't be.
+    /// Answers the caller that ended a term when its handler has ended and the role is freed, or
+    /// can't be.
     pub(super) fn answer_at_end(&mut self, request: RequestId) {
         match &mut self.phase {
             Phase::Draining(drain) if drain.fencing_token().is_some() => {
@@ -144,7 +148,7 @@ impl Election {
         }
     }
 
-    /// Asks the named successor first: the term ends only for somebody who is there and ready.
+    /// Asks the named successor first. The term ends only if it is there and ready.
     fn hand_to(&mut self, request: RequestId, to: String, hold_off: Duration) {
         let Phase::Leading(leadership) = &self.phase else {
             self.reply(request, Reply::NotLeader);
@@ -172,8 +176,8 @@ impl Election {
         }
     }
 
-    /// The role is left for good: if anybody is ready to take it, hand it over instead of leaving it to a race. The question is
-    /// asked while the handler winds down.
+    /// Asks all candidates which is ready, so that the role is handed over and not left to a race.
+    /// They are asked while the handler winds down.
     pub(super) fn search_heir(&mut self) {
         if !matches!(self.link, Link::Up(_)) {
             return;
@@ -191,14 +195,14 @@ impl Election {
         }
     }
 
-    /// What the release of the present term will be known by.
+    /// The hash that the release of the present term will prove.
     fn release_hash(&self) -> Option<ReleaseHash> {
         self.held().map(|held| held.secrets.release.hash())
     }
 
     pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
         let id = self.next_question();
-        // The other's handler is asked for its health, too.
+        // The other instance's handler is asked for its health, too.
         let within = self
             .settings
             .request_timeout
@@ -246,14 +250,15 @@ impl Election {
         }
     }
 
-    /// The named successor does not take the role; nobody of that name answered if there is no reason.
+    /// The named successor does not take the role. `why` is `None` if no instance of that name
+    /// answered.
     fn refused(&mut self, request: RequestId, why: Option<Refusal>) {
         self.tell(Event::HandoffRefused { why });
         let reply = why.map_or(Reply::SuccessorAbsent, Reply::SuccessorRefused);
         self.reply(request, reply);
     }
 
-    /// Another instance asks.
+    /// Handles a peer request.
     pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
         let answer = match question {
             PeerRequest::Ready { to, release } => {
@@ -279,14 +284,14 @@ impl Election {
         }
     }
 
-    /// Whether this instance could lead, if it is asked.
+    /// The reply to the question whether this instance could lead, if there is to be one.
     fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<PeerReply> {
         let named = to.is_some_and(|to| to == self.candidate.instance_id);
         if to.is_some() && !named {
             return None;
         }
         let why = match &self.phase {
-            // Perhaps another process of the same name is meant.
+            // Another process of the same name may be meant.
             Phase::Leading(_) | Phase::Stopped => return None,
             Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
             _ if self.paused => Refusal::Paused,
@@ -302,14 +307,14 @@ impl Election {
         named.then_some(PeerReply::Refused { why })
     }
 
-    /// Whether the release of that term would not free the role at once, for all that was seen.
+    /// Whether the release of that term would not free the role at once, by all that was seen.
     fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
         let Some(release) = release else { return false };
         let free_at = self.observed_role.free_if_released(release);
         free_at.is_none_or(|free_at| self.now < free_at)
     }
 
-    /// Whether a role that is handed over now could be claimed before the others may.
+    /// Whether a role that is handed over now could be claimed before the others may claim it.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
         let reading = matches!(self.pending.map(|it| it.what), Some(Operation::Read { .. }));
@@ -318,7 +323,8 @@ impl Election {
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
-    /// Somebody wants the role from the leader that wrote this record. A request that comes late hits nobody.
+    /// The reply to a candidate that wants the role from the writer of this record. A late request,
+    /// about an earlier term, is refused.
     fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
         let refused = |why| PeerReply::Refused { why };
         let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
@@ -358,7 +364,8 @@ impl Election {
         }
     }
 
-    /// What became of a role that was freed for its heir by the marker at this revision; nothing yet if none has claimed it.
+    /// The outcome for a role that was freed for its heir by the marker at this revision. `None`
+    /// while no instance has claimed it.
     pub(super) fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
         let entry = self
             .observed_role
@@ -374,7 +381,7 @@ impl Election {
 }
 
 impl Drain {
-    /// The role is still to be freed, and the operator has named nobody.
+    /// Whether the role is still to be freed and no operator has named an heir.
     fn may_name_heir(&self) -> bool {
         self.will_release()
             && !self.succession.closed

@@ -1,7 +1,9 @@
-//! Taking over from a living leader of lower priority: ask it, and if the role's settings say so, claim over it in the end.
+//! Taking over from a living leader of lower priority. This instance asks the leader. If the role's
+//! settings allow force, it claims over the leader in the end.
 //!
-//! A bid needs patience. The same leader must have been followed for the whole hysteresis by an instance that is connected and
-//! out of its cool-down; whatever interrupts that begins it anew. So instances do not play ping-pong.
+//! A takeover request needs time. This instance must have followed the same leader for the whole
+//! hysteresis, connected and out of its cool-down. Any interruption starts the hysteresis again. So
+//! instances do not take the role from each other again and again.
 
 use uuid::Uuid;
 
@@ -14,17 +16,17 @@ use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, SeenRecord};
 
-/// The wish to lead in another's place.
+/// The wish to take over from a leader.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct TakeoverRequest {
-    /// Against whom: records of other libraries have no incarnation.
+    /// The leader's incarnation and id. Records of other libraries have no incarnation.
     rival: (Option<Uuid>, String),
     /// When to ask, or to ask again.
     ask_at: Moment,
     asking: Option<PeerRequestId>,
-    /// Since when the leader has been asked, by an instance that was well.
+    /// Since when the leader has been asked, by an instance that was healthy.
     since: Option<Moment>,
-    /// It agreed once: it has until then to hand over.
+    /// Until when a leader that agreed has time to hand over. It gets that time once.
     agreed_until: Option<Moment>,
 }
 
@@ -39,14 +41,14 @@ impl TakeoverRequest {
             since,
             agreed_until,
         } = self;
-        // A question's number only tells it from others.
+        // A request's number only tells it from others.
         let ask_at = asking.is_none().then(|| (*ask_at).max(now));
         (rival, ask_at, asking.is_some(), since, agreed_until).hash(hasher);
     }
 }
 
 impl Election {
-    /// The living leader that this instance should rather replace.
+    /// The living leader that this instance should take over from.
     fn rival(&self) -> Option<&SeenRecord> {
         let Phase::Waiting(waiting) = &self.phase else {
             return None;
@@ -65,8 +67,8 @@ impl Election {
         }
     }
 
-    /// Begins, keeps or drops the bid.
-    pub(super) fn weigh_takeover_request(&mut self) {
+    /// Begins, keeps or drops the takeover request.
+    pub(super) fn update_takeover_request(&mut self) {
         let rival = self
             .rival()
             .map(|record| (record.incarnation, record.id.clone()));
@@ -102,9 +104,14 @@ impl Election {
             .then_some(takeover_request.ask_at)
     }
 
-    /// From then on the role may be claimed over its living leader. Not while a question is open, by which this instance also learns
-    /// whether it is well; not from a leader that has just agreed; and not as long as somebody else than the one who is seen may lead,
-    /// because its record was written over or lost.
+    /// When the role may be claimed over its living leader.
+    ///
+    /// Nothing is forced in these cases:
+    ///
+    /// - A request is open. By its reply this instance also learns whether it is healthy.
+    /// - The leader has just agreed.
+    /// - An instance other than the observed leader may lead, because its record was written over
+    ///   or lost.
     pub(super) fn force_at(&self, waiting: &Waiting) -> Option<Moment> {
         let takeover_request = waiting.takeover_request.as_ref()?;
         let since = takeover_request.since?;
@@ -122,7 +129,8 @@ impl Election {
 
     pub(super) fn ask_leader(&mut self) {
         let leader = self.rival().and_then(SeenRecord::nonce);
-        // A leader of another library hears no questions. Who would force it must find out all the same whether it is well itself.
+        // A leader of another library gets no requests. This instance must find out all the same
+        // whether it is healthy itself, before it uses force.
         let nobody = Nonce {
             incarnation: Uuid::nil(),
             beat: 0,
@@ -164,19 +172,20 @@ impl Election {
             return;
         }
         takeover_request.ask_at = match answer {
-            // The question or its answer may have been lost.
+            // The request or its reply may have been lost.
             None => soon,
             Some(PeerReply::Refused {
                 why: Refusal::Unhealthy,
             }) => {
-                // This instance itself is not fit to lead.
+                // This instance itself is not healthy.
                 takeover_request.since = None;
                 later
             }
             Some(_) => later,
         };
         if answer == Some(&PeerReply::Yielding) {
-            // Once: whoever agrees again and again does not keep the role by that.
+            // The leader gets this time only once. It does not keep the role by agreeing again and
+            // again.
             takeover_request.agreed_until.get_or_insert(handed_by);
             self.expect_handoff();
         }

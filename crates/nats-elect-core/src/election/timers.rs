@@ -1,13 +1,15 @@
-//! What is due when. One table serves both the timer and the work, so that no due thing can be slept over.
+//! The table of everything that is due. It serves both the wakeup and the work, so nothing that is
+//! due can be missed.
 
 use super::machine::{Election, Phase};
 use crate::event::EndCause;
 use crate::moment::Moment;
 
-/// Something that time brings.
+/// Something to do at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// A lease that we watch runs out, or a connection is given up: nothing to do, something to tell.
+    /// A watched lease ends, or a connection counts as lost. There is nothing to do but to report
+    /// it.
     Notice,
     EndCooldown,
     Read,
@@ -28,7 +30,7 @@ pub(super) enum Timer {
     FinishDrain,
 }
 
-/// More tasks than this in one step mean that one of them does not get done.
+/// The most tasks in one step. If more are due, one of them does not get done.
 const MOST_TIMERS_A_STEP: usize = 32;
 
 impl Election {
@@ -47,7 +49,7 @@ impl Election {
         timers
     }
 
-    /// Does all that is due now, the earliest first.
+    /// Does everything that is due now, the earliest first.
     pub(super) fn run_timers(&mut self) {
         for _ in 0..MOST_TIMERS_A_STEP {
             let due = self

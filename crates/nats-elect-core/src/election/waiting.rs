@@ -1,4 +1,4 @@
-//! Standing for election: watch until the role is free, then claim it by compare-and-set.
+//! Waiting for a role until it is free, then claiming it by compare-and-set.
 
 use std::time::Duration;
 
@@ -15,30 +15,31 @@ use crate::moment::Moment;
 use crate::record::Content;
 use crate::status::RoleState;
 
-/// An instance that does not lead.
+/// The state of an instance that does not lead.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Waiting {
-    /// The keys must be read before anything is claimed.
+    /// Whether the keys must be read before a claim.
     unread: bool,
-    /// The watch may bring the news before then and spare the read.
+    /// When to read them. The watch may show them before and spare the read.
     read_at: Moment,
-    /// A claim of ours was never answered: it may have been written.
+    /// Whether a claim of ours was never answered. It may have been stored.
     in_doubt: bool,
     /// The random delay before the next claim.
     claim_wait: Duration,
-    /// When the keys and the bucket's identity were last read,
+    /// When the keys and the bucket's identity were last read.
     checked_at: Option<Moment>,
-    /// and when that read was sent.
+    /// When that read was sent.
     looked_at: Option<Moment>,
     cooling_until: Option<Moment>,
-    /// To lead in the place of one of lower priority.
+    /// The request to take over from a leader of lower priority.
     pub takeover_request: Option<TakeoverRequest>,
     promised: Option<PromisedHandoff>,
-    /// When the record arrived for which a long wait was told.
+    /// When the record arrived for which a long wait was reported.
     warned: Option<Moment>,
 }
 
-/// A role that is being handed over to this instance: should the watch be silent, reads show it.
+/// A role that is being handed over to this instance. Reads show the release if the watch is
+/// silent.
 #[derive(Clone, Copy, Debug, Hash)]
 struct PromisedHandoff {
     look_at: Moment,
@@ -61,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// After a term: out until then.
+    /// After a term: the instance stays out until then.
     pub fn cooling(until: Moment) -> Self {
         Self {
             cooling_until: Some(until),
@@ -92,13 +93,13 @@ impl Waiting {
             cooling_until,
             takeover_request,
             promised,
-            // Told, but nothing is decided by it.
+            // Nothing is decided by it: it is told only.
             warned: _,
         } = self;
-        // Of things that are due it does not matter since when.
+        // It does not matter how long a thing has been due.
         let read_at = unread.then(|| (*read_at).max(now));
         let cooling_until = cooling_until.map(|until| until.max(now));
-        // An older check is none.
+        // An older check does not count.
         let counts_for = if paused {
             settings.ttl
         } else {
@@ -132,7 +133,7 @@ impl Election {
             if self.pending.is_some() {
                 return timers;
             }
-            // A claim that may have been written is looked for once, to give it back.
+            // A claim that may have been stored is looked for once, to give it back.
             let task = if waiting.in_doubt && self.may_send() {
                 Timer::Read
             } else {
@@ -175,7 +176,8 @@ impl Election {
                 .force_at(waiting)
                 .map_or(free_at, |force_at| free_at.min(force_at));
             let claim_at = (free_at + waiting.claim_wait).max(retry_at);
-            // Where sequences are used again, or what stands there does not tell who led last, only a fresh read does.
+            // Only a fresh read tells who led last, where sequences are used again or the message
+            // under the key does not tell it.
             let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
                 && self.observed_role.is_vouched();
             let recently = self.now - self.settings.heartbeat;
@@ -188,8 +190,8 @@ impl Election {
         timers
     }
 
-    /// Before a lease is waited for that the role's key does not show, the fence record that tells of it is read again: it may be of the term
-    /// before.
+    /// When to read the fence record again, before waiting for a lease that only the fence record
+    /// shows. It may be the one of the term before.
     fn look_for_fence_at(&self, waiting: &Waiting) -> Option<Moment> {
         mutated!(BelieveOldFence => return None);
         let shown = self.observed_role.free_by_record()?;
@@ -201,14 +203,14 @@ impl Election {
         (waits && !looked).then_some(shown)
     }
 
-    /// A paused instance finds out who leads by reading, should the watch be silent: when the role seems free, and once a lease
-    /// from then on. Others find out by claiming.
+    /// When a paused instance reads the keys to find out who leads, if the watch is silent: when
+    /// the role seems free, and once a lease from then on. Other instances find out by claiming.
     fn look_again_at(&self, waiting: &Waiting, free_at: Moment) -> Moment {
         let next = waiting.checked_at.map(|at| at + self.settings.ttl);
         next.map_or(free_at, |next| next.max(free_at))
     }
 
-    /// The role's key holds something new.
+    /// Handles a new message under the role's key.
     pub(super) fn record_changed(&mut self) {
         let claim_wait = self.claim_wait();
         let now = self.now;
@@ -222,7 +224,7 @@ impl Election {
         }
     }
 
-    /// The keys were read: the view is up to date.
+    /// Notes that the keys were read, so the observed role is up to date.
     pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
         let claim_wait = self.claim_wait();
         let now = self.now;
@@ -241,12 +243,12 @@ impl Election {
         }
     }
 
-    /// Between two reads for something that the watch should show any moment.
+    /// The pause between two reads for a message that the watch should show at any moment.
     fn pause_between_looks(&self) -> Duration {
         self.settings.heartbeat / 4
     }
 
-    /// The leader winds down to hand the role over to this instance.
+    /// Expects a handoff: the leader winds down to hand the role over to this instance.
     pub(super) fn expect_handoff(&mut self) {
         let look_at = self.now + self.pause_between_looks();
         let until = self.now + self.settings.handoff_time();
@@ -255,7 +257,8 @@ impl Election {
         }
     }
 
-    /// The leader's term was not seen yet: the keys are read once, and four times a heartbeat at most.
+    /// Reads the keys once, because the leader's term was not seen yet, and at most four times a
+    /// heartbeat.
     pub(super) fn look_for_term(&mut self) {
         let pause = self.pause_between_looks();
         let now = self.now;
@@ -270,14 +273,14 @@ impl Election {
         }
     }
 
-    /// Whatever is handed over is not for this instance.
-    pub(super) fn expect_nothing(&mut self) {
+    /// Expects no handoff any more.
+    pub(super) fn expect_no_handoff(&mut self) {
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.promised = None;
         }
     }
 
-    /// The keys must be read anew, at `read_at` unless the watch shows them first.
+    /// Demands a new read of the keys, at `read_at` unless the watch shows them first.
     pub(super) fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.unread = true;
@@ -322,7 +325,7 @@ impl Election {
         });
     }
 
-    /// How the role that is claimed now has become free.
+    /// How the role that is being claimed became free.
     fn vacancy(&self, forced: bool) -> Vacancy {
         match self.observed_role.seen().map(|entry| &entry.content) {
             _ if forced => Vacancy::Forced,
@@ -334,7 +337,8 @@ impl Election {
         }
     }
 
-    /// A lease that is longer than ours is waited for although nothing was heard of its holder for ours.
+    /// When to report a long wait: a lease longer than ours is waited for, although its holder was
+    /// not heard for our own ttl.
     pub(super) fn warn_of_wait_at(&self, waiting: &Waiting) -> Option<Moment> {
         let received = self.observed_role.received()?;
         let due = received + self.settings.ttl + self.settings.heartbeat;
@@ -364,7 +368,7 @@ impl Election {
         });
     }
 
-    /// An operator says that whoever wrote what stands there leads no more.
+    /// An operator says that the writer of the observed message no longer leads.
     pub(super) fn end_lease(&mut self, request: RequestId, revision: u64) {
         let waits = matches!(self.phase, Phase::Waiting(_)) && self.observed_role.was_read();
         let reply = if waits && self.observed_role.claim_over() == revision {
@@ -376,18 +380,20 @@ impl Election {
         self.reply(request, reply);
     }
 
-    /// Leaves the election: nothing of ours is held.
+    /// Leaves the election. This instance holds nothing.
     pub(super) fn leave(&mut self) {
         self.phase = Phase::Stopped;
         self.become_state(RoleState::Stopped);
     }
 
-    /// Between losing a claim and reading the keys: time for the watch to bring the winner's record.
+    /// The pause between a lost claim and a read of the keys. In it the watch may show the winner's
+    /// record.
     pub(super) fn watch_timeout(&self) -> Duration {
         (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
     }
 
-    /// An heir does not wait: the others leave the role to it.
+    /// The random delay before a claim. An heir does not wait, because the others leave the role to
+    /// it.
     fn claim_wait(&self) -> Duration {
         if self.observed_role.names_us() {
             return Duration::ZERO;

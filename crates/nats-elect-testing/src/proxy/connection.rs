@@ -35,7 +35,7 @@ impl Connection {
         }
     }
 
-    /// Serves the client until one side closes, the proxy is cut, or it is dropped.
+    /// Serves the client until one side closes, the proxy is cut, or the connection is dropped.
     pub(super) async fn run(self, client: TcpStream) {
         let cuts = {
             let faults = self.faults.borrow();
@@ -48,7 +48,8 @@ impl Connection {
         let Some(server) = self.reach_server(cuts).await else {
             return;
         };
-        // Whole messages are passed on as they come; Nagle would add delays nobody asked for.
+        // Whole messages are passed on as they come. Nagle's algorithm would add delays that no
+        // fault asked for.
         let _ = client.set_nodelay(true);
         let _ = server.set_nodelay(true);
         tokio::select! {
@@ -57,7 +58,8 @@ impl Connection {
         }
     }
 
-    /// A partitioned client reaches no server, so its connection is made only when the partition is over.
+    /// Connects to the server. A partitioned client reaches no server, so its connection is made
+    /// only when the partition is over.
     async fn reach_server(&self, cuts: u64) -> Option<TcpStream> {
         let may_connect =
             |faults: &Faults| faults.cuts != cuts || !faults.way(Direction::ToServer).silent;
@@ -105,7 +107,8 @@ impl Connection {
                 }
                 writable = to.writable(), if matches!(next, Next::Write(_) | Next::End) => {
                     writable?;
-                    // Held during the write: whoever sets a fault waits for it, and nothing is written after that.
+                    // Hold the faults during the write. A caller that sets a fault waits for it,
+                    // and nothing is written after that.
                     let faults = faults.borrow();
                     if faults.cuts != cuts {
                         return Ok(());
@@ -148,7 +151,8 @@ impl Connection {
                 is_ack: false,
             }],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Vec::new(),
-            // A reset ends the stream like an orderly close: a black hole must not let either through.
+            // A reset ends the stream like an orderly close. A black hole must not let either
+            // through.
             Ok(_) | Err(_) => {
                 wire.push_end(now);
                 splitter.rest().into_iter().collect()

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use super::Direction;
 
-/// Everything that a proxy does to its connections at one moment.
+/// All faults of a proxy at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) is_cut: bool,
-    /// Counts the cuts, so that a connection learns of one that is over before it looked.
+    /// Counts the cuts, so that a connection notices a cut that was over before it looked.
     pub(super) cuts: u64,
     to_server: Way,
     to_client: Way,
     pub(super) acks: AckFault,
 }
 
-/// What happens in one direction.
+/// The faults in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
     pub(super) silent: bool,
@@ -23,7 +23,7 @@ pub(super) struct Way {
     stalls: Stalls,
 }
 
-/// Which share of the pieces comes how much later.
+/// The share of the pieces that come later, and how much later.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
     share: f64,
@@ -31,7 +31,8 @@ struct Stalls {
 }
 
 impl Way {
-    /// How long a piece is on its way: its luck, from 0 to 1, says whether it is stalled.
+    /// Returns how long a piece is on its way. Its luck, from 0 to 1, decides whether it is
+    /// stalled.
     pub(super) fn time_of(&self, luck: f64) -> Duration {
         if luck < self.stalls.share {
             self.delay + self.stalls.by
@@ -45,7 +46,7 @@ impl Way {
     }
 }
 
-/// What happens to publish acks on their way to the client.
+/// The fault of publish acks on their way to the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AckFault {
     Delay(Duration),
@@ -73,7 +74,7 @@ impl Faults {
         }
     }
 
-    /// Whether acks may be overtaken by what came after them.
+    /// Returns whether later data may overtake acks.
     pub(super) fn holds_acks(&self) -> bool {
         !matches!(self.acks, AckFault::Delay(Duration::ZERO))
     }

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 const CAPACITY: usize = 8 << 20;
 
-/// A delay line: what arrives leaves later, when the faults that are in force *then* let it.
+/// A delay line. Bytes that arrive leave later, when the faults that are in force *then* let them.
 ///
-/// Acks have a lane of their own, so that other bytes can overtake them; without a fault that holds acks back, everything
-/// leaves in the order of arrival, and what is stalled holds up all that comes after it.
+/// Acks have a lane of their own, so that other bytes can overtake them. Without a fault that holds
+/// acks back, everything leaves in the order of arrival. A stalled piece holds up all pieces that
+/// come after it.
 pub(super) struct Line {
     direction: Direction,
     ordinary: VecDeque<Waiting>,
     acks: VecDeque<Waiting>,
-    /// The lane whose first piece is partly written: it must be finished first.
+    /// The lane whose first piece is partly written. That piece must be finished first.
     begun: Option<Lane>,
     arrivals: u64,
     bytes: usize,
@@ -28,7 +29,7 @@ pub(super) struct Line {
 struct Waiting {
     number: u64,
     arrived: Instant,
-    /// From 0 to 1: the lower, the sooner it is stalled.
+    /// From 0 to 1. Pieces with a lower value are stalled first.
     luck: f64,
     bytes: Vec<u8>,
     written: usize,
@@ -40,16 +41,16 @@ pub(super) enum Lane {
     Acks,
 }
 
-/// What a line can do now.
+/// The next action of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The first piece of that lane may leave.
     Write(Lane),
-    /// All has left, and the end of the stream is due.
+    /// All pieces have left, and the end of the stream is due.
     End,
-    /// Nothing before that moment.
+    /// Nothing is due before that moment.
     At(Instant),
-    /// Nothing until something arrives or the faults change.
+    /// Nothing is due until data arrives or the faults change.
     Idle,
 }
 
@@ -120,7 +121,7 @@ impl Line {
             (true, _) => Next::Write(Lane::Ordinary),
             (false, true) => Next::Write(Lane::Acks),
             (false, false) => {
-                // The end overtakes acks that are held: with the connection they are lost.
+                // The end overtakes acks that are held. They are lost with the connection.
                 let may_end =
                     self.ordinary.is_empty() && (faults.holds_acks() || self.acks.is_empty());
                 let end = self
@@ -140,7 +141,7 @@ impl Line {
         }
     }
 
-    /// The unwritten rest of a lane's first piece.
+    /// Returns the unwritten rest of a lane's first piece.
     pub(super) fn first(&self, lane: Lane) -> &[u8] {
         self.lane(lane)
             .front()
@@ -164,7 +165,7 @@ impl Line {
         }
     }
 
-    /// Acks that may not leave yet.
+    /// Returns the number of acks that may not leave yet.
     pub(super) fn acks_held(&self, faults: &Faults, now: Instant) -> usize {
         let silent = faults.way(self.direction).silent;
         let is_held =
@@ -202,7 +203,7 @@ impl Line {
     }
 }
 
-/// That much later; what is too late for the clock is a year away.
+/// Adds `by` to `at`. A moment too late for the clock becomes a year away.
 fn later(at: Instant, by: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     at.checked_add(by).unwrap_or_else(|| at + YEAR)
@@ -230,7 +231,7 @@ mod tests {
     fn drain(line: &mut Line, faults: &Faults, now: Instant) -> String {
         let mut written = Vec::new();
         while let Next::Write(lane) = line.next(faults, now) {
-            // Byte by byte, as a socket in trouble would take it.
+            // Write byte by byte, as a socket in trouble would take it.
             written.push(line.first(lane)[0]);
             line.wrote(lane, 1);
         }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stalled_holds_up_all_that_comes_after_it() {
+    fn a_stalled_piece_holds_up_all_later_pieces() {
         let mut faults = Faults::default();
         let way = faults.way_mut(Direction::ToClient);
         way.delay = SECOND;
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_ack_is_finished_whatever_happens() {
+    fn a_begun_ack_is_always_finished() {
         let mut line = line();
         let faults = Faults::default();
         assert_eq!(line.next(&faults, *START), Next::Write(Lane::Ordinary));
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_holds_everything_and_then_the_end_comes_last() {
+    fn silence_holds_everything_and_the_end_comes_last() {
         let mut faults = Faults::default();
         faults.way_mut(Direction::ToClient).silent = true;
         let mut line = line();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_acks_are_counted_and_gone() {
+    fn dropped_acks_are_counted_and_lost() {
         let mut line = line();
         assert_eq!(line.drop_acks(), 1);
         assert_eq!(drain(&mut line, &Faults::default(), *START + SECOND), "abc");

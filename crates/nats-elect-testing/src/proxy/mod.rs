@@ -1,4 +1,4 @@
-//! A network that can be made to fail.
+//! A network with faults on request.
 
 mod connection;
 mod faults;
@@ -20,7 +20,7 @@ use self::connection::Connection;
 use self::faults::{AckFault, Faults};
 use super::TestingError;
 
-/// Which way bytes flow through a [`TcpProxy`].
+/// The direction in which bytes flow through a [`TcpProxy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server: publishes, subscriptions, `PING`s.
@@ -29,17 +29,20 @@ pub enum Direction {
     ToClient,
 }
 
-/// A TCP proxy on loopback, between a NATS client and a server, that can be told to misbehave.
+/// A TCP proxy on loopback, between a NATS client and a server. Tests can make it fail in several
+/// ways.
 ///
-/// It runs on a thread of its own: a blocked test runtime does not stall it, and its methods neither block nor need a
-/// runtime. Each fault takes effect before its method returns: afterwards not a byte passes that the fault forbids, on
-/// new and existing connections alike. Faults add up until [`TcpProxy::restore`].
+/// The proxy runs on a thread of its own. A blocked test runtime does not stall it, and its methods
+/// neither block nor need a runtime. Each fault takes effect before its method returns. Afterwards
+/// no byte passes that the fault forbids, on new and existing connections alike. Faults add up
+/// until [`TcpProxy::restore`].
 ///
-/// Faults that single out acks need to read the protocol, so they do nothing on connections with TLS; all the others work
-/// there too. At most 8 MiB are held back per connection and direction, then the sender's writes stall.
+/// Faults that single out acks need to read the protocol, so they do nothing on connections with
+/// TLS. All the others work there too. At most 8 MiB are held back per connection and direction.
+/// Then the sender's writes stall.
 ///
-/// A client that learns addresses from the server leaves the proxy when it reconnects. The servers of this module
-/// advertise none; with others, switch that off in the client.
+/// A client that learns addresses from the server leaves the proxy when it reconnects. The servers
+/// of this crate advertise none. With other servers, switch that off in the client.
 ///
 /// # Examples
 ///
@@ -65,7 +68,7 @@ pub struct TcpProxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What passes through all connections of a proxy.
+/// The counters of all connections of a proxy.
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicUsize,
@@ -75,13 +78,15 @@ struct Counters {
 }
 
 impl TcpProxy {
-    /// Listens on a free loopback port and passes everything to `upstream`: `nats://host:port` or `host:port`.
+    /// Listens on a free loopback port and passes everything to `upstream`: `nats://host:port` or
+    /// `host:port`.
     ///
-    /// The upstream need not be up; connections are closed while it is not.
+    /// The upstream need not be up. Connections are closed while it is not.
     ///
     /// # Errors
     ///
-    /// If `upstream` has no port, or the operating system grants no socket or thread.
+    /// Returns an error if `upstream` has no port, or the operating system grants no socket or
+    /// thread.
     pub fn start(upstream: impl Into<String>) -> Result<Self, TestingError> {
         let upstream = upstream.into();
         let upstream = address_of(&upstream)?;
@@ -119,57 +124,62 @@ impl TcpProxy {
         })
     }
 
-    /// Where clients connect: `nats://127.0.0.1:<port>`.
+    /// Returns the address to which clients connect: `nats://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// The port that it listens on.
+    /// Returns the port on which the proxy listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Closes all connections, losing what was on its way, and closes new ones as soon as they are made.
+    /// Closes all connections, and loses the data on its way. New connections are closed as soon as
+    /// they are made.
     pub fn cut(&self) {
         self.faults.send_modify(Faults::cut);
     }
 
-    /// Lets bytes arrive `delay` after they were sent, in that direction. Zero ends the delay.
+    /// Lets bytes in that direction arrive `delay` after they were sent. Zero ends the delay.
     ///
-    /// Like a long wire: order is kept, throughput too, and the time is counted from each byte's own sending.
+    /// The proxy acts like a long wire. It keeps the order and the throughput, and counts the time
+    /// from each byte's own sending.
     pub fn delay(&self, direction: Direction, delay: Duration) {
         self.faults
             .send_modify(|faults| faults.way_mut(direction).delay = delay);
     }
 
-    /// Lets a share of the messages, drawn at random, arrive `by` later in that direction, and with each all that was sent after it: as
-    /// TCP does where packets are lost. Comes on top of [`TcpProxy::delay`]. A share of zero ends it.
+    /// Lets a share of the messages in that direction, drawn at random, arrive `by` later.
+    /// Everything sent after such a message arrives later with it, as in TCP where packets are
+    /// lost. The stall comes on top of [`TcpProxy::delay`]. A share of zero ends it.
     ///
-    /// To the server, what one read brings counts as one message.
+    /// In the direction to the server, the bytes of one read count as one message.
     pub fn stall(&self, direction: Direction, share: f64, by: Duration) {
         self.faults
             .send_modify(|faults| faults.way_mut(direction).stall(share, by));
     }
 
-    /// Lets acks of `JetStream` publishes arrive `delay` after they were sent; everything else overtakes them.
+    /// Lets acks of `JetStream` publishes arrive `delay` after they were sent. Everything else
+    /// overtakes them.
     ///
-    /// `PONG`s, messages of subscriptions and answers of the `JetStream` API pass at once. [`Duration::MAX`] holds acks
-    /// until [`TcpProxy::restore`]. Zero ends the delay. Beside a [`TcpProxy::delay`] the longer one counts.
+    /// `PONG`s, messages of subscriptions and answers of the `JetStream` API pass at once.
+    /// [`Duration::MAX`] holds acks until [`TcpProxy::restore`]. Zero ends the delay. If a
+    /// [`TcpProxy::delay`] is set too, the longer one counts.
     pub fn delay_acks(&self, delay: Duration) {
         self.faults
             .send_modify(|faults| faults.acks = AckFault::Delay(delay));
     }
 
-    /// Loses acks of `JetStream` publishes, those that are held included; everything else passes.
+    /// Loses acks of `JetStream` publishes, including those that are held. Everything else passes.
     pub fn drop_acks(&self) {
         self.faults
             .send_modify(|faults| faults.acks = AckFault::Drop);
     }
 
-    /// Goes silent in both directions and closes nothing: a partition, as the two sides see it.
+    /// Goes silent in both directions and closes nothing. To both sides this is a partition.
     ///
-    /// New connections are accepted and get no further. What is sent meanwhile, an end of a connection included, arrives
-    /// after [`TcpProxy::restore`], as TCP would retransmit it.
+    /// New connections are accepted and get no further. Data that is sent meanwhile, including the
+    /// end of a connection, arrives after [`TcpProxy::restore`], as TCP would retransmit it.
     pub fn black_hole(&self) {
         self.faults.send_modify(|faults| {
             for direction in [Direction::ToServer, Direction::ToClient] {
@@ -184,27 +194,29 @@ impl TcpProxy {
             .send_modify(|faults| faults.way_mut(direction).silent = true);
     }
 
-    /// Ends all faults. What was held back flows on, in order.
+    /// Ends all faults. Data that was held back flows on, in order.
     pub fn restore(&self) {
         self.faults.send_modify(Faults::clear);
     }
 
-    /// Client connections that are open now.
+    /// Returns the number of client connections that are open now.
     pub fn connections(&self) -> usize {
         self.counters.connections.load(Ordering::SeqCst)
     }
 
-    /// Acks of `JetStream` publishes that the server has sent, whatever became of them.
+    /// Returns the number of acks of `JetStream` publishes that the server has sent, whatever
+    /// became of them.
     pub fn acks_seen(&self) -> usize {
         self.counters.acks_seen.load(Ordering::SeqCst)
     }
 
-    /// Acks that a fault is holding back now. Await it to know that a fault has hit.
+    /// Returns the number of acks that a fault is holding back now. Await it to know that a fault
+    /// has hit.
     pub fn acks_held(&self) -> usize {
         self.counters.acks_held.load(Ordering::SeqCst)
     }
 
-    /// Acks that [`TcpProxy::drop_acks`] has lost.
+    /// Returns the number of acks that [`TcpProxy::drop_acks`] has lost.
     pub fn acks_dropped(&self) -> usize {
         self.counters.acks_dropped.load(Ordering::SeqCst)
     }
@@ -215,7 +227,8 @@ impl Drop for TcpProxy {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; here it would hide the test's own.
+            // A panic of the thread has been printed. Repeating it here would hide the test's own
+            // panic.
             let _ = thread.join();
         }
     }
@@ -228,7 +241,7 @@ async fn accept(listener: std::net::TcpListener, template: Connection) {
             Ok((client, _)) => {
                 tokio::spawn(template.clone().run(client));
             }
-            // Out of file descriptors, or the client is gone already.
+            // The process is out of file descriptors, or the client is gone already.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }

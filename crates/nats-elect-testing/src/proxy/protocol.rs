@@ -1,13 +1,13 @@
-//! Tells publish acks from the rest of what a server sends.
+//! Separates publish acks from the rest of the server's data.
 
 use std::mem;
 
 use serde_json::Value;
 
-/// Longer than any protocol line; what has no line end by then is not NATS.
+/// Longer than any protocol line. Data without a line end by then is not NATS.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Some bytes that must stay together: one ack, or a run of other whole protocol messages.
+/// Bytes that must stay together: one ack, or a run of other whole protocol messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
@@ -18,7 +18,8 @@ pub(super) struct Piece {
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     partial: Vec<u8>,
-    /// This is no NATS protocol, or none any more (TLS starts after the first line): pass everything on as it comes.
+    /// The data is not NATS protocol, or not any more, because TLS starts after the first line.
+    /// Everything is passed on as it comes.
     opaque: bool,
 }
 
@@ -61,7 +62,7 @@ impl Splitter {
         pieces
     }
 
-    /// What is left of a message that will never be whole.
+    /// Returns the rest of a message that will never be whole.
     pub(super) fn rest(&mut self) -> Option<Piece> {
         let bytes = mem::take(&mut self.partial);
         (!bytes.is_empty()).then_some(Piece {
@@ -109,7 +110,8 @@ fn first_message(bytes: &[u8]) -> Message {
             if bytes.len() < length {
                 return Message::Partial;
             }
-            // Subject, subscription and size. Acks have no headers, and no subject to reply to as watched records have.
+            // The arguments are subject, subscription and size. Acks have no headers. Unlike
+            // watched records, they have no reply subject.
             let may_be_ack = verb == "MSG" && arguments.len() == 3;
             Message::Whole {
                 length,
@@ -120,7 +122,8 @@ fn first_message(bytes: &[u8]) -> Message {
     }
 }
 
-/// Whether this is the answer to a publish: `{"stream":…,"seq":…}`, or the refusal `{"error":…,"stream":…}`.
+/// Returns whether this is the answer to a publish: `{"stream":…,"seq":…}`, or the refusal
+/// `{"error":…,"stream":…}`.
 fn is_ack(payload: &[u8]) -> bool {
     if payload.first() != Some(&b'{') {
         return false;
@@ -174,7 +177,7 @@ mod tests {
         ]
     }
 
-    /// The acks and the rest, each put together again.
+    /// Returns the acks and the rest, each joined again.
     fn sort(pieces: Vec<Piece>) -> (String, String) {
         let mut sorted = (Vec::new(), Vec::new());
         for piece in pieces {
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_start_of_tls_passes_untouched() {
+    fn bytes_after_a_start_of_tls_pass_untouched() {
         let mut splitter = Splitter::default();
         let handshake = [0x16, 3, 3, 0, 122, b'\r', b'\n'];
         let stream = [INFO.as_bytes(), &handshake].concat();

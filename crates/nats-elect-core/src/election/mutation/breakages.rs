@@ -1,4 +1,4 @@
-//! What broken rules do where a condition alone would not break them.
+//! The effects of broken rules that need more than a changed condition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::record::{Content, Entry};
 use super::list::Mutation;
 
 impl Election {
-    /// A lease that rests on nothing.
+    /// Extends the lease without any proof.
     pub(in crate::election) fn extend_unproved(&mut self) {
         let (now, lease) = (self.now, self.lease_until(self.now));
         let next = now + self.settings.heartbeat;
@@ -30,7 +30,7 @@ impl Election {
         });
     }
 
-    /// Records of the own id become records of the own incarnation.
+    /// Changes records of the own id into records of the own incarnation.
     pub(in crate::election) fn disguise(&self, mut input: Input) -> Input {
         let seen = match &mut input {
             Input::Observed(entry) => Some(entry),
@@ -52,7 +52,7 @@ impl Election {
         input
     }
 
-    /// What a record says, with the time on its writer's clock.
+    /// The record's metadata, with the time on its writer's clock.
     pub(in crate::election) fn stamped_meta(&self) -> BTreeMap<String, String> {
         let mut meta = self.settings.meta.clone();
         if Mutation::CountFromTimestamp.is_on() {
@@ -62,7 +62,7 @@ impl Election {
     }
 }
 
-/// When what was seen is free, by a broken rule.
+/// When the observed role is free, by a broken rule.
 pub(in crate::election) fn free_at(
     entry: Option<&Entry>,
     now: Moment,

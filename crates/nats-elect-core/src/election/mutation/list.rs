@@ -1,4 +1,4 @@
-//! Every rule that can be broken.
+//! The list of rules that can be broken.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ macro_rules! mutations {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutation { $($(#[doc = $doc])* $name,)* }
 
-        /// Each of them, with what it does.
+        /// All rules, each with its description.
         pub const MUTATIONS: &[(Mutation, &str)] =
             &[$((Mutation::$name, concat!($($doc),*)),)*];
     };
@@ -109,24 +109,26 @@ mutations! {
     ForgetHeartbeatsForAnyRecord,
     /// A sequence on the watch that lies below a known one is passed over.
     IgnoreShownLoss,
-    /// A forced takeover does not wait for the leader that was there before another hand wrote a record.
+    /// A forced takeover does not wait for the leader that was there before another hand wrote a
+    /// record.
     ForceOverTheUnseen,
     /// Nobody leads whose fence record has expired.
     ForgetExpiredFences,
 }
 
 impl Mutation {
+    /// Whether this rule is the broken one.
     pub fn is_on(self) -> bool {
         ON.load(Ordering::Relaxed) == self as usize
     }
 
-    /// Switches this one on, and all others off.
+    /// Breaks this rule, and no other.
     pub fn choose(self) {
         ON.store(self as usize, Ordering::Relaxed);
     }
 }
 
-/// Switches all off.
+/// Breaks no rule.
 pub fn mend() {
     ON.store(usize::MAX, Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
 //! Deliberate breakages of the protocol, one at a time, to show that the simulation notices them.
 //!
-//! They are compiled in with `--cfg nats_elect_mutations` alone, and chosen at run time.
+//! They are compiled in only with `--cfg nats_elect_mutations`, and chosen at run time.
 
-/// Whether this breakage is switched on: never in an ordinary build.
+/// Whether this breakage is on. In an ordinary build it never is.
 macro_rules! mutated {
     ($name:ident => $instead:stmt) => {
         #[cfg(nats_elect_mutations)]

@@ -40,7 +40,7 @@ fn shows(role: Option<Entry>) -> Snapshot {
 }
 
 #[test]
-fn a_refusal_tells_from_where_to_where_the_key_went_back() {
+fn a_refusal_below_a_known_sequence_returns_the_regression() {
     let mut observed_role = observed_role();
     observed_role.read(&shows(Some(opaque(100))), false, NOW, NOW);
     assert_eq!(observed_role.refused_at(0, NOW), None, "a missing key");
@@ -51,7 +51,7 @@ fn a_refusal_tells_from_where_to_where_the_key_went_back() {
 }
 
 #[test]
-fn what_the_watch_shows_is_news_unless_it_is_older_or_the_same() {
+fn a_watched_entry_is_news_unless_it_is_older_or_the_same() {
     let mut observed_role = observed_role();
     observed_role.read(&shows(Some(opaque(100))), false, NOW, NOW);
     assert!(!observed_role.watched(opaque(90), false, NOW));
@@ -62,7 +62,7 @@ fn what_the_watch_shows_is_news_unless_it_is_older_or_the_same() {
 }
 
 #[test]
-fn a_write_of_ours_is_what_stands_unless_something_newer_was_seen() {
+fn our_write_replaces_the_observed_record_unless_a_newer_one_was_seen() {
     let mut observed_role = observed_role();
     let shown = Snapshot {
         fence: Some(fence(99, 2, 1, None)),
@@ -79,26 +79,26 @@ fn a_write_of_ours_is_what_stands_unless_something_newer_was_seen() {
 }
 
 #[test]
-fn sequences_are_of_one_bucket_while_they_rise_no_faster_than_it_is_written() {
+fn sequences_are_of_one_bucket_while_they_rise_no_faster_than_a_bucket_can() {
     let mut observed_role = observed_role();
-    assert!(!observed_role.is_charted(1, NOW), "nothing was read");
+    assert!(!observed_role.is_known_sequence(1, NOW), "nothing was read");
     observed_role.read(&shows(Some(opaque(1000))), false, NOW, NOW);
-    assert!(observed_role.is_charted(1000 + BURST, NOW));
-    assert!(!observed_role.is_charted(1001 + BURST, NOW));
+    assert!(observed_role.is_known_sequence(1000 + BURST, NOW));
+    assert!(!observed_role.is_known_sequence(1001 + BURST, NOW));
     let later = NOW + Duration::from_millis(5);
-    assert!(observed_role.is_charted(1000 + BURST + 500, later));
-    assert!(!observed_role.is_charted(1001 + BURST + 500, later));
+    assert!(observed_role.is_known_sequence(1000 + BURST + 500, later));
+    assert!(!observed_role.is_known_sequence(1001 + BURST + 500, later));
     let much_later = NOW + Duration::from_secs(3600);
-    assert!(!observed_role.is_charted(1001 + BURST + 100_000, much_later));
-    // A mark for the next is what is in line alone.
+    assert!(!observed_role.is_known_sequence(1001 + BURST + 100_000, much_later));
+    // Only a sequence in line with the others becomes the new reference.
     observed_role.watched(opaque(1000 + BURST), false, NOW);
-    assert!(observed_role.is_charted(1000 + 2 * BURST, NOW));
+    assert!(observed_role.is_known_sequence(1000 + 2 * BURST, NOW));
     observed_role.watched(opaque(50_000), false, NOW);
-    assert!(!observed_role.is_charted(50_000, NOW));
+    assert!(!observed_role.is_known_sequence(50_000, NOW));
 }
 
 #[test]
-fn a_fence_that_is_read_after_a_marker_was_seen_tells_of_a_longer_lease() {
+fn a_fence_record_that_is_read_after_a_marker_lengthens_the_wait() {
     let mut observed_role = observed_role();
     let marker = Entry {
         revision: 100,
@@ -117,7 +117,7 @@ fn a_fence_that_is_read_after_a_marker_was_seen_tells_of_a_longer_lease() {
 }
 
 #[test]
-fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
+fn our_fence_record_stays_above_the_others_and_another_at_its_revision_does_not() {
     let mut observed_role = observed_role();
     assert!(observed_role.fenced(fence(5, 1, 1, None)));
     assert!(observed_role.fenced(fence(5, 1, 1, None)), "read back");
@@ -128,7 +128,7 @@ fn a_fence_is_above_all_others_once_found_so_and_no_other_at_its_revision() {
 }
 
 #[test]
-fn the_watch_brings_fence_records_but_leads_none_back() {
+fn the_watch_does_not_bring_back_an_older_fence_record() {
     let mut observed_role = observed_role();
     observed_role.watched_fence(fence(5, 2, 1, None), NOW);
     observed_role.watched_fence(fence(4, 3, 1, None), NOW);

@@ -1,4 +1,4 @@
-//! Buckets that are recreated, unfit, or lose what they confirmed.
+//! Buckets that are recreated, unfit, or lose confirmed writes.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
 use crate::election::{Bucket, Effect, Input, Link, Snapshot};
@@ -27,7 +27,7 @@ fn regressed(solo: &Solo) -> bool {
 }
 
 #[test]
-fn a_leader_of_a_recreated_bucket_demotes_at_once() {
+fn a_leader_whose_bucket_is_recreated_demotes_at_once() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
     solo.feed(Input::Link(Link::Up(NEXT)));
@@ -37,7 +37,7 @@ fn a_leader_of_a_recreated_bucket_demotes_at_once() {
 }
 
 #[test]
-fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
+fn a_read_of_another_bucket_ends_the_term_and_asks_for_a_look() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -56,9 +56,9 @@ fn a_read_that_shows_another_bucket_ends_the_term_and_asks_for_a_look() {
     assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
 }
 
-/// Who led by the old bucket may not know yet that it is gone.
+/// A leader in the old bucket may not know yet that the bucket is gone.
 #[test]
-fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
+fn a_role_in_a_recreated_bucket_is_not_free_before_a_lease_has_passed() {
     for content in [None, Some(Content::Release(Release::default()))] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
@@ -102,9 +102,9 @@ fn in_a_recreated_bucket_nothing_is_free_before_a_lease_has_passed() {
     }
 }
 
-/// In the old bucket somebody may lead whose fence record had expired.
+/// An instance may lead in the old bucket although its fence record has expired.
 #[test]
-fn after_a_recreation_the_max_age_of_the_old_bucket_bounds_the_wait() {
+fn a_role_in_a_recreated_bucket_is_not_free_before_the_old_max_age_has_passed() {
     let max_age = Some(ms(6000));
     let mut solo = Solo::new(settings(|_| {}), Bucket { max_age, ..BUCKET });
     solo.read(Some(entry(100, Content::ForeignMarker)), None);
@@ -134,7 +134,7 @@ fn after_a_recreation_the_max_age_of_the_old_bucket_bounds_the_wait() {
 }
 
 #[test]
-fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
+fn a_claim_under_way_when_the_bucket_is_replaced_makes_no_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -165,7 +165,7 @@ fn a_claim_that_was_under_way_when_the_bucket_was_replaced_makes_no_leader() {
 
 /// The watch may show entries of a bucket that the instance does not know of yet.
 #[test]
-fn a_sequence_that_jumps_is_looked_into_before_a_term() {
+fn a_jump_in_sequences_is_checked_by_a_read_before_a_term() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
     solo.wait(ms(10));
@@ -194,7 +194,7 @@ fn a_sequence_that_jumps_is_looked_into_before_a_term() {
 }
 
 #[test]
-fn a_max_age_below_the_ttl_is_unfit() {
+fn a_bucket_with_a_max_age_below_the_ttl_is_unfit() {
     let mut solo = Solo::new(
         settings(|_| {}),
         Bucket {
@@ -218,15 +218,15 @@ fn a_max_age_below_the_ttl_is_unfit() {
     assert!(solo.find_read().is_some(), "equality is fine");
 }
 
-/// How often a look at the bucket was asked for since effects were last taken.
+/// The number of requests to look at the bucket since effects were last taken.
 fn looks(solo: &mut Solo) -> usize {
     let look = |effect: &Effect| matches!(effect, Effect::Reopen);
     solo.take().iter().filter(|effect| look(effect)).count()
 }
 
-/// Nobody else finds it unfit: nobody else would look again.
+/// No other part finds the bucket unfit, so no other part looks at it again.
 #[test]
-fn who_finds_a_bucket_unfit_asks_for_a_look_again_and_leads_when_it_is_fit() {
+fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
     let unfit = Bucket {
         max_age: Some(ms(999)),
         ..BUCKET
@@ -240,7 +240,7 @@ fn who_finds_a_bucket_unfit_asks_for_a_look_again_and_leads_when_it_is_fit() {
         solo.wait(ms(1));
         assert_eq!(looks(&mut solo), 1);
     }
-    // The look may find it unfit still.
+    // The bucket may still be unfit at that look.
     solo.feed(Input::Link(Link::Up(unfit)));
     solo.wait(pause);
     assert_eq!(looks(&mut solo), 1);
@@ -259,7 +259,7 @@ fn who_finds_a_bucket_unfit_asks_for_a_look_again_and_leads_when_it_is_fit() {
 }
 
 #[test]
-fn who_reads_another_bucket_asks_for_a_look_until_it_is_told_of_one() {
+fn an_instance_that_reads_another_bucket_asks_for_looks_until_it_is_told_of_one() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let op = solo.find_read().expect("a read");
     solo.feed(Input::ReadEnded {
@@ -283,7 +283,7 @@ fn who_reads_another_bucket_asks_for_a_look_until_it_is_told_of_one() {
 }
 
 #[test]
-fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
+fn a_max_age_that_is_reduced_below_the_ttl_ends_the_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.feed(Input::Link(Link::Up(Bucket {
         max_age: Some(ms(500)),
@@ -293,7 +293,7 @@ fn a_max_age_that_is_cut_below_the_ttl_ends_the_term() {
 }
 
 #[test]
-fn a_regression_is_told_and_waited_out() {
+fn a_regression_is_reported_and_waited_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
@@ -312,9 +312,10 @@ fn a_regression_is_told_and_waited_out() {
     assert!(solo.find_write().is_some());
 }
 
-/// The watch saw a claim that is lost now: who made it may lead, although the key says that it is free.
+/// The watch showed a claim that is lost now. Its writer may lead, although the key shows a
+/// release.
 #[test]
-fn a_release_behind_what_the_watch_saw_is_waited_for() {
+fn a_release_below_an_observed_record_is_waited_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(Input::Observed(entry(120, stranger(Some(ms(1000))))));
     solo.wait(ms(1));
@@ -335,7 +336,7 @@ fn a_release_behind_what_the_watch_saw_is_waited_for() {
     assert!(solo.find_write().is_some());
 }
 
-/// An unanswered claim below what was seen: the tail behind it was lost.
+/// An unanswered claim below the observed sequence: the later end of the stream was lost.
 #[test]
 fn a_regressed_claim_of_ours_is_not_adopted() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
@@ -360,7 +361,7 @@ fn a_regressed_claim_of_ours_is_not_adopted() {
 }
 
 #[test]
-fn a_refusal_below_what_was_seen_is_a_regression_too() {
+fn a_refusal_below_the_observed_sequence_is_a_regression() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -382,7 +383,7 @@ fn a_missing_key_is_no_regression() {
 }
 
 #[test]
-fn a_watch_alone_never_tells_of_a_regression() {
+fn the_watch_alone_never_reports_a_regression() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(Input::Observed(entry(120, stranger(None))));
     solo.wait(ms(1));
@@ -406,7 +407,7 @@ fn a_leader_that_finds_its_own_older_record_twice_demotes() {
     let third = solo.write();
     solo.refuse(&third, 103);
     assert!(regressed(&solo));
-    // Perhaps that server leads the stream no more.
+    // That server may no longer lead the stream.
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
     assert!(!ends(&solo, EndCause::Regressed));
     let again = solo.write();

@@ -1,4 +1,4 @@
-//! Claims: when they are made, and what becomes of those that are lost.
+//! Claims: when they are made, and what follows when one is lost.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::event::{Event, FailureKind, Outcome};
 use crate::record::{Content, Release};
 
-/// A claim over a release at 100 is on its way.
+/// An instance whose claim over a release at 100 is under way.
 fn claiming() -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
@@ -36,7 +36,7 @@ const fn is_read(effect: &Effect) -> bool {
 }
 
 #[test]
-fn claims_of_what_became_free_are_spread_over_the_claim_delay() {
+fn claims_of_a_free_role_are_spread_over_the_claim_delay() {
     for (chance, delay) in [(0.0, ms(0)), (0.25, ms(25)), (0.5, ms(50))] {
         for by_watch in [false, true] {
             let mut solo = Solo::new(
@@ -60,7 +60,7 @@ fn claims_of_what_became_free_are_spread_over_the_claim_delay() {
 }
 
 #[test]
-fn after_a_lost_claim_the_watch_has_up_to_half_a_heartbeat_to_show_the_winner() {
+fn a_read_after_a_lost_claim_waits_up_to_half_a_heartbeat_for_the_watch() {
     for chance in [0.0, 0.25, 0.999] {
         let (mut solo, claim) = claiming();
         solo.chance = chance;
@@ -78,7 +78,7 @@ fn after_a_lost_claim_the_watch_has_up_to_half_a_heartbeat_to_show_the_winner() 
 }
 
 #[test]
-fn it_is_told_how_a_claim_ended() {
+fn the_outcome_of_a_claim_is_reported() {
     let ended = |outcome, told| {
         let (mut solo, claim) = claiming();
         solo.end(&claim, outcome);

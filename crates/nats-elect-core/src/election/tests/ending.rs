@@ -1,4 +1,4 @@
-//! How terms end, and what is freed when.
+//! How terms end, and when the role is freed.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, ms, own, release_over, settings};
 use crate::election::{
@@ -80,7 +80,7 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
 }
 
 #[test]
-fn a_handlers_own_end_frees_the_role() {
+fn a_handler_that_returns_frees_the_role() {
     for end in [
         HandlerEnd::Returned,
         HandlerEnd::Failed,
@@ -119,7 +119,7 @@ fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
 }
 
 #[test]
-fn a_handler_without_a_fresh_heartbeat_is_aborted_before_its_lease_ends() {
+fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
     let (mut solo, term) = leading();
     let until = solo.election.status().lease_until.expect("a lease");
     solo.feed(Input::Link(Link::Down));
@@ -136,7 +136,7 @@ fn a_handler_without_a_fresh_heartbeat_is_aborted_before_its_lease_ends() {
 }
 
 #[test]
-fn only_failed_checks_in_a_row_make_a_leader_unhealthy() {
+fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
     let (mut solo, term) = leading();
     let check = |solo: &mut Solo, healthy| {
         for _ in 0..2000 {
@@ -180,7 +180,7 @@ fn only_failed_checks_in_a_row_make_a_leader_unhealthy() {
 }
 
 #[test]
-fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
+fn a_release_that_meets_a_late_heartbeat_of_ours_replaces_it() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
     let renewal = solo.write();
@@ -196,7 +196,7 @@ fn a_release_that_finds_an_own_late_heartbeat_frees_that() {
 }
 
 #[test]
-fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
+fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
     let renewal = solo.write();
@@ -215,7 +215,7 @@ fn a_release_that_lost_against_an_own_late_heartbeat_frees_that() {
 }
 
 #[test]
-fn nothing_is_freed_after_an_overrun() {
+fn a_role_is_not_freed_after_an_overrun() {
     let (mut solo, term) = leading();
     solo.feed(Input::Link(Link::Down));
     solo.wait(ms(1200));
@@ -230,9 +230,9 @@ fn nothing_is_freed_after_an_overrun() {
     assert_eq!(released(&solo), Some(false));
 }
 
-/// Review item 6: what was released is never led again.
+/// A released role is never led again under the old term.
 #[test]
-fn a_release_that_failed_restores_nothing() {
+fn a_failed_release_restores_nothing() {
     let (mut solo, term) = leading();
     solo.feed(Input::HandlerEnded {
         term,
@@ -251,7 +251,7 @@ fn a_release_that_failed_restores_nothing() {
     assert_eq!(solo.write().kind, release_over(101));
 }
 
-/// The claim of this release: the fence came between.
+/// The claim of the acquisition that this release ends. The fence write came between.
 fn claim_of(write: &crate::election::Write) -> crate::election::Write {
     let mut write = write.clone();
     write.nonce.beat -= 2;
@@ -259,7 +259,7 @@ fn claim_of(write: &crate::election::Write) -> crate::election::Write {
 }
 
 #[test]
-fn a_follower_that_is_asked_to_step_down_is_no_leader() {
+fn a_follower_that_is_asked_to_step_down_replies_not_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(Input::StepDown {
         request: ASK,
@@ -271,7 +271,7 @@ fn a_follower_that_is_asked_to_step_down_is_no_leader() {
 }
 
 #[test]
-fn what_an_old_term_says_means_nothing_to_the_next() {
+fn inputs_of_an_old_term_do_not_affect_the_next() {
     let (mut solo, term) = leading();
     let old = TermId(term.0 + 40);
     solo.take();
@@ -289,7 +289,7 @@ fn what_an_old_term_says_means_nothing_to_the_next() {
 }
 
 #[test]
-fn a_term_that_winds_down_is_not_revived_by_a_late_ack() {
+fn a_late_ack_does_not_revive_a_term_that_winds_down() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
     let renewal = solo.write();

@@ -1,4 +1,4 @@
-//! Requests that fail, and links that are lost.
+//! Failed requests and lost links.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn refused_by(solo: &mut Solo, kind: FailureKind) -> Duration {
 }
 
 #[test]
-fn a_missing_permission_is_told_and_tried_again_slowly() {
+fn a_missing_permission_is_reported_and_tried_again_slowly() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -39,14 +39,14 @@ fn a_missing_permission_is_told_and_tried_again_slowly() {
 }
 
 #[test]
-fn a_full_bucket_is_tried_again_once_a_heartbeat() {
+fn a_write_to_a_full_bucket_is_tried_again_once_a_heartbeat() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let heartbeat = solo.settings.heartbeat;
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
         Some(OLD_FENCE),
     );
-    // Whoever may not write may read: the read that comes first is what has to wait.
+    // An instance that may not write may read. So the read that comes first has to wait.
     let pause = refused_by(&mut solo, FailureKind::BucketFull);
     assert!((heartbeat..heartbeat * 2).contains(&pause), "{pause:?}");
 }
@@ -63,7 +63,7 @@ fn a_timeout_is_tried_again_soon() {
 }
 
 #[test]
-fn the_breaker_opens_after_so_many_failures_never_gives_up_and_closes() {
+fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
     let mut solo = Solo::new(settings(|config| config.retry.max_attempts = 4), BUCKET);
     let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
     let mut times = Vec::new();
@@ -87,7 +87,7 @@ fn the_breaker_opens_after_so_many_failures_never_gives_up_and_closes() {
 }
 
 #[test]
-fn a_heartbeat_that_is_refused_for_good_ends_the_term_in_good_order() {
+fn a_permanently_failing_heartbeat_ends_the_term_in_good_order() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -103,7 +103,7 @@ fn a_heartbeat_that_is_refused_for_good_ends_the_term_in_good_order() {
 }
 
 #[test]
-fn a_follower_tells_when_its_connection_is_lost() {
+fn a_follower_reports_when_its_connection_is_lost() {
     let mut solo = Solo::new(
         settings(|config| config.disconnect_grace_period = Some(ms(600))),
         BUCKET,
@@ -121,7 +121,7 @@ fn a_follower_tells_when_its_connection_is_lost() {
 }
 
 #[test]
-fn an_unusable_link_tells_its_reason() {
+fn an_unusable_link_reports_its_reason() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let reason = Failure {
         kind: FailureKind::BucketMissing,

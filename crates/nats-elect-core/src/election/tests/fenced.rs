@@ -14,7 +14,7 @@ fn leading() -> (Solo, TermId) {
 }
 
 #[test]
-fn a_term_whose_fence_has_moved_ends_at_once_and_frees_nothing() {
+fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
     let (mut solo, term) = leading();
     solo.feed(Input::Superseded { term });
     let effects = solo.take();
@@ -29,7 +29,7 @@ fn a_term_whose_fence_has_moved_ends_at_once_and_frees_nothing() {
     assert_eq!(cause, Some(EndCause::Superseded));
     assert!(effects.contains(&Effect::Event(Event::ValidationFailed)));
 
-    // Many writes may be refused at once.
+    // The server may refuse many writes at once.
     solo.feed(Input::Superseded { term });
     assert_eq!(solo.take(), []);
     solo.feed(Input::HandlerEnded {
@@ -47,7 +47,7 @@ fn a_term_whose_fence_has_moved_ends_at_once_and_frees_nothing() {
 }
 
 #[test]
-fn a_term_that_is_wound_down_loses_the_lease_that_it_finishes_under() {
+fn a_superseded_term_that_winds_down_loses_its_lease() {
     let (mut solo, term) = leading();
     let request = RequestId(1);
     solo.feed(Input::StepDown {
@@ -64,7 +64,7 @@ fn a_term_that_is_wound_down_loses_the_lease_that_it_finishes_under() {
 }
 
 #[test]
-fn a_refusal_of_an_earlier_term_ends_no_later_one() {
+fn a_refusal_of_an_earlier_term_does_not_end_a_later_one() {
     let (mut solo, term) = leading();
     let TermId(number) = term;
     let earlier = TermId(number.wrapping_sub(1));

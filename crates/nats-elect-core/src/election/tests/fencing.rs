@@ -11,7 +11,7 @@ use crate::record::{Content, Nonce, Release};
 
 const TTL: std::time::Duration = ms(1000);
 
-/// A claim over a release at 100 is on its way.
+/// An instance whose claim over a release at 100 is under way.
 fn claiming(bucket: Bucket) -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), bucket);
     solo.read(
@@ -23,7 +23,7 @@ fn claiming(bucket: Bucket) -> (Solo, Write) {
     (solo, claim)
 }
 
-/// The claim stands at 101, its fence is being written.
+/// An instance whose claim stands at 101 and whose fence record is being written.
 fn fencing() -> (Solo, Write, Write) {
     let (mut solo, claim) = claiming(BUCKET);
     solo.ack(&claim, 101);
@@ -31,7 +31,7 @@ fn fencing() -> (Solo, Write, Write) {
     (solo, claim, fence)
 }
 
-/// The sequence of the fence key that it is written over.
+/// The sequence that this fence write expects.
 fn over(write: &Write) -> u64 {
     match &write.kind {
         WriteKind::Fence { over, .. } => *over,
@@ -47,7 +47,7 @@ fn promoted_at(solo: &Solo) -> Option<u64> {
 }
 
 #[test]
-fn one_confirmed_write_makes_no_leader_two_do() {
+fn a_leader_needs_two_confirmed_writes() {
     let (mut solo, _, fence) = fencing();
     assert!(solo.started().is_none());
     assert_eq!(over(&fence), 99);
@@ -65,9 +65,9 @@ fn a_refused_fence_ends_the_acquisition() {
     assert!(solo.find_write().is_none(), "it does not fence again");
 }
 
-/// The fence landed, but since then another stands in the role's key.
+/// The fence record is stored, but another record has replaced our claim since.
 #[test]
-fn our_fence_alone_makes_no_leader_when_our_claim_is_gone() {
+fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
     let (mut solo, _, fence) = fencing();
     solo.wait(ms(80));
     solo.time_out(&fence);
@@ -81,7 +81,7 @@ fn our_fence_alone_makes_no_leader_when_our_claim_is_gone() {
 }
 
 #[test]
-fn a_lost_fence_ack_is_read_back() {
+fn a_fence_record_whose_ack_is_lost_is_read_back() {
     let (mut solo, claim, fence) = fencing();
     solo.wait(ms(80));
     solo.time_out(&fence);
@@ -95,7 +95,7 @@ fn a_lost_fence_ack_is_read_back() {
 }
 
 #[test]
-fn a_lost_fence_is_written_again_under_a_new_nonce() {
+fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
     let (mut solo, claim, fence) = fencing();
     solo.wait(ms(80));
     solo.time_out(&fence);
@@ -106,9 +106,9 @@ fn a_lost_fence_is_written_again_under_a_new_nonce() {
     assert_ne!(again.nonce, fence.nonce);
 }
 
-/// The nonce of an earlier term of this incarnation.
+/// The fence record has the nonce of an earlier term of this incarnation.
 #[test]
-fn a_fence_of_our_last_term_promotes_no_new_one() {
+fn a_fence_record_of_our_last_term_starts_no_new_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     let old = Nonce {
@@ -147,7 +147,7 @@ fn a_fence_of_our_last_term_promotes_no_new_one() {
 }
 
 #[test]
-fn a_fence_below_a_sequence_that_was_seen_is_written_again() {
+fn a_fence_record_below_an_observed_sequence_is_written_again() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let foreign = Nonce {
         incarnation: Uuid::from_u128(2),
@@ -171,7 +171,7 @@ fn a_fence_below_a_sequence_that_was_seen_is_written_again() {
 }
 
 #[test]
-fn no_term_starts_without_the_time_to_wind_it_down() {
+fn a_term_starts_only_with_time_to_wind_it_down() {
     let (mut solo, _, fence) = fencing();
     solo.wait(ms(700));
     solo.sleep(ms(90));
@@ -180,7 +180,7 @@ fn no_term_starts_without_the_time_to_wind_it_down() {
 }
 
 #[test]
-fn a_late_claim_is_given_back_without_a_fence() {
+fn a_late_claim_is_given_back_without_a_fence_record() {
     for more in [ms(0), ms(100)] {
         let (mut solo, claim) = claiming(BUCKET);
         let lease = TTL - solo.settings.drift_margin();
@@ -193,7 +193,7 @@ fn a_late_claim_is_given_back_without_a_fence() {
 }
 
 #[test]
-fn a_bucket_without_unique_sequences_is_looked_at_before_a_claim_and_before_a_term() {
+fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() {
     let plain = Bucket {
         unique_sequences: false,
         ..BUCKET
@@ -211,7 +211,7 @@ fn a_bucket_without_unique_sequences_is_looked_at_before_a_claim_and_before_a_te
 }
 
 #[test]
-fn a_copy_of_a_write_of_ours_at_another_revision_is_not_our_claim() {
+fn a_copy_of_our_write_at_another_revision_is_not_our_claim() {
     let (_, claim, fence) = fencing();
     for copied in [claim, fence] {
         let (mut solo, _, fence) = fencing();
@@ -227,7 +227,7 @@ fn a_copy_of_a_write_of_ours_at_another_revision_is_not_our_claim() {
 }
 
 #[test]
-fn a_fence_that_is_refused_for_no_reason_gives_the_claim_back() {
+fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let (mut solo, claim, fence) = fencing();
     solo.refuse(&fence, 104);
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
@@ -257,9 +257,9 @@ fn a_fence_that_is_refused_for_no_reason_gives_the_claim_back() {
     ));
 }
 
-/// A server that refuses every fence record costs no more than the cool-downs let through.
+/// A server that refuses every fence record causes no more writes than the cool-downs allow.
 #[test]
-fn a_server_that_refuses_every_fence_is_asked_ever_more_seldom() {
+fn a_server_that_refuses_every_fence_record_gets_fewer_and_fewer_claims() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
     let mut role = entry(last, Content::Release(Release::default()));
@@ -294,7 +294,7 @@ fn a_server_that_refuses_every_fence_is_asked_ever_more_seldom() {
 }
 
 #[test]
-fn a_claim_whose_fence_record_is_gone_is_judged_anew() {
+fn a_claim_whose_expected_fence_record_is_gone_is_repeated() {
     for shown in [
         None,
         Some(fence_of(98, OLD_FENCE.nonce().expect("a nonce"))),
@@ -312,9 +312,10 @@ fn a_claim_whose_fence_record_is_gone_is_judged_anew() {
     }
 }
 
-/// A claim where nothing stands does not tell whether somebody led since and was purged: the fence does.
+/// A claim of a missing key does not tell whether another instance led since and was purged. The
+/// fence record does.
 #[test]
-fn a_fence_in_place_of_which_another_stands_makes_way_for_a_lease() {
+fn a_fence_record_refused_for_another_waits_for_the_others_lease() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(None, None);
     solo.wait(ms(3));
@@ -342,7 +343,7 @@ fn a_fence_in_place_of_which_another_stands_makes_way_for_a_lease() {
     solo.wait(ms(4));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
-    // Over such a claim nothing tells either.
+    // A second claim over that claim does not tell it either.
     solo.ack(&claim, 102);
     assert_eq!(over(&solo.write()), 99);
 }

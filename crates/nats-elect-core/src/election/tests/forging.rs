@@ -1,4 +1,4 @@
-//! What anybody can write: releases of others' terms, and leases that nobody has.
+//! Writes that any client can make: releases of other terms, and leases without a leader.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ const ANOTHER: ReleaseSecret = ReleaseSecret::new(0xbad);
 const SECOND: ReleaseSecret = ReleaseSecret::new(0x2);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Follows the leader whose fence record stands at 99 and whose record stands at 100.
+/// An instance that follows the leader whose fence record stands at 99 and whose record stands at
+/// 100.
 fn following(fence: FenceEntry) -> Solo {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(fence));
     solo
 }
 
-/// A release at 101, by this secret.
+/// A release at 101 with this secret.
 fn release(secret: Option<ReleaseSecret>) -> Entry {
     let release = Release {
         nonce: stranger(None).nonce(),
@@ -33,7 +34,8 @@ fn release(secret: Option<ReleaseSecret>) -> Entry {
     entry(101, Content::Release(release))
 }
 
-/// How long nothing is claimed although each read shows this; not at all within a minute if there is nothing.
+/// The time until the role is claimed, while each read shows this message. `None` if it is not
+/// claimed within a minute.
 fn claimed_after(solo: &mut Solo, role: &Entry, fence: Option<FenceEntry>) -> Option<Duration> {
     let start = solo.now;
     let claim = solo.wait_showing(ms(60_000), Some(role), fence)?;
@@ -45,7 +47,7 @@ fn claimed_after(solo: &mut Solo, role: &Entry, fence: Option<FenceEntry>) -> Op
 }
 
 #[test]
-fn the_leaders_release_frees_its_role_at_once_and_without_a_read() {
+fn the_leaders_release_frees_its_role_at_once_without_a_read() {
     let mut solo = following(hashed_fence(99, Some(TTL), SECRET));
     solo.wait(ms(300));
     solo.feed(Input::Observed(release(Some(SECRET))));
@@ -54,7 +56,7 @@ fn the_leaders_release_frees_its_role_at_once_and_without_a_read() {
 }
 
 #[test]
-fn a_forged_release_is_waited_out_like_any_marker() {
+fn a_forged_release_is_waited_out_like_a_delete_marker() {
     for forged in [None, Some(ANOTHER)] {
         let fence = hashed_fence(99, Some(TTL), SECRET);
         let mut solo = following(fence);
@@ -71,7 +73,7 @@ fn a_forged_release_is_waited_out_like_any_marker() {
 }
 
 #[test]
-fn a_forged_release_names_no_heir_either() {
+fn a_forged_release_names_no_heir() {
     let fence = hashed_fence(99, Some(TTL), SECRET);
     let mut solo = following(fence);
     let forged = Content::Release(Release {
@@ -86,13 +88,14 @@ fn a_forged_release_names_no_heir_either() {
 }
 
 #[test]
-fn what_a_forged_release_was_written_over_lasts_whatever_follows() {
+fn a_lease_under_a_forged_release_is_waited_for_whatever_follows() {
     let fence = hashed_fence(99, Some(ms(5000)), SECRET);
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(fence));
     solo.feed(Input::Observed(release(Some(ANOTHER))));
     solo.wait(ms(100));
-    // The leader's own heartbeat, refused by the forged one, comes no more; but it may lead until its lease ends.
+    // The forged release makes the leader's next heartbeat fail. But the leader may lead until its
+    // lease ends.
     let short = entry(102, record_of(Uuid::from_u128(3), 1, Some(ms(100))));
     solo.feed(Input::Observed(short.clone()));
     let waited = claimed_after(&mut solo, &short, Some(fence)).expect("a claim");
@@ -100,7 +103,7 @@ fn what_a_forged_release_was_written_over_lasts_whatever_follows() {
 }
 
 #[test]
-fn an_old_leaders_release_needs_no_secret_and_a_new_ones_does() {
+fn a_release_needs_a_secret_unless_an_older_version_wrote_the_fence_record() {
     let mut solo = following(OLD_FENCE);
     solo.feed(Input::Observed(release(None)));
     solo.wait(ms(1));
@@ -114,9 +117,9 @@ fn an_old_leaders_release_needs_no_secret_and_a_new_ones_does() {
     assert!(waited.expect("a claim") >= TTL);
 }
 
-/// The watch did not show the fence record of the term that was released.
+/// The watch did not show the fence record of the released term.
 #[test]
-fn a_release_that_an_older_fence_record_does_not_prove_is_believed_as_soon_as_its_own_was_read() {
+fn a_release_is_believed_as_soon_as_the_fence_record_of_its_term_is_read() {
     let mut solo = following(hashed_fence(99, Some(ms(9000)), ANOTHER));
     solo.wait(ms(1));
     let freed = release(Some(SECRET));
@@ -131,7 +134,7 @@ fn a_release_that_an_older_fence_record_does_not_prove_is_believed_as_soon_as_it
 }
 
 #[test]
-fn where_no_fence_record_is_known_the_last_record_seen_tells_whose_release_it_is() {
+fn the_last_record_proves_a_release_where_no_fence_record_is_known() {
     for (told, genuine) in [(Some(SECRET), true), (Some(ANOTHER), false), (None, false)] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         let mut record = stranger(Some(TTL));
@@ -148,9 +151,9 @@ fn where_no_fence_record_is_known_the_last_record_seen_tells_whose_release_it_is
     }
 }
 
-/// Who gives a claim back never had a fence record.
+/// The writer of a claim that is given back never had a fence record.
 #[test]
-fn a_claim_that_is_given_back_frees_the_role_at_once_for_others() {
+fn a_claim_that_is_given_back_frees_the_role_for_others_at_once() {
     for (told, genuine) in [(SECOND, true), (ANOTHER, false)] {
         let fence = hashed_fence(99, Some(TTL), SECRET);
         let mut solo = following(fence);
@@ -173,7 +176,7 @@ fn a_claim_that_is_given_back_frees_the_role_at_once_for_others() {
 }
 
 #[test]
-fn a_release_of_nobody_knows_whom_is_waited_out() {
+fn a_release_of_an_unknown_term_is_waited_out() {
     for secret in [None, Some(SECRET)] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         let waited = claimed_after(&mut solo, &release(secret), None);
@@ -182,7 +185,7 @@ fn a_release_of_nobody_knows_whom_is_waited_out() {
 }
 
 #[test]
-fn a_stray_record_of_an_hour_is_waited_for_no_longer_than_somebody_may_lead() {
+fn a_stray_record_with_a_long_lease_is_waited_for_only_as_long_as_a_leader_may_lead() {
     let stray = entry(100, record_of(Uuid::from_u128(3), 1, Some(HOUR)));
     let four_ttls = TTL * 4;
     for (fence, lease) in [
@@ -197,7 +200,7 @@ fn a_stray_record_of_an_hour_is_waited_for_no_longer_than_somebody_may_lead() {
 }
 
 #[test]
-fn a_stray_record_makes_the_wait_for_a_later_purge_no_longer() {
+fn a_stray_record_does_not_lengthen_the_wait_after_a_later_purge() {
     let mut solo = following(OLD_FENCE);
     let stray = record_of(Uuid::from_u128(3), 1, Some(HOUR));
     solo.feed(Input::Observed(entry(101, stray)));
@@ -208,9 +211,10 @@ fn a_stray_record_makes_the_wait_for_a_later_purge_no_longer() {
     assert!((TTL..TTL + ms(3)).contains(&waited), "{waited:?}");
 }
 
-/// A term of long leases was followed by one of short leases, by another instance whose fence record the watch did not show.
+/// A term of long leases was followed by one of short leases, by another instance. The watch did
+/// not show that one's fence record.
 #[test]
-fn a_shorter_lease_is_believed_as_soon_as_its_fence_record_was_read() {
+fn a_shorter_lease_is_believed_as_soon_as_its_fence_record_is_read() {
     let next = |revision| FenceEntry {
         revision,
         record: hashed_fence(0, Some(TTL), SECRET)
@@ -231,14 +235,15 @@ fn a_shorter_lease_is_believed_as_soon_as_its_fence_record_was_read() {
         solo.feed(Input::Observed(short.clone()));
         let waited = claimed_after(&mut solo, &short, Some(shown));
         if shown == before {
-            // It was released before: who wrote that record has no fence record, and nobody else leads.
+            // The old term was released. The writer of this record has no fence record, and no
+            // other instance leads.
             assert!(waited.expect("a claim") < TTL + ms(3));
         } else {
             let waited = waited.expect("a claim");
             assert!((lease..lease + ms(3)).contains(&waited), "{waited:?}");
         }
     }
-    // The same where the long term was not seen to end.
+    // The same, where the end of the long term was not seen.
     for (shown, lease) in [(next(102), TTL), (before, ms(10_000))] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         let short = entry(103, record_of(Uuid::from_u128(98), 2, Some(TTL)));

@@ -1,4 +1,4 @@
-//! What is free, and from when on.
+//! When a role is free.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::election::{Effect, Input, WriteKind};
 use crate::event::FailureKind;
 use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
 
-/// How long a fresh instance waits before it claims over what it reads; nothing if it does not claim within a minute.
+/// The time until a new instance claims over the message that it reads. `None` if it does not claim
+/// within a minute.
 fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
     let role = content.map(|content| entry(100, content));
     let mut solo = Solo::new(settings(|config| config.claim_delay = Some(ms(0))), BUCKET);
@@ -61,22 +62,22 @@ fn the_release_of_the_last_term_frees_a_role_at_once() {
 }
 
 #[test]
-fn a_key_that_nobody_ever_led_is_free_at_once() {
+fn a_role_that_was_never_led_is_free_at_once() {
     assert_eq!(waits(None, None), Some(ms(0)));
 }
 
 #[test]
-fn a_missing_key_that_somebody_led_is_waited_for() {
+fn a_missing_key_of_a_role_that_was_led_is_waited_for() {
     assert_eq!(waits(None, Some(OLD_FENCE)), Some(ms(1000)));
 }
 
 #[test]
-fn a_foreign_marker_is_waited_for() {
+fn a_foreign_delete_marker_is_waited_for() {
     assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
 }
 
 #[test]
-fn the_record_of_the_last_term_is_waited_for_as_long_as_its_own_lease() {
+fn the_record_of_the_last_term_is_waited_for_as_long_as_its_lease() {
     for ttl in [200, 1000, 7000] {
         let content = stranger(Some(ms(ttl)));
         assert_eq!(waits(Some(content), Some(OLD_FENCE)), Some(ms(ttl)));
@@ -91,7 +92,7 @@ fn the_record_of_the_last_term_is_waited_for_as_long_as_its_own_lease() {
 }
 
 #[test]
-fn what_tells_no_lease_is_waited_for_as_long_as_ours() {
+fn a_message_without_a_lease_is_waited_for_as_long_as_our_own_lease() {
     for content in [Content::Opaque, stranger(None)] {
         assert_eq!(waits(Some(content), None), Some(ms(1000)));
     }
@@ -100,12 +101,12 @@ fn what_tells_no_lease_is_waited_for_as_long_as_ours() {
 }
 
 #[test]
-fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
+fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
     let bucket = crate::election::Bucket {
         max_age: Some(ms(3000)),
         ..BUCKET
     };
-    // Of a record that nobody vouches for, no more than that is believed.
+    // A lease that no fence record proves counts only up to the max age.
     for content in [Content::Opaque, stranger(Some(ms(60_000)))] {
         let mut solo = Solo::new(settings(|_| {}), bucket);
         let role = entry(100, content);
@@ -115,7 +116,7 @@ fn in_a_bucket_with_a_max_age_it_is_waited_for_as_long_as_that() {
 }
 
 #[test]
-fn a_newer_schema_is_respected_as_far_as_it_is_known() {
+fn the_lease_of_a_record_with_a_newer_schema_is_respected() {
     let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
     assert_eq!(waits(Some(newer), None), Some(ms(2000)));
 }
@@ -133,7 +134,8 @@ fn a_hostile_lease_is_waited_for_within_bounds() {
         waits(Some(Content::parse(none)), None),
         Some(FOREIGN_LEASE.0)
     );
-    // Who does not tell its incarnation may have written over a leader with a longer lease.
+    // A writer that does not tell its incarnation may have written over a leader with a longer
+    // lease.
     let stranger = br#"{"id":"n","ttl_ms":200}"#;
     assert_eq!(waits(Some(Content::parse(stranger)), None), Some(ms(1000)));
 }
@@ -150,7 +152,7 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
 }
 
 #[test]
-fn a_record_that_only_claims_to_be_ours_is_waited_for() {
+fn a_forged_record_of_our_incarnation_is_waited_for() {
     let content = record_of(OWN, 7, Some(ms(1000)));
     assert_eq!(waits(Some(content), None), Some(ms(1000)));
 }
@@ -165,7 +167,7 @@ fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
 }
 
 #[test]
-fn a_count_begins_anew_with_every_new_revision() {
+fn a_count_begins_anew_with_each_revision() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     for beat in 1..10 {
@@ -192,13 +194,13 @@ fn a_count_begins_anew_with_another_record_at_the_same_revision() {
 }
 
 #[test]
-fn no_lease_is_counted_from_a_revision_in_an_error() {
+fn a_lease_is_not_counted_from_a_revision_in_an_error() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(200))))), Some(OLD_FENCE));
     solo.wait(ms(202));
     let claim = solo.write();
     solo.refuse(&claim, 140);
-    // The record behind it has a longer lease, and is received only now.
+    // The record at that revision has a longer lease, and is received only now.
     solo.wait(ms(190));
     solo.read(Some(entry(140, stranger(Some(ms(3000))))), Some(OLD_FENCE));
     solo.wait(ms(2999));
@@ -209,7 +211,7 @@ fn no_lease_is_counted_from_a_revision_in_an_error() {
 }
 
 #[test]
-fn what_is_written_over_a_living_lease_does_not_shorten_it() {
+fn a_record_written_over_a_living_lease_does_not_shorten_it() {
     let short = record_of(Uuid::from_u128(3), 1, Some(ms(100)));
     for content in [short, Content::Opaque, Content::ForeignMarker] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
@@ -225,7 +227,7 @@ fn what_is_written_over_a_living_lease_does_not_shorten_it() {
 }
 
 #[test]
-fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() {
+fn a_longer_lease_in_the_fence_record_is_waited_for_when_the_role_key_no_longer_shows_it() {
     let fence = FenceEntry {
         revision: 99,
         record: Some(SeenFence {
@@ -247,7 +249,7 @@ fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() 
         let waited = waits(content, Some(fence)).unwrap();
         assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
     }
-    // A record in the leader's name does not shorten it, either.
+    // Nor does a record in the leader's name shorten it.
     let in_its_name = record_of(Uuid::from_u128(99), 5, Some(ms(500)));
     let waited = waits(Some(in_its_name), Some(fence)).unwrap();
     assert!((ms(4000)..ms(4003)).contains(&waited), "{waited:?}");
@@ -258,7 +260,7 @@ fn the_fence_record_tells_of_a_longer_lease_that_the_role_key_no_longer_shows() 
 }
 
 #[test]
-fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_read() {
+fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_a_read_of_the_fence() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let op = solo.find_read().unwrap();
     solo.feed(Input::Observed(entry(100, Content::ForeignMarker)));
@@ -271,7 +273,7 @@ fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_the_fence_was_
 }
 
 #[test]
-fn after_the_leaders_release_a_marker_is_waited_for_no_longer_than_our_own_lease() {
+fn a_marker_after_the_leaders_release_is_waited_for_only_as_long_as_our_own_lease() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let fence = hashed_fence(99, Some(ms(5000)), SECRET);
     solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(fence));
@@ -290,9 +292,10 @@ fn after_the_leaders_release_a_marker_is_waited_for_no_longer_than_our_own_lease
     );
 }
 
-/// Another instance may have led and been deleted since: its lease must be waited for, not freed by us.
+/// Another instance may have led since, and its record may have been deleted. Its lease must be
+/// waited for, so this instance must not free the role.
 #[test]
-fn a_marker_that_is_found_after_the_lease_is_left_alone() {
+fn a_leader_leaves_a_marker_that_it_finds_after_its_lease() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     solo.wait(ms(199));
@@ -317,9 +320,10 @@ fn a_marker_that_is_found_after_the_lease_is_left_alone() {
     assert!(solo.find_write().is_none());
 }
 
-/// A wait on nothing can be spent long after: what came and went meanwhile is seen in the fence record.
+/// The wait for a missing key may end long before the claim. The fence record shows whether another
+/// instance led meanwhile.
 #[test]
-fn a_missing_key_is_looked_at_again_right_before_the_claim() {
+fn a_missing_key_is_read_again_right_before_the_claim() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(None, Some(OLD_FENCE));
     solo.wait(ms(1003));
@@ -332,7 +336,7 @@ fn a_missing_key_is_looked_at_again_right_before_the_claim() {
 }
 
 #[test]
-fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
+fn a_process_suspended_before_its_claim_of_a_missing_key_reads_again() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(None, None);
     solo.take();
@@ -344,7 +348,7 @@ fn a_process_that_was_paused_before_its_claim_of_a_missing_key_looks_again() {
 }
 
 #[test]
-fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
+fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -367,7 +371,7 @@ fn a_lost_claim_is_adopted_and_counts_from_its_sending() {
 }
 
 #[test]
-fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
+fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -380,7 +384,7 @@ fn a_lost_claim_that_turns_up_too_late_is_claimed_over() {
     solo.time_out(&claim);
     solo.wait(ms(60));
     let read = solo.find_read().expect("a read");
-    // No term would have the time to be wound down.
+    // A term would not have the time to wind down.
     let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;
     solo.sleep(late.since(solo.now));
     solo.feed(Input::ReadEnded {

@@ -1,4 +1,4 @@
-//! Heartbeats and what becomes of them.
+//! Heartbeats, and what follows from one that is not simply confirmed.
 
 use uuid::Uuid;
 
@@ -59,7 +59,7 @@ fn a_late_ack_extends_nothing() {
 }
 
 #[test]
-fn a_lost_ack_is_read_back_and_counts_from_its_own_sending() {
+fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -76,7 +76,7 @@ fn a_lost_ack_is_read_back_and_counts_from_its_own_sending() {
 }
 
 #[test]
-fn our_own_ghost_is_adopted_after_a_refusal() {
+fn our_late_heartbeat_is_adopted_after_a_refusal() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let ghost = solo.write();
@@ -98,7 +98,7 @@ fn our_own_ghost_is_adopted_after_a_refusal() {
 }
 
 #[test]
-fn a_strangers_copy_of_our_record_at_another_revision_is_not_adopted() {
+fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -112,7 +112,7 @@ fn a_strangers_copy_of_our_record_at_another_revision_is_not_adopted() {
 }
 
 #[test]
-fn a_nonce_that_was_never_sent_is_a_strangers() {
+fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -123,7 +123,7 @@ fn a_nonce_that_was_never_sent_is_a_strangers() {
 }
 
 #[test]
-fn a_heartbeat_of_another_incarnation_with_our_id_is_a_strangers() {
+fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -134,7 +134,7 @@ fn a_heartbeat_of_another_incarnation_with_our_id_is_a_strangers() {
 }
 
 #[test]
-fn a_stale_read_after_a_timeout_is_no_proof_of_a_loss() {
+fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -180,7 +180,7 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
     let impostor = entry(101, record_of(Uuid::from_u128(2), 1, Some(TTL)));
     solo.feed(Input::Observed(impostor.clone()));
     let op = solo.find_read().expect("a look instead of a heartbeat");
-    // As long as it can't be looked at, no heartbeat is sent either.
+    // While it can't be looked at, no heartbeat is sent either.
     solo.feed(Input::ReadEnded {
         op,
         outcome: Err(failure(FailureKind::Timeout)),
@@ -195,7 +195,7 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
 }
 
 #[test]
-fn a_fence_of_another_above_ours_ends_the_term() {
+fn a_fence_record_of_another_above_ours_ends_the_term() {
     let mut solo = Solo::leading(settings(|config| {
         config.fencing.validation_interval = Some(ms(200));
     }));
@@ -255,7 +255,7 @@ fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
 }
 
 #[test]
-fn a_reconnect_is_verified_by_a_heartbeat_not_by_a_read() {
+fn a_leader_proves_itself_after_a_reconnect_by_a_heartbeat() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.feed(Input::Link(Link::Down));
     solo.wait(ms(100));
@@ -275,7 +275,7 @@ fn nothing_is_sent_while_the_link_is_down() {
 }
 
 #[test]
-fn a_paused_leader_wakes_up_to_wind_down_and_sends_no_heartbeat() {
+fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
     for input in 0..6 {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.wait(ms(10));
@@ -313,7 +313,7 @@ fn a_paused_leader_wakes_up_to_wind_down_and_sends_no_heartbeat() {
 }
 
 #[test]
-fn a_deadline_that_was_seen_over_is_never_moved() {
+fn a_deadline_that_was_seen_passed_is_never_extended() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     solo.take();
@@ -323,9 +323,9 @@ fn a_deadline_that_was_seen_over_is_never_moved() {
     assert!(ends(&solo, EndCause::LeaseExpired));
 }
 
-/// What neither an answer nor a read can tell, a write can.
+/// A write can tell what neither an answer nor a read can.
 #[test]
-fn after_a_lost_heartbeat_and_a_failed_read_the_next_heartbeat_decides() {
+fn the_next_heartbeat_decides_after_a_lost_heartbeat_and_a_failed_read() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();

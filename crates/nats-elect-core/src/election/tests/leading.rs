@@ -1,4 +1,4 @@
-//! In office: when heartbeats are sent, the fence is looked at, and the handler is asked how it is.
+//! A term: when heartbeats are sent, the fence record is read, and the handler's health is checked.
 
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ fn revokes(solo: &Solo) -> bool {
     solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
 }
 
-/// In office, and its first heartbeat is under way, the fence not yet looked at.
+/// A leader whose first heartbeat is under way and that has not yet read the fence record.
 fn renewing(change: impl FnOnce(&mut RoleConfig)) -> (Solo, Write) {
     let mut solo = Solo::leading(settings(|config| {
         config.fencing.validation_interval = Some(ms(60_000));
@@ -49,7 +49,7 @@ fn renewing(change: impl FnOnce(&mut RoleConfig)) -> (Solo, Write) {
 }
 
 #[test]
-fn heartbeats_follow_each_other_by_a_heartbeat_interval() {
+fn a_heartbeat_is_sent_once_per_interval() {
     let (mut solo, renewal) = renewing(|_| {});
     let first = solo.sent;
     solo.wait(ms(30));
@@ -88,7 +88,7 @@ fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
     }
 }
 
-/// In office since 1 ms after its claim, at 103 since its first heartbeat.
+/// A leader since 1 ms after its claim, with its first heartbeat at 103.
 fn looking() -> (Solo, Write) {
     let (mut solo, renewal) = renewing(|config| {
         config.fencing.validation_interval = Some(ms(200));
@@ -98,7 +98,7 @@ fn looking() -> (Solo, Write) {
 }
 
 #[test]
-fn the_fence_is_looked_at_in_its_interval_and_nothing_follows_if_all_is_well() {
+fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours() {
     let (mut solo, renewal) = looking();
     let beat_at = solo.sent + ms(200);
     let ours = fence_of(
@@ -125,7 +125,7 @@ fn the_fence_is_looked_at_in_its_interval_and_nothing_follows_if_all_is_well() {
 }
 
 #[test]
-fn a_look_at_the_fence_that_would_delay_a_heartbeat_comes_after_it() {
+fn a_read_of_the_fence_record_never_delays_a_heartbeat() {
     let (mut solo, renewal) = renewing(|config| {
         config.fencing.validation_interval = Some(ms(340));
     });
@@ -140,7 +140,7 @@ fn a_look_at_the_fence_that_would_delay_a_heartbeat_comes_after_it() {
 }
 
 #[test]
-fn an_older_fence_of_another_is_a_stale_read() {
+fn an_older_fence_record_of_another_is_a_stale_read() {
     let (mut solo, renewal) = looking();
     let stands = Some(entry(103, own(&renewal, TTL)));
     look(&mut solo, stands, OLD_FENCE);
@@ -148,7 +148,7 @@ fn an_older_fence_of_another_is_a_stale_read() {
 }
 
 #[test]
-fn a_hand_over_our_own_fence_ends_the_term() {
+fn a_fence_record_written_by_hand_over_ours_ends_the_term() {
     let (mut solo, renewal) = looking();
     let stands = Some(entry(103, own(&renewal, TTL)));
     let tampered = FenceEntry {
@@ -159,9 +159,9 @@ fn a_hand_over_our_own_fence_ends_the_term() {
     assert!(ends(&solo, EndCause::Superseded));
 }
 
-/// Confirmed writes were lost, and their sequences were given again, down to the fence's.
+/// Confirmed writes were lost, and their sequences were given again, down to the fence record's.
 #[test]
-fn another_at_our_own_revisions_revokes_the_lease_at_once() {
+fn another_record_at_our_own_revisions_revokes_the_lease_at_once() {
     let (mut solo, _) = looking();
     let stands = Some(entry(103, stranger(None)));
     look(&mut solo, stands, fence_of(102, FOREIGN));
@@ -189,7 +189,7 @@ fn a_key_that_is_gone_without_a_marker_revokes_the_lease() {
 }
 
 #[test]
-fn who_is_refused_twice_although_its_record_seems_to_stand_is_leader_no_longer() {
+fn a_leader_that_is_refused_twice_while_its_record_seems_to_stand_ends_its_term() {
     let (mut solo, renewal) = renewing(|_| {});
     solo.end(&renewal, WriteOutcome::Conflict { current: None });
     solo.read(Some(claim()), Some(OLD_FENCE));
@@ -202,7 +202,7 @@ fn who_is_refused_twice_although_its_record_seems_to_stand_is_leader_no_longer()
 }
 
 #[test]
-fn a_confirmed_heartbeat_between_two_refusals_makes_them_two_firsts() {
+fn a_confirmed_heartbeat_resets_the_count_of_refusals() {
     let (mut solo, renewal) = renewing(|_| {});
     solo.end(&renewal, WriteOutcome::Conflict { current: None });
     solo.read(Some(claim()), Some(OLD_FENCE));
@@ -215,9 +215,9 @@ fn a_confirmed_heartbeat_between_two_refusals_makes_them_two_firsts() {
     assert!(!ends_at_all(&solo));
 }
 
-/// It was sent before its time, for a caller: what it leaves open is not left for the regular one.
+/// The proof was sent early, for a caller. The regular heartbeat must not have to settle its doubt.
 #[test]
-fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_as_soon_as_it_was_looked_for() {
+fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_after_one_read() {
     for can_read in [true, false] {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.wait(ms(10));
@@ -273,7 +273,7 @@ fn the_grace_period_ends_a_term_before_its_lease_does() {
 }
 
 #[test]
-fn a_leader_rides_through_what_passes_and_goes_from_what_stays() {
+fn a_leader_survives_transient_failures_and_ends_its_term_on_permanent_ones() {
     let unusable = |kind| {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.feed(Input::Link(Link::Unusable(failure(kind))));
@@ -294,7 +294,7 @@ fn a_leader_rides_through_what_passes_and_goes_from_what_stays() {
 }
 
 #[test]
-fn a_handler_is_asked_how_it_is_once_per_interval_and_each_answer_counts_once() {
+fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     let mut solo = Solo::leading(settings(|config| {
         config.health.interval = Some(ms(50));
         config.health.timeout = Some(ms(20));
@@ -332,7 +332,7 @@ fn a_handler_is_asked_how_it_is_once_per_interval_and_each_answer_counts_once() 
     assert!(ends(&solo, EndCause::Unhealthy));
 }
 
-/// The bucket is replaced while the fence is being written.
+/// The bucket is replaced while the fence record is being written.
 #[test]
 fn a_claim_of_the_old_bucket_is_not_fenced_in_the_new_one() {
     let next = Bucket {

@@ -1,4 +1,4 @@
-//! What the protocol promises, theme by theme.
+//! Tests of the protocol, one topic per file.
 
 #![expect(
     clippy::unchecked_time_subtraction,

@@ -1,4 +1,4 @@
-//! Standing for nothing, and standing again.
+//! Pause, resume and cordon.
 
 use std::time::Duration;
 
@@ -37,14 +37,14 @@ fn free(revision: u64) -> crate::record::Entry {
     )
 }
 
-/// The role is free since the release at 100.
+/// An instance before a role that is free since the release at 100.
 fn before_a_free_role() -> Solo {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(free(100)), Some(OLD_FENCE));
     solo
 }
 
-/// A claim over the release at 100 is on its way.
+/// An instance whose claim over the release at 100 is under way.
 fn claiming() -> (Solo, Write) {
     let mut solo = before_a_free_role();
     solo.wait(ms(3));
@@ -59,7 +59,7 @@ fn leading() -> (Solo, TermId) {
     (solo, term)
 }
 
-/// Time passes, and whatever is read shows a role that is free since this release.
+/// Lets time pass. Each read shows a role that is free since this release.
 fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
     let end = solo.now + time;
     loop {
@@ -132,7 +132,7 @@ fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
 }
 
 #[test]
-fn a_pause_and_its_end_are_told_once() {
+fn a_pause_and_its_end_are_reported_once() {
     let mut solo = before_a_free_role();
     for (input, told) in [
         (PAUSE, 1),
@@ -153,14 +153,14 @@ fn a_pause_and_its_end_are_told_once() {
 }
 
 #[test]
-fn a_paused_instance_tells_who_leads_by_the_watch_and_without_it() {
+fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     solo.feed(Input::Observed(entry(110, stranger(Some(TTL)))));
     assert_eq!(solo.election.status().state, RoleState::Follower);
     let leader = solo.election.status().leader.expect("a leader");
     assert_eq!(leader.instance_id, "somebody");
-    // The watch falls silent: when the lease should be over, the keys are read.
+    // The watch falls silent. When the lease should be over, the keys are read.
     solo.take();
     solo.wait(TTL - ms(1));
     assert!(solo.find_read().is_none());
@@ -172,7 +172,7 @@ fn a_paused_instance_tells_who_leads_by_the_watch_and_without_it() {
 }
 
 #[test]
-fn what_seems_free_is_read_again_once_a_lease() {
+fn a_paused_instance_reads_a_free_role_once_a_lease() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     let mut reads = Vec::new();
@@ -238,7 +238,7 @@ fn a_claim_that_is_won_after_a_pause_is_given_back() {
 }
 
 #[test]
-fn a_claim_whose_fence_is_confirmed_after_a_pause_comes_to_no_term() {
+fn a_claim_whose_fence_record_is_confirmed_after_a_pause_starts_no_term() {
     let (mut solo, claim) = claiming();
     solo.ack(&claim, 101);
     let fence = solo.write();
@@ -249,7 +249,7 @@ fn a_claim_whose_fence_is_confirmed_after_a_pause_comes_to_no_term() {
 }
 
 #[test]
-fn a_claim_that_was_never_answered_is_looked_for_and_given_back() {
+fn an_unanswered_claim_is_looked_for_after_a_pause_and_given_back() {
     let (mut solo, claim) = claiming();
     solo.feed(PAUSE);
     solo.time_out(&claim);
@@ -259,7 +259,7 @@ fn a_claim_that_was_never_answered_is_looked_for_and_given_back() {
 }
 
 #[test]
-fn a_claim_given_back_for_a_pause_is_no_failure() {
+fn a_claim_that_is_given_back_for_a_pause_is_no_failure() {
     let mut solo = before_a_free_role();
     let mut over = 100;
     for _ in 0..5 {
@@ -275,7 +275,7 @@ fn a_claim_given_back_for_a_pause_is_no_failure() {
         over += 2;
         solo.ack(&release, over);
         solo.feed(RESUME);
-        // After the plain cool-down, not after one that grows.
+        // It stands again after the plain cool-down, not after a doubled one.
         let cooldown = solo.settings.cooldown;
         wait_before_a_free_role(&mut solo, cooldown - ms(1), over);
         assert_eq!(writes(&solo), 0, "a cool-down is not cut short");
@@ -285,7 +285,7 @@ fn a_claim_given_back_for_a_pause_is_no_failure() {
 }
 
 #[test]
-fn a_claim_that_is_answered_when_all_is_resumed_comes_to_a_term() {
+fn a_claim_that_is_answered_after_the_resume_starts_a_term() {
     let (mut solo, claim) = claiming();
     solo.feed(PAUSE);
     solo.feed(RESUME);
@@ -333,14 +333,14 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     assert_eq!(solo.reply(ASK), Some(&handed));
     assert!(solo.election.status().leader.is_some());
     solo.take();
-    // The heir dies; who is cordoned leads nothing all the same.
+    // The heir dies. The cordoned instance still leads nothing.
     solo.wait(TTL * 5);
     assert_eq!(writes(&solo), 0);
     assert!(!solo.election.is_stopped());
 }
 
 #[test]
-fn whoever_cordons_an_instance_that_does_not_lead_is_told_so_at_once() {
+fn a_cordon_of_an_instance_that_does_not_lead_is_answered_at_once() {
     let (solo, _) = claiming();
     for mut solo in [before_a_free_role(), solo] {
         solo.feed(CORDON);
@@ -368,7 +368,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
 }
 
 #[test]
-fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() {
+fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     let (mut solo, term) = leading();
     solo.feed(Input::Link(Link::Down));
     solo.feed(CORDON);
@@ -384,7 +384,7 @@ fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() {
 }
 
 #[test]
-fn a_resume_while_a_cordoned_term_ends_stands_again_after_the_cool_down() {
+fn an_instance_resumed_while_its_cordoned_term_ends_becomes_candidate_after_the_cool_down() {
     let (mut solo, term) = leading();
     solo.feed(CORDON);
     solo.feed(RESUME);
@@ -401,7 +401,7 @@ fn a_resume_while_a_cordoned_term_ends_stands_again_after_the_cool_down() {
 }
 
 #[test]
-fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
+fn a_paused_instance_answers_paused_if_it_is_named_and_else_not_at_all() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     for (to, why) in [
@@ -422,7 +422,7 @@ fn a_paused_instance_says_so_when_it_is_named_and_nothing_when_all_are_asked() {
 }
 
 #[test]
-fn an_heir_that_was_paused_meanwhile_leaves_what_is_handed_to_it() {
+fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
     solo.feed(Input::PeerAsked {
@@ -532,7 +532,7 @@ const TERM: FencingToken = FencingToken {
 };
 
 #[test]
-fn a_step_down_that_is_meant_for_another_term_changes_nothing() {
+fn a_step_down_for_another_term_changes_nothing() {
     let (mut solo, _) = leading();
     let other = FencingToken {
         sequence: 90,
@@ -552,7 +552,7 @@ fn a_step_down_that_is_meant_for_another_term_changes_nothing() {
 }
 
 #[test]
-fn a_step_down_ends_the_term_that_it_expects_and_waits_for_the_end_of_no_other() {
+fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
     let (mut solo, term) = leading();
     solo.feed(step_down(TERM));
     assert_eq!(solo.election.status().state, RoleState::Draining);

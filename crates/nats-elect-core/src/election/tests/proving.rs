@@ -30,7 +30,7 @@ fn a_proof_is_a_heartbeat_that_is_sent_at_once() {
 }
 
 #[test]
-fn a_heartbeat_that_was_sent_before_is_no_proof() {
+fn a_heartbeat_that_was_sent_before_the_request_is_no_proof() {
     let (mut solo, term) = leading();
     solo.wait(ms(179));
     let before = solo.write();
@@ -43,7 +43,7 @@ fn a_heartbeat_that_was_sent_before_is_no_proof() {
 }
 
 #[test]
-fn not_even_one_that_was_sent_at_the_same_instant() {
+fn a_heartbeat_that_was_sent_at_the_instant_of_the_request_is_no_proof() {
     let (mut solo, term) = leading();
     solo.feed(Input::Observed(super::solo::entry(
         150,
@@ -56,7 +56,7 @@ fn not_even_one_that_was_sent_at_the_same_instant() {
 }
 
 #[test]
-fn a_heartbeat_that_fails_leaves_it_unproven() {
+fn a_failed_heartbeat_leaves_the_lease_unproven() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     let renewal = solo.write();
@@ -68,7 +68,7 @@ fn a_heartbeat_that_fails_leaves_it_unproven() {
 }
 
 #[test]
-fn who_asked_after_a_heartbeat_was_sent_is_not_told_of_its_failure() {
+fn a_request_is_not_answered_by_the_failure_of_an_earlier_heartbeat() {
     let (mut solo, term) = leading();
     solo.wait(ms(179));
     let before = solo.write();
@@ -78,7 +78,7 @@ fn who_asked_after_a_heartbeat_was_sent_is_not_told_of_its_failure() {
 }
 
 #[test]
-fn without_a_link_it_is_unproven_at_once() {
+fn a_request_without_a_link_is_unproven_at_once() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     solo.feed(Input::Link(Link::Down));
@@ -89,7 +89,7 @@ fn without_a_link_it_is_unproven_at_once() {
 }
 
 #[test]
-fn an_unusable_bucket_leaves_it_unproven() {
+fn an_unusable_bucket_leaves_the_lease_unproven() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     let reason = failure(FailureKind::Unavailable);
@@ -98,7 +98,7 @@ fn an_unusable_bucket_leaves_it_unproven() {
 }
 
 #[test]
-fn an_old_term_is_no_leader_with_or_without_a_link() {
+fn a_request_for_an_old_term_replies_not_leader_with_or_without_a_link() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(TermId(term.0 + 1)));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
@@ -109,14 +109,14 @@ fn an_old_term_is_no_leader_with_or_without_a_link() {
 }
 
 #[test]
-fn a_follower_is_no_leader() {
+fn a_follower_replies_not_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     ask(&mut solo, None);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
 #[test]
-fn a_term_that_ends_is_no_leader() {
+fn a_term_that_ends_replies_not_leader() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     solo.feed(Input::HandlerEnded {
@@ -127,7 +127,7 @@ fn a_term_that_ends_is_no_leader() {
 }
 
 #[test]
-fn a_refused_proof_demotes() {
+fn a_refused_proof_ends_the_term() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     let renewal = solo.write();

@@ -1,4 +1,4 @@
-//! Answers that come late or never, and refusals that are not true.
+//! Late and missing answers, and false refusals.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn ends_at_all(solo: &Solo) -> bool {
     solo.told(|event| matches!(event, Event::TermEnding { .. }))
 }
 
-/// Whether the lease was extended by what was sent then.
+/// Whether the lease was extended by the write that was sent then.
 fn extended(solo: &Solo, sent: Moment) -> bool {
     let until = sent + solo.settings.ttl - solo.settings.drift_margin();
     solo.has(|effect| {
@@ -31,7 +31,7 @@ fn promoted_at(solo: &Solo) -> Option<u64> {
     })
 }
 
-/// A claim over a release at 100 was not answered in time.
+/// An instance whose claim over a release at 100 was not answered in time.
 fn silent_claim() -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let free = entry(100, Content::Release(Release::default()));
@@ -47,7 +47,7 @@ fn renews_over(write: &Write, revision: u64) -> bool {
     matches!(write.kind, WriteKind::Renew { over, .. } if over == revision)
 }
 
-/// A heartbeat over 101 was not answered in time; when it was sent.
+/// A leader whose heartbeat over 101 was not answered in time, and when that was sent.
 fn silent_heartbeat() -> (Solo, Write, Moment) {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
@@ -95,7 +95,7 @@ fn a_heartbeat_that_is_confirmed_after_its_lease_extends_nothing() {
 }
 
 #[test]
-fn only_a_late_confirmation_counts_and_only_once() {
+fn a_late_answer_counts_only_if_it_confirms_and_only_once() {
     let (mut solo, renewal, sent) = silent_heartbeat();
     let refused = WriteOutcome::Conflict { current: Some(104) };
     solo.end(&renewal, refused);
@@ -111,9 +111,9 @@ fn only_a_late_confirmation_counts_and_only_once() {
     assert_eq!(solo.take(), []);
 }
 
-/// What it was to be stored over stands there no more.
+/// The sequence that the second heartbeat expects is gone.
 #[test]
-fn a_second_heartbeat_is_not_waited_for_once_the_first_is_confirmed_late() {
+fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
     for by_watch in [false, true] {
         let (mut solo, first, sent) = silent_heartbeat();
         solo.wait(ms(60));
@@ -143,9 +143,9 @@ fn a_second_heartbeat_is_not_waited_for_once_the_first_is_confirmed_late() {
     }
 }
 
-/// A flood of others' writes must leave no gap to cost a lease.
+/// A flood of other clients' writes costs a lease only if it leaves no gap.
 #[test]
-fn a_heartbeat_that_met_another_write_is_sent_again_at_once_however_often_that_happens() {
+fn a_contended_heartbeat_is_sent_again_soon_every_time() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     for _ in 0..10 {
@@ -187,7 +187,7 @@ fn a_claim_that_is_confirmed_late_is_won_and_counts_from_its_sending() {
 }
 
 #[test]
-fn a_fence_that_is_confirmed_late_makes_a_leader() {
+fn a_fence_record_that_is_confirmed_late_makes_a_leader() {
     for looking in [false, true] {
         let mut solo = Solo::new(settings(|_| {}), BUCKET);
         let free = entry(100, Content::Release(Release::default()));
@@ -213,7 +213,7 @@ fn a_fence_that_is_confirmed_late_makes_a_leader() {
 }
 
 #[test]
-fn a_read_that_is_answered_late_counts_unless_something_was_written_since() {
+fn a_late_read_counts_unless_a_write_was_sent_since() {
     for written in [false, true] {
         let (mut solo, renewal, sent) = silent_heartbeat();
         solo.wait(ms(60));
@@ -243,7 +243,7 @@ fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
 }
 
 #[test]
-fn while_its_answer_is_waited_for_the_watch_confirms_nothing_and_then_it_does() {
+fn the_watch_confirms_a_heartbeat_only_after_its_timeout() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -281,9 +281,10 @@ fn a_copy_of_a_confirmed_heartbeat_confirms_nothing() {
     assert!(renews_over(&solo.write(), 103), "it proves itself");
 }
 
-/// It takes several round trips: what it shows may have been so before the write was stored.
+/// The read takes several round trips. It may show the keys as they were before the write was
+/// stored.
 #[test]
-fn a_read_that_was_under_way_when_a_write_was_confirmed_late_tells_of_no_regression() {
+fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
     for by_watch in [false, true] {
         let (mut solo, renewal, sent) = silent_heartbeat();
         solo.wait(ms(60));
@@ -313,9 +314,9 @@ fn a_read_that_was_under_way_when_a_write_was_confirmed_late_tells_of_no_regress
     assert_eq!(promoted_at(&solo), Some(102));
 }
 
-/// A server that leads the stream no more refuses what its successor stores.
+/// A server that no longer leads the stream refuses a message that its successor stores.
 #[test]
-fn a_heartbeat_that_was_refused_and_is_stored_all_the_same_ends_no_term() {
+fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let refused = solo.write();
@@ -339,7 +340,7 @@ fn a_heartbeat_that_was_refused_and_is_stored_all_the_same_ends_no_term() {
 }
 
 #[test]
-fn a_refused_heartbeat_that_shows_less_than_was_confirmed_is_tried_once_more() {
+fn a_heartbeat_refused_below_the_confirmed_sequence_is_tried_once_more() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.wait(ms(199));
     let first = solo.write();
@@ -352,7 +353,7 @@ fn a_refused_heartbeat_that_shows_less_than_was_confirmed_is_tried_once_more() {
 }
 
 #[test]
-fn only_anothers_record_is_told_as_a_failed_validation() {
+fn only_another_record_is_reported_as_a_failed_validation() {
     for (content, failed, cause) in [
         (Some(stranger(None)), true, EndCause::Superseded),
         (Some(Content::ForeignMarker), false, EndCause::Deleted),
@@ -371,7 +372,7 @@ fn only_anothers_record_is_told_as_a_failed_validation() {
 }
 
 #[test]
-fn a_claim_that_was_refused_and_is_stored_all_the_same_is_won() {
+fn a_refused_claim_that_is_stored_all_the_same_is_won() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let free = entry(100, Content::Release(Release::default()));
     solo.read(Some(free), Some(OLD_FENCE));
@@ -386,7 +387,7 @@ fn a_claim_that_was_refused_and_is_stored_all_the_same_is_won() {
 }
 
 #[test]
-fn a_fence_that_was_refused_and_is_stored_all_the_same_makes_a_leader() {
+fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let free = entry(100, Content::Release(Release::default()));
     solo.read(Some(free), Some(OLD_FENCE));
@@ -403,7 +404,7 @@ fn a_fence_that_was_refused_and_is_stored_all_the_same_makes_a_leader() {
 }
 
 #[test]
-fn a_look_at_the_fence_that_is_overdue_does_not_delay_the_next_heartbeat() {
+fn an_overdue_read_of_the_fence_record_does_not_delay_the_next_heartbeat() {
     let mut solo = Solo::leading(settings(|config| {
         config.fencing.validation_interval = Some(ms(200));
     }));
@@ -421,7 +422,7 @@ fn a_look_at_the_fence_that_is_overdue_does_not_delay_the_next_heartbeat() {
 }
 
 #[test]
-fn what_answers_late_is_waited_for_longer_and_no_longer_than_the_lease_allows() {
+fn the_timeout_grows_with_late_answers_within_the_lease() {
     let (mut solo, renewal, sent) = silent_heartbeat();
     assert_eq!(renewal.within, ms(80));
     solo.wait((sent + ms(120)).since(solo.now));
@@ -446,7 +447,7 @@ fn what_answers_late_is_waited_for_longer_and_no_longer_than_the_lease_allows() 
     assert!(third.within > ms(180), "{:?}", third.within);
 }
 
-/// In office with a lease of a quarter of an hour; requests fail fast and are tried again soon.
+/// A leader with a lease of a quarter of an hour. Requests fail fast and are tried again soon.
 fn long_lease() -> Solo {
     Solo::leading(settings(|config| {
         config.ttl = Duration::from_secs(900);
@@ -455,7 +456,7 @@ fn long_lease() -> Solo {
     }))
 }
 
-/// Nothing is answered for so long. Returns the heartbeats that were sent.
+/// Leaves all requests unanswered for this time. Returns the heartbeats that were sent.
 fn outage(solo: &mut Solo, lasts: Duration) -> Vec<Write> {
     let end = solo.now + lasts;
     let mut lost = Vec::new();
@@ -497,7 +498,7 @@ fn next_request(solo: &mut Solo) -> Effect {
 }
 
 #[test]
-fn a_long_lease_survives_a_long_outage_with_hundreds_of_heartbeats_that_nobody_answered() {
+fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() {
     let mut solo = long_lease();
     let claim = super::solo::record_of(OWN, 0, Some(solo.settings.ttl));
     let lost = outage(&mut solo, Duration::from_secs(400));
@@ -521,7 +522,7 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_heartbeats_that_nobody_a
 }
 
 #[test]
-fn any_heartbeat_of_a_long_outage_may_have_been_stored() {
+fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
     for which in [0, 1, 100, 180] {
         let mut solo = long_lease();
         let until = solo.election.status().lease_until.expect("a lease");

@@ -1,4 +1,4 @@
-//! One election, fed by hand: for schedules that must be exact.
+//! One election whose inputs a test writes down: for exact schedules.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     let mut config = RoleConfig {
         ttl: ms(1000),
         request_timeout: Some(ms(80)),
-        // More orders of events than none at all.
+        // A delay above zero allows more orders of events.
         claim_delay: Some(ms(2)),
         ..RoleConfig::default()
     };
@@ -32,7 +32,7 @@ pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     config.settings().expect("settings that obey the rules")
 }
 
-/// One instance whose every input a test writes down.
+/// One instance whose inputs a test writes down.
 #[derive(Clone, Debug)]
 pub struct Solo {
     pub election: Election,
@@ -42,7 +42,7 @@ pub struct Solo {
     pub sent: Moment,
     /// Effects since they were last taken.
     pub effects: Vec<Effect>,
-    /// Drawn at every step.
+    /// The random value of every step.
     pub chance: f64,
     steps: u128,
 }
@@ -55,10 +55,10 @@ pub const BUCKET: Bucket = Bucket {
 
 pub const OWN: Uuid = Uuid::from_u128(1);
 
-/// Of each acquisition.
+/// The release secret of each acquisition.
 pub const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
 
-/// The fence record of a term of before, by another instance.
+/// The fence record of an earlier term, by another instance.
 pub const OLD_FENCE: FenceEntry = FenceEntry {
     revision: 99,
     record: Some(SeenFence {
@@ -72,12 +72,12 @@ pub const OLD_FENCE: FenceEntry = FenceEntry {
 };
 
 impl Solo {
-    /// Started and connected to a bucket.
+    /// An instance that is started and connected to a bucket.
     pub fn new(settings: RoleSettings, bucket: Bucket) -> Self {
         Self::with_first_beat(settings, bucket, 0)
     }
 
-    /// The same; an earlier machine of this incarnation used the beats below this one.
+    /// The same, where an earlier machine of this incarnation used the beats below this one.
     pub fn with_first_beat(settings: RoleSettings, bucket: Bucket, first_beat: u64) -> Self {
         let now = Moment::from_nanos(5_000_000_000_000);
         let candidate = Candidate {
@@ -100,7 +100,8 @@ impl Solo {
         solo
     }
 
-    /// In office: the record at revision 101, the fence at 102, promoted 1 ms after the claim was sent.
+    /// A leader: its record stands at 101 and its fence record at 102. It was promoted 1 ms after
+    /// its claim was sent.
     pub fn leading(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
         solo.read(
@@ -120,7 +121,8 @@ impl Solo {
         solo
     }
 
-    /// Its claim was confirmed so late, at revision 101, that no term can come of it: it gives the role back.
+    /// An instance that gives the role back, because its claim was confirmed at 101 too late for a
+    /// term.
     pub fn claimed_too_late(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
         solo.read(
@@ -155,7 +157,7 @@ impl Solo {
         self.effects.extend(effects);
     }
 
-    /// Time passes; timers fire when they are due.
+    /// Lets time pass. Timers fire when they are due.
     pub fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.election.next_wakeup().filter(|due| *due <= end) {
@@ -165,12 +167,12 @@ impl Solo {
         self.now = end;
     }
 
-    /// Time passes unnoticed: the process is paused.
+    /// Lets time pass unnoticed, as if the process were suspended.
     pub fn sleep(&mut self, time: Duration) {
         self.now = self.now + time;
     }
 
-    /// Time passes, and each read shows this, until something is written.
+    /// Lets time pass. Each read shows these keys, until the instance writes.
     pub fn wait_showing(
         &mut self,
         time: Duration,
@@ -321,12 +323,12 @@ pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content
     }))
 }
 
-/// What a write of ours looks like in the bucket.
+/// A write of ours as it looks in the bucket.
 pub fn own(write: &Write, ttl: Duration) -> Content {
     record_of(write.nonce.incarnation, write.nonce.beat, Some(ttl))
 }
 
-/// A fence record that does not tell its lease, as those of before did not.
+/// A fence record that does not tell its lease, like those of older versions.
 pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
     FenceEntry {
         revision,
@@ -338,7 +340,7 @@ pub const fn fence_of(revision: u64, nonce: Nonce) -> FenceEntry {
     }
 }
 
-/// The fence record of another instance's term, which shows the hash of this secret.
+/// The fence record of another instance's term. It shows the hash of this secret.
 pub fn hashed_fence(revision: u64, ttl: Option<Duration>, secret: ReleaseSecret) -> FenceEntry {
     FenceEntry {
         revision,

@@ -35,7 +35,7 @@ fn a_stopped_instance_stays_stopped() {
         term,
         end: HandlerEnd::Returned,
     });
-    // For a moment somebody might say that it is ready to take the role.
+    // For a moment a candidate may reply that it is ready to take the role.
     solo.wait(solo.settings.request_timeout / 5);
     let release = solo.write();
     solo.ack(&release, 103);
@@ -106,7 +106,7 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
 }
 
 #[test]
-fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
+fn a_stop_looks_for_an_unanswered_claim() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),
@@ -122,7 +122,7 @@ fn a_stop_while_a_lost_claim_is_under_way_looks_for_it() {
 }
 
 #[test]
-fn a_stop_that_can_not_look_for_a_lost_claim_leaves_it_to_run_out() {
+fn a_stop_that_cannot_look_for_an_unanswered_claim_leaves_it_to_run_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(
         Some(entry(100, Content::Release(Release::default()))),

@@ -1,4 +1,4 @@
-//! To whom a leader hands its role.
+//! Handing over, from the leader's side and the candidate's.
 
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ fn question(solo: &Solo) -> Option<(PeerRequestId, PeerRequest)> {
     })
 }
 
-/// As older versions ask: they don't tell what their release will be known by.
+/// A request in the form of older versions, without a release hash.
 const fn ready_to(to: Option<String>) -> PeerRequest {
     PeerRequest::Ready { to, release: None }
 }
@@ -51,7 +51,7 @@ fn answered(solo: &Solo) -> Option<PeerReply> {
     })
 }
 
-/// What the caller was told of a role that was freed.
+/// The outcome of the handoff in the reply to the caller.
 fn handoff(solo: &Solo) -> Option<Handoff> {
     match solo.reply(ASK)? {
         Reply::SteppedDown {
@@ -62,7 +62,7 @@ fn handoff(solo: &Solo) -> Option<Handoff> {
     }
 }
 
-/// Whether it was told that the role was freed for an heir, and that this became of it.
+/// Whether the event of a handoff with this outcome was reported.
 fn told(solo: &Solo, outcome: Option<Handoff>) -> bool {
     solo.has(|effect| *effect == Effect::Event(Event::HandedOver { outcome }))
 }
@@ -91,7 +91,7 @@ fn wants_the_role(beat: u64, priority: i64) -> Input {
     asked(PeerRequest::hand_over(record, contender(HEIR, priority)))
 }
 
-/// In office, and the successor said that it is ready.
+/// A leader whose successor replied that it is ready.
 fn handing_over() -> (Solo, TermId) {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
@@ -121,7 +121,7 @@ fn release_to_heir(solo: &mut Solo) -> Write {
     release
 }
 
-/// The handler has ended, and the role is freed in the heir's name, by the marker at this revision.
+/// Ends the handler and frees the role in the heir's name, by the marker at this revision.
 fn handed_over(marker: u64) -> Solo {
     let (mut solo, term) = handing_over();
     end_handler(&mut solo, term);
@@ -146,7 +146,7 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
 }
 
 #[test]
-fn without_its_successor_it_leads_on() {
+fn a_leader_without_its_successor_leads_on() {
     let refusal = PeerReply::Refused {
         why: Refusal::Unhealthy,
     };
@@ -164,7 +164,7 @@ fn without_its_successor_it_leads_on() {
         let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
         assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
         assert_eq!(solo.election.status().state, RoleState::Leader);
-        // Answers that come later find nothing to end.
+        // Later replies find no handoff to end.
         let answer = Some(ready(HEIR, 0));
         solo.feed(Input::PeerReplied { question, answer });
         assert_eq!(solo.election.status().state, RoleState::Leader);
@@ -172,7 +172,7 @@ fn without_its_successor_it_leads_on() {
 }
 
 #[test]
-fn a_second_handoff_is_refused_while_the_first_is_asked_for() {
+fn a_second_handoff_is_refused_while_the_first_is_pending() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.feed(hand_over());
     let request = RequestId(8);
@@ -188,7 +188,7 @@ fn a_second_handoff_is_refused_while_the_first_is_asked_for() {
 }
 
 #[test]
-fn a_term_that_ends_meanwhile_ends_the_handoff_too() {
+fn a_term_that_ends_meanwhile_ends_the_handoff() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     solo.feed(hand_over());
@@ -197,7 +197,7 @@ fn a_term_that_ends_meanwhile_ends_the_handoff_too() {
 }
 
 #[test]
-fn nobody_is_asked_while_the_connection_is_down() {
+fn a_leader_asks_no_successor_while_the_connection_is_down() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
     solo.feed(Input::Link(Link::Down));
@@ -238,7 +238,7 @@ fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
 }
 
 #[test]
-fn anothers_record_is_told_as_such() {
+fn a_record_of_another_instance_is_reported_as_taken_by_another() {
     let mut solo = handed_over(103);
     let anothers = record_of(Uuid::from_u128(3), 0, Some(ms(1000)));
     solo.feed(Input::Observed(entry(104, anothers)));
@@ -246,7 +246,7 @@ fn anothers_record_is_told_as_such() {
 }
 
 #[test]
-fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
+fn an_heir_that_is_not_seen_to_claim_is_looked_for_and_then_given_up() {
     let mut solo = handed_over(103);
     solo.wait(solo.settings.handoff_hold());
     let marker = Content::Release(Release {
@@ -262,7 +262,7 @@ fn an_heir_that_nobody_sees_claim_is_looked_for_and_then_given_up() {
 }
 
 #[test]
-fn the_look_finds_an_heir_that_the_watch_did_not_show() {
+fn the_last_read_finds_an_heir_that_the_watch_did_not_show() {
     let mut solo = handed_over(103);
     solo.wait(solo.settings.handoff_hold());
     let heirs = record_of(HEIR, 0, Some(ms(1000)));
@@ -297,7 +297,7 @@ fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
     for (heir, waits) in [(OWN, ms(0)), (HEIR, ms(200))] {
         let settings = settings(|config| config.claim_delay = Some(ms(90)));
         let mut solo = Solo::new(settings, super::solo::BUCKET);
-        // The random delay before a claim is the longest for those who race.
+        // The random delay before a claim is the longest for those that race.
         solo.chance = 0.0;
         let leading = record_of(Uuid::from_u128(9), 3, Some(ms(1000)));
         solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
@@ -355,7 +355,7 @@ fn a_stop_waits_for_an_answer_only_for_a_moment() {
 }
 
 #[test]
-fn who_stands_and_is_fit_says_that_it_is_ready() {
+fn a_candidate_that_could_lead_replies_that_it_is_ready() {
     let mut solo = Solo::new(settings(|config| config.priority = 4), super::solo::BUCKET);
     let leading = record_of(HEIR, 3, Some(ms(1000)));
     solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
@@ -395,9 +395,10 @@ fn release(secret: ReleaseSecret, heir: Uuid) -> Content {
     })
 }
 
-/// A record that is overwritten at once is never shown to whoever watches too slowly, and its release would not be believed.
+/// The watch never shows a record that is overwritten at once to a slow reader. So its release
+/// would not be believed.
 #[test]
-fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
+fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
     const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
     let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
     let is_ready = || {
@@ -427,7 +428,7 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
         WriteKind::Claim { over: 105, .. }
     ));
 
-    // How the term before ended was not seen: its lease may last.
+    // The end of the term before was not seen, so its lease may last.
     unseen.feed(Input::Observed(entry(103, showing(NEXT))));
     unseen.feed(Input::ObservedFence(fence(104, NEXT).expect("one")));
     unseen.take();
@@ -439,9 +440,9 @@ fn who_has_not_seen_the_term_reads_before_it_says_that_it_is_ready() {
     assert!(matches!(answered(&unseen), Some(PeerReply::Ready { .. })));
 }
 
-/// However many ask for a term that there never was.
+/// The number of reads is bounded even if many requests name a term that never was.
 #[test]
-fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
+fn requests_about_an_unknown_term_cost_few_reads() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
     let leading = entry(100, record_of(HEIR, 3, Some(ms(1000))));
     solo.read(Some(leading.clone()), Some(OLD_FENCE));
@@ -460,7 +461,7 @@ fn questions_about_a_term_that_is_not_seen_cost_few_reads() {
         }
     }
     assert!((1..=4).contains(&reads), "{reads}");
-    // The last of them is followed by one read at most.
+    // At most one read follows the last request.
     let more = |solo: &mut Solo| {
         solo.wait(heartbeat / 4);
         let op = solo.find_read()?;
@@ -484,9 +485,9 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
 }
 
-/// In a bucket with a max age it expires under a leader.
+/// In a bucket with a max age a fence record may expire while its leader leads.
 #[test]
-fn without_a_fence_record_the_leaders_record_is_enough_to_be_ready() {
+fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
     solo.read(Some(entry(100, showing(SECRET))), None);
     for to in [None, Some("solo".to_owned())] {
@@ -524,7 +525,7 @@ fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
 }
 
 #[test]
-fn a_leader_yields_to_nobody_of_equal_or_lower_priority() {
+fn a_leader_does_not_yield_to_an_equal_or_lower_priority() {
     for priority in [0, -1] {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.take();
@@ -536,7 +537,7 @@ fn a_leader_yields_to_nobody_of_equal_or_lower_priority() {
 }
 
 #[test]
-fn a_request_for_another_term_hits_nobody() {
+fn a_takeover_request_for_another_term_ends_no_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     let request = wants_the_role(0, 9);
@@ -563,7 +564,7 @@ fn a_request_for_another_term_hits_nobody() {
         Some(OLD_FENCE),
     );
     solo.wait(ms(3));
-    // Elected again.
+    // The instance is elected again.
     let claim = solo.find_write().expect("a claim");
     solo.ack(&claim, 104);
     let fence = solo.find_write().expect("a fence");
@@ -574,7 +575,7 @@ fn a_request_for_another_term_hits_nobody() {
     let why = Refusal::NotLeader;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
     assert_eq!(solo.election.status().state, RoleState::Leader);
-    // For an older process of this name: nobody answers.
+    // A request to an older process of the same name gets no reply.
     solo.take();
     let record = Nonce {
         incarnation: Uuid::from_u128(77),
@@ -585,7 +586,7 @@ fn a_request_for_another_term_hits_nobody() {
 }
 
 #[test]
-fn of_two_who_ask_the_higher_priority_gets_the_role() {
+fn the_higher_priority_of_two_takeover_requests_gets_the_role() {
     let mut solo = Solo::leading(settings(|_| {}));
     let term = solo.started().expect("a term");
     solo.feed(wants_the_role(0, 1));
@@ -623,7 +624,7 @@ fn a_successor_that_an_operator_named_is_not_displaced() {
 }
 
 #[test]
-fn a_request_that_comes_twice_is_agreed_to_twice() {
+fn a_takeover_request_that_comes_twice_is_agreed_to_twice() {
     let mut solo = Solo::leading(settings(|_| {}));
     for _ in 0..2 {
         solo.take();

@@ -1,4 +1,4 @@
-//! Leading in the place of one of lower priority.
+//! Taking over from a leader of lower priority.
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::status::RoleState;
 
 const RIVAL: Uuid = Uuid::from_u128(99);
 
-/// The rival's record; without an incarnation it is of another library.
+/// The rival's record. Without an incarnation it is of another library.
 fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
     Content::Record(Box::new(SeenRecord {
         id: "rival".to_owned(),
@@ -49,7 +49,8 @@ fn ambitious(takeover: Takeover) -> RoleSettings {
 
 const FORCED: Takeover = Takeover::Forced { after: ms(800) };
 
-/// Follows the rival, whose heartbeats come each 200 ms; its record stands at 100 and what follows.
+/// An instance that follows the rival, whose record stands at 100. The rival's heartbeats come
+/// every 200 ms.
 fn following(settings: RoleSettings) -> Solo {
     let mut solo = Solo::new(settings, BUCKET);
     solo.read(Some(entry(100, record(Some(RIVAL), 0, 0))), Some(OLD_FENCE));
@@ -57,7 +58,7 @@ fn following(settings: RoleSettings) -> Solo {
     solo
 }
 
-/// The rival sends so many heartbeats; the last one's beat and revision above 100.
+/// Lets the rival send the heartbeats with these beats. Each stands at revision 100 plus its beat.
 fn beats(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
     for beat in range {
         solo.wait(ms(200));
@@ -68,7 +69,7 @@ fn beats(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
     }
 }
 
-/// The same, and whatever is asked meanwhile is not answered in time.
+/// The same. Requests that are sent meanwhile are not answered in time.
 fn silently(solo: &mut Solo, range: std::ops::RangeInclusive<u64>) {
     let mut heard = 0;
     for beat in range {
@@ -103,7 +104,7 @@ fn a_leader_of_lower_priority_is_asked_after_the_hysteresis() {
     let [(_, question)] = &questions(&solo)[..] else {
         panic!("not asked once");
     };
-    // About the record that was seen last.
+    // The request names the record that was seen last.
     let leader = Nonce {
         incarnation: RIVAL,
         beat: 2,
@@ -116,7 +117,7 @@ fn a_leader_of_lower_priority_is_asked_after_the_hysteresis() {
 }
 
 #[test]
-fn nobody_is_asked_without_the_wish_or_a_higher_priority() {
+fn a_leader_is_asked_only_by_a_higher_priority_that_may_take_over() {
     for (takeover, rivals) in [
         (Takeover::Never, 0),
         (Takeover::Cooperative, 5),
@@ -138,7 +139,7 @@ fn nobody_is_asked_without_the_wish_or_a_higher_priority() {
 }
 
 #[test]
-fn another_leader_or_a_lost_connection_begins_the_hysteresis_anew() {
+fn another_leader_or_a_lost_connection_starts_the_hysteresis_again() {
     let another = |solo: &mut Solo| {
         let other = record(Some(Uuid::from_u128(98)), 0, 0);
         solo.feed(Input::Observed(entry(103, other)));
@@ -161,7 +162,7 @@ fn another_leader_or_a_lost_connection_begins_the_hysteresis_anew() {
 }
 
 #[test]
-fn a_leader_that_refuses_is_asked_again_after_the_hysteresis_and_one_that_is_silent_sooner() {
+fn a_leader_is_asked_again_after_the_hysteresis_if_it_refuses_and_sooner_if_it_is_silent() {
     let refusal = PeerReply::Refused { why: Refusal::Busy };
     for (answer, again) in [(Some(refusal), ms(600)), (None, ms(400))] {
         let mut solo = following(ambitious(Takeover::Cooperative));
@@ -180,7 +181,7 @@ fn a_leader_that_refuses_is_asked_again_after_the_hysteresis_and_one_that_is_sil
 }
 
 #[test]
-fn without_force_a_silent_leader_keeps_the_role() {
+fn a_silent_leader_keeps_the_role_without_force() {
     let mut solo = following(ambitious(Takeover::Cooperative));
     for beat in 1..=50 {
         beats(&mut solo, beat..=beat);
@@ -194,14 +195,14 @@ fn without_force_a_silent_leader_keeps_the_role() {
 }
 
 #[test]
-fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
+fn a_forced_takeover_claims_over_the_living_leader_after_its_time() {
     let mut solo = following(ambitious(FORCED));
     beats(&mut solo, 1..=3);
     let (question, _) = questions(&solo)[0].clone();
     let answer = None;
     solo.feed(Input::PeerReplied { question, answer });
     beats(&mut solo, 4..=6);
-    // It was asked once more, and is silent again.
+    // The leader was asked once more, and is silent again.
     let (question, _) = questions(&solo)[1].clone();
     let answer = None;
     solo.feed(Input::PeerReplied { question, answer });
@@ -217,7 +218,7 @@ fn by_force_it_claims_over_the_living_leader_after_the_time_that_was_set() {
 }
 
 #[test]
-fn a_forced_claim_that_lost_is_tried_over_the_next_heartbeat() {
+fn a_lost_forced_claim_is_tried_over_the_next_heartbeat() {
     let mut solo = following(ambitious(FORCED));
     silently(&mut solo, 1..=7);
     let claim = solo.write();
@@ -232,7 +233,7 @@ fn a_leader_that_has_just_agreed_gets_the_time_to_hand_over_once() {
     let mut solo = following(ambitious(FORCED));
     silently(&mut solo, 1..=4);
     solo.take();
-    // It hears the next question, shortly before force would come.
+    // The leader gets the next request shortly before the forced claim would come.
     beats(&mut solo, 5..=5);
     solo.wait(ms(150));
     let (asked, _) = *questions(&solo).last().expect("a question");
@@ -248,18 +249,18 @@ fn a_leader_that_has_just_agreed_gets_the_time_to_hand_over_once() {
 }
 
 #[test]
-fn nothing_is_forced_while_it_is_not_known_whether_this_instance_is_well() {
+fn an_instance_of_unknown_health_forces_nothing() {
     let mut solo = following(ambitious(FORCED));
     for beat in 1..=50 {
         beats(&mut solo, beat..=beat);
     }
-    // The health check hangs: the question stays open.
+    // The health check hangs, so the request stays open.
     assert_eq!(questions(&solo).len(), 1);
     assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
 }
 
 #[test]
-fn who_is_not_well_forces_nothing() {
+fn an_unhealthy_instance_forces_nothing() {
     let mut solo = following(ambitious(FORCED));
     for beat in 1..=50 {
         beats(&mut solo, beat..=beat);
@@ -274,7 +275,7 @@ fn who_is_not_well_forces_nothing() {
 }
 
 #[test]
-fn a_leader_of_another_library_can_only_be_forced() {
+fn a_leader_of_another_library_can_only_be_replaced_by_force() {
     for takeover in [Takeover::Cooperative, FORCED] {
         let mut solo = Solo::new(ambitious(takeover), BUCKET);
         let seen = |beat| entry(100 + beat, record(None, beat, 0));
@@ -282,7 +283,7 @@ fn a_leader_of_another_library_can_only_be_forced() {
         solo.take();
         let (mut heard, mut forced) = (0, false);
         for beat in 1..=8 {
-            // Its record does not show that no other has led since: the keys do.
+            // Its record does not show whether another instance has led since. The keys do.
             let claim = solo.wait_showing(ms(200), Some(&seen(beat - 1)), Some(OLD_FENCE));
             forced |= claim.is_some();
             solo.feed(Input::Observed(seen(beat)));
@@ -292,14 +293,14 @@ fn a_leader_of_another_library_can_only_be_forced() {
                 heard += 1;
             }
         }
-        // The question is nobody's to hear: it finds out whether this instance is well.
+        // No peer receives the request. It finds out whether this instance is healthy.
         assert_eq!(heard > 0, takeover == FORCED);
         assert_eq!(forced, takeover == FORCED);
     }
 }
 
 #[test]
-fn who_led_and_is_out_asks_for_nothing() {
+fn an_instance_that_stays_out_sends_no_takeover_request() {
     let mut solo = Solo::leading(ambitious(Takeover::Cooperative));
     let term = solo.started().expect("a term");
     let (request, to, hold_off) = (RequestId(1), None, ms(3000));
@@ -323,7 +324,7 @@ fn who_led_and_is_out_asks_for_nothing() {
 }
 
 #[test]
-fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_lead() {
+fn a_forced_claim_waits_while_the_leader_of_a_replaced_bucket_may_lead() {
     let mut solo = Solo::new(ambitious(FORCED), BUCKET);
     let patient = record_of(RIVAL, 1, Some(ms(3000)));
     solo.read(Some(entry(200, patient)), Some(OLD_FENCE));
@@ -347,9 +348,9 @@ fn nothing_is_forced_while_the_leader_of_a_bucket_that_was_replaced_may_still_le
     assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
 }
 
-/// Neither record shows by what its release will be known.
+/// Neither record shows a release hash.
 #[test]
-fn nothing_is_forced_while_the_leader_of_another_library_may_lead_whose_record_was_written_over() {
+fn a_forced_claim_waits_while_an_overwritten_leader_of_another_library_may_lead() {
     let max_age = Some(ms(10_000));
     let mut solo = Solo::new(ambitious(FORCED), Bucket { max_age, ..BUCKET });
     let leader = record_of_other_library("leader", 9);
@@ -382,7 +383,7 @@ fn nothing_is_forced_while_the_leader_of_another_library_may_lead_whose_record_w
 }
 
 #[test]
-fn a_paused_instance_drops_its_bid_and_forces_nothing() {
+fn a_paused_instance_drops_its_takeover_request_and_forces_nothing() {
     for takeover in [Takeover::Cooperative, FORCED] {
         let mut solo = following(ambitious(takeover));
         silently(&mut solo, 1..=3);
@@ -393,7 +394,7 @@ fn a_paused_instance_drops_its_bid_and_forces_nothing() {
         solo.take();
         beats(&mut solo, 4..=20);
         assert!(is_idle(&solo));
-        // Patience begins anew.
+        // The hysteresis starts again.
         solo.feed(Input::Resume {
             request: RequestId(1),
         });

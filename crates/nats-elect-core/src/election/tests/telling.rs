@@ -1,4 +1,4 @@
-//! What the outside is told: states, the leader, how a request ended.
+//! The reports to the outside: states, the leader, how a request ended.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn an_instance_is_in_init_until_it_has_seen_the_bucket() {
 }
 
 #[test]
-fn a_leader_is_known_with_all_that_its_record_tells_until_its_lease_ends() {
+fn a_leader_is_reported_with_its_whole_record_until_its_lease_ends() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let meta = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
     let record = SeenRecord {
@@ -83,7 +83,7 @@ fn an_opaque_leader_is_followed_without_a_name() {
 }
 
 #[test]
-fn a_marker_that_is_waited_for_is_nobodys() {
+fn a_marker_that_is_waited_for_shows_no_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, Content::ForeignMarker)), Some(OLD_FENCE));
     assert_eq!(solo.election.status().leader, None);
@@ -91,7 +91,7 @@ fn a_marker_that_is_waited_for_is_nobodys() {
 }
 
 #[test]
-fn a_leader_knows_itself_and_its_tokens_sequence() {
+fn a_leader_reports_itself_and_the_sequence_of_its_fencing_token() {
     let solo = Solo::leading(settings(|config| config.priority = 3));
     let status = solo.election.status();
     let leader = status.leader.expect("a leader");
@@ -101,9 +101,9 @@ fn a_leader_knows_itself_and_its_tokens_sequence() {
     assert_eq!(status.revision, Some(101));
 }
 
-/// No term, no demotion: who could not begin one sees who does.
+/// An instance whose claim came to no term is not demoted. It follows another leader at once.
 #[test]
-fn in_the_cool_down_after_a_claim_that_was_given_back_another_is_followed() {
+fn an_instance_in_the_cool_down_after_a_returned_claim_follows_another_leader() {
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
     let release = solo.write();
     solo.ack(&release, 102);
@@ -113,7 +113,7 @@ fn in_the_cool_down_after_a_claim_that_was_given_back_another_is_followed() {
 }
 
 #[test]
-fn only_a_missing_bucket_is_looked_for_anew() {
+fn only_a_missing_bucket_is_looked_for_again() {
     for (kind, reopens) in [
         (FailureKind::BucketMissing, true),
         (FailureKind::Timeout, false),

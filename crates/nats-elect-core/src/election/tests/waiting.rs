@@ -1,4 +1,4 @@
-//! Leases that are waited for: what is told of a long wait, and how an operator ends one.
+//! Long waits for leases: their reports, and their end by an operator.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::record::{Content, Entry, FenceEntry, Release};
 const ASK: RequestId = RequestId(3);
 const LONG: Duration = ms(60_000);
 
-/// What was told of waits since effects were last taken.
+/// The reports of waits since effects were last taken.
 fn waits(solo: &mut Solo) -> Vec<Event> {
     let event = |effect| match effect {
         crate::election::Effect::Event(event @ Event::WaitingForLease { .. }) => Some(event),
@@ -23,7 +23,7 @@ fn waits(solo: &mut Solo) -> Vec<Event> {
     solo.take().into_iter().filter_map(event).collect()
 }
 
-/// Waits for what stands there, with this fence record.
+/// An instance that waits for this message, with this fence record.
 fn waiting(role: Option<&Entry>, fence: Option<FenceEntry>) -> Solo {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(role.cloned(), fence);
@@ -36,7 +36,7 @@ fn long_fence() -> FenceEntry {
 }
 
 #[test]
-fn a_lease_longer_than_ours_is_told_once_when_ours_has_passed_and_a_heartbeat() {
+fn a_wait_for_a_longer_lease_is_reported_once_after_our_own_ttl_and_a_heartbeat() {
     let leader = entry(100, stranger(Some(LONG)));
     let mut solo = waiting(Some(&leader), Some(OLD_FENCE));
     let due = solo.settings.ttl + solo.settings.heartbeat;
@@ -56,7 +56,7 @@ fn a_lease_longer_than_ours_is_told_once_when_ours_has_passed_and_a_heartbeat() 
 }
 
 #[test]
-fn a_leader_that_is_heard_is_no_wait_and_one_that_falls_silent_again_is_another() {
+fn a_heartbeat_ends_a_long_wait_and_another_silence_is_reported_again() {
     let leader = |beat: u64| entry(100 + beat, stranger(Some(LONG)));
     let mut solo = waiting(Some(&leader(0)), Some(OLD_FENCE));
     for beat in 1..=20 {
@@ -72,7 +72,7 @@ fn a_leader_that_is_heard_is_no_wait_and_one_that_falls_silent_again_is_another(
 }
 
 #[test]
-fn a_lease_of_our_own_length_is_no_long_wait() {
+fn a_wait_for_a_lease_of_our_own_length_is_not_reported() {
     for content in [stranger(Some(ms(1200))), Content::ForeignMarker] {
         let role = entry(100, content);
         let mut solo = waiting(Some(&role), Some(OLD_FENCE));
@@ -82,7 +82,7 @@ fn a_lease_of_our_own_length_is_no_long_wait() {
 }
 
 #[test]
-fn a_wait_is_told_with_its_reason() {
+fn a_long_wait_is_reported_with_its_reason() {
     let stray = record_of(Uuid::from_u128(3), 1, Some(LONG));
     let short = record_of(Uuid::from_u128(3), 1, Some(ms(500)));
     let forged = Content::Release(Release::default());
@@ -108,7 +108,7 @@ fn a_wait_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_wait_after_the_bucket_was_made_anew_is_told_as_one_for_what_was_lost() {
+fn a_wait_after_the_bucket_was_recreated_is_reported_as_one_for_lost_writes() {
     let mut solo = waiting(Some(&entry(100, stranger(None))), Some(long_fence()));
     solo.feed(Input::Link(Link::Up(Bucket {
         epoch: BUCKET.epoch + 1,
@@ -141,7 +141,7 @@ fn a_wait_after_the_bucket_was_made_anew_is_told_as_one_for_what_was_lost() {
 }
 
 #[test]
-fn an_operator_ends_the_wait_for_what_stands_there() {
+fn an_operator_ends_the_wait_for_the_message_in_the_key() {
     let stray = record_of(Uuid::from_u128(3), 1, Some(LONG));
     let fenced = Some(long_fence());
     for (content, fence) in [
@@ -168,7 +168,7 @@ fn an_operator_ends_the_wait_for_what_stands_there() {
 }
 
 #[test]
-fn the_wait_after_writes_were_lost_can_be_ended_too() {
+fn an_operator_ends_the_wait_for_lost_writes() {
     let leader = entry(100, stranger(Some(LONG)));
     let mut solo = waiting(Some(&leader), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
@@ -182,7 +182,7 @@ fn the_wait_after_writes_were_lost_can_be_ended_too() {
 }
 
 #[test]
-fn what_came_since_is_waited_for_all_the_same() {
+fn a_later_record_is_waited_for_although_an_operator_ended_the_wait() {
     let leader = |beat: u64| entry(100 + beat, stranger(Some(ms(5000))));
     let mut solo = waiting(Some(&leader(0)), Some(OLD_FENCE));
     let request = ASK;
@@ -190,7 +190,7 @@ fn what_came_since_is_waited_for_all_the_same() {
     solo.feed(Input::EndLease { request, revision });
     assert_eq!(solo.reply(ASK), Some(&Reply::Changed));
     solo.take();
-    // It comes while the role is being claimed.
+    // The heartbeat comes while the role is being claimed.
     let revision = 100;
     solo.feed(Input::EndLease { request, revision });
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
@@ -205,7 +205,7 @@ fn what_came_since_is_waited_for_all_the_same() {
 }
 
 #[test]
-fn who_does_not_wait_ends_no_wait() {
+fn an_instance_that_does_not_wait_replies_changed() {
     let ends = |mut solo: Solo, revision| {
         let request = ASK;
         solo.feed(Input::EndLease { request, revision });
@@ -222,7 +222,7 @@ fn who_does_not_wait_ends_no_wait() {
 }
 
 #[test]
-fn a_paused_instance_takes_the_operators_word_and_claims_when_it_goes_on() {
+fn a_paused_instance_whose_wait_is_ended_claims_after_the_resume() {
     let leader = entry(100, stranger(Some(LONG)));
     let mut solo = waiting(Some(&leader), Some(OLD_FENCE));
     solo.feed(Input::Pause {

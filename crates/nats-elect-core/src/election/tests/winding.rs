@@ -1,4 +1,4 @@
-//! Winding down: what is kept up meanwhile, and what becomes of the release.
+//! Winding down: the lease meanwhile, and the release.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn end(solo: &mut Solo, term: TermId) {
 }
 
 #[test]
-fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
+fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
     let (mut solo, term) = leading(|config| config.stop_budget = Some(ms(500)));
     solo.feed(Input::StepDown {
         request: ASK,
@@ -88,7 +88,7 @@ fn while_a_handler_winds_down_its_lease_is_kept_up_until_it_is_aborted() {
 }
 
 #[test]
-fn a_process_that_wakes_up_when_the_handler_is_to_be_aborted_sends_no_heartbeat_first() {
+fn a_process_that_wakes_up_at_the_abort_sends_no_heartbeat_first() {
     let (mut solo, _) = leading(|config| config.stop_budget = Some(ms(500)));
     solo.feed(Input::StepDown {
         request: ASK,
@@ -103,7 +103,7 @@ fn a_process_that_wakes_up_when_the_handler_is_to_be_aborted_sends_no_heartbeat_
 }
 
 #[test]
-fn a_handler_that_is_over_keeps_its_lease_until_what_it_spawned_has_ended() {
+fn a_lease_is_renewed_until_the_tasks_that_the_handler_spawned_have_ended() {
     let (mut solo, term) = leading(|_| {});
     let ending = |term| Input::HandlerEnding {
         term,
@@ -120,9 +120,9 @@ fn a_handler_that_is_over_keeps_its_lease_until_what_it_spawned_has_ended() {
     assert_eq!(solo.write().kind, release_over(101));
 }
 
-/// The bucket is gone: the lease is revoked, and there is no other time than that which an abort takes.
+/// The bucket is gone, so the lease is revoked. The handler has only the time that an abort takes.
 #[test]
-fn the_handler_of_a_revoked_lease_has_the_allowance_and_overruns_after_another() {
+fn a_handler_with_a_revoked_lease_is_aborted_after_the_allowance_and_overruns_after_another() {
     let (mut solo, _) = leading(|_| {});
     let gone = failure(FailureKind::BucketMissing);
     let allowance = solo.settings.abort_allowance();
@@ -141,7 +141,7 @@ fn the_handler_of_a_revoked_lease_has_the_allowance_and_overruns_after_another()
 }
 
 #[test]
-fn a_lease_that_ends_under_its_handler_is_revoked() {
+fn a_lease_that_ends_while_its_handler_runs_is_revoked() {
     let (mut solo, _) = leading(|_| {});
     let until = lease(&solo);
     solo.feed(Input::Link(Link::Down));
@@ -153,7 +153,7 @@ fn a_lease_that_ends_under_its_handler_is_revoked() {
 }
 
 #[test]
-fn a_release_that_can_not_be_sent_is_given_up_when_the_lease_has_ended() {
+fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
     solo.feed(Input::Link(Link::Down));
@@ -165,7 +165,7 @@ fn a_release_that_can_not_be_sent_is_given_up_when_the_lease_has_ended() {
 }
 
 #[test]
-fn a_release_has_two_request_timeouts_although_the_lease_ends_before() {
+fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
     solo.feed(Input::Link(Link::Down));
@@ -178,7 +178,7 @@ fn a_release_has_two_request_timeouts_although_the_lease_ends_before() {
 }
 
 #[test]
-fn a_lost_release_that_stands_has_freed_the_role() {
+fn an_unanswered_release_that_is_stored_has_freed_the_role() {
     let (mut solo, term) = leading(|_| {});
     end(&mut solo, term);
     let release = solo.write();
@@ -200,7 +200,7 @@ fn a_lost_release_that_stands_has_freed_the_role() {
 
 /// A stale read may show the release of an earlier term of ours.
 #[test]
-fn a_lost_release_is_looked_for_again_where_something_older_is_shown() {
+fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     let (mut solo, term) = leading(|_| {});
     end(&mut solo, term);
     let release = solo.write();
@@ -229,7 +229,8 @@ fn a_lost_release_is_looked_for_again_where_something_older_is_shown() {
     assert_eq!(released(&solo), Some(true));
 }
 
-/// Somebody deleted the key of a leader; its handler has ended, and the marker is being turned into a release.
+/// Lets another client delete the leader's key and ends the handler. The marker is being turned
+/// into a release.
 fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     solo.wait(ms(192));
     let renewal = solo.write();
@@ -250,7 +251,7 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
 }
 
 #[test]
-fn a_delete_by_another_hand_is_passed_on_as_a_release() {
+fn a_delete_by_another_client_is_passed_on_as_a_release() {
     let (mut solo, term) = leading(|_| {});
     let release = passing_on(&mut solo, term);
     solo.ack(&release, 106);
@@ -273,7 +274,7 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
 }
 
 #[test]
-fn a_stop_that_is_not_to_free_the_role_holds_for_a_term_that_already_ends() {
+fn a_stop_without_release_applies_to_a_term_that_already_ends() {
     for release in [true, false] {
         let (mut solo, term) = leading(|_| {});
         solo.feed(Input::StepDown {
@@ -288,7 +289,8 @@ fn a_stop_that_is_not_to_free_the_role_holds_for_a_term_that_already_ends() {
     }
 }
 
-/// A claim over nothing, in a bucket with this fence, that is given back before its fence is written.
+/// An instance whose claim of a missing key is given back before its fence record is written. The
+/// fence key holds `before`.
 fn bare_claim_given_back(before: Option<FenceEntry>) -> Solo {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(None, before);
@@ -305,7 +307,7 @@ fn bare_claim_given_back(before: Option<FenceEntry>) -> Solo {
     solo
 }
 
-/// If another's fence came since, nobody believes that release.
+/// If another fence record came since, no instance believes that release.
 #[test]
 fn a_claim_of_a_missing_key_is_given_back_at_once() {
     let nonce = stranger(None).nonce().expect("a nonce");
@@ -316,7 +318,7 @@ fn a_claim_of_a_missing_key_is_given_back_at_once() {
 }
 
 #[test]
-fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
+fn an_instance_that_gives_its_claim_back_replies_not_leader_to_a_step_down() {
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
     solo.feed(Input::StepDown {
         request: ASK,
@@ -327,7 +329,7 @@ fn who_gives_a_claim_back_is_asked_to_step_down_in_vain() {
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
-/// Answers all that is asked until a term starts.
+/// Answers all requests until a term starts.
 fn serve_until_leading(solo: &mut Solo, last: &mut u64) -> TermId {
     for _ in 0..100_000 {
         if let Some(term) = solo.started() {
@@ -368,7 +370,7 @@ fn serve(solo: &mut Solo, effect: Effect, last: &mut u64) {
     }
 }
 
-/// How long the role stays out after this end.
+/// How long the instance stays out after this end.
 fn cool_down(solo: &mut Solo, term: TermId, end: HandlerEnd, last: &mut u64) -> Duration {
     for effect in solo.take() {
         serve(solo, effect, last);
@@ -421,7 +423,7 @@ fn the_cool_down_doubles_while_handlers_fail_one_after_the_other() {
 }
 
 #[test]
-fn the_cool_down_doubles_while_claims_are_given_back_too() {
+fn the_cool_down_doubles_while_claims_are_given_back() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
     solo.read(

@@ -10,6 +10,7 @@ use nats_elect::{Event, Outcome, Storage};
 use nats_elect_testing::NatsCluster;
 use tokio::task::JoinSet;
 
+use crate::MACHINE;
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
@@ -19,7 +20,7 @@ use crate::support::{BUCKET, ROLE, leased_for, ms};
 /// How many writes are under way at a time, and how large each is: the larger, the longer it is on its way.
 const ABREAST: usize = 16;
 const LARGE: usize = 60_000;
-const LASTS: Duration = ms(10_000);
+const LASTS: Duration = ms(6_000);
 
 /// Writes to the key of another role until it is dropped.
 struct Flood {
@@ -117,10 +118,12 @@ async fn leads_through_a_flood(ttl: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_writes_on_our_condition_ends_no_term_with_a_usual_lease() {
+    let _machine = MACHINE.lock().await;
     leads_through_a_flood(ms(15_000)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_writes_on_our_condition_ends_no_term_with_a_short_lease() {
+    let _machine = MACHINE.lock().await;
     leads_through_a_flood(ms(3000)).await;
 }
