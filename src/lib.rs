@@ -74,10 +74,13 @@
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see
 //!   `docs/signing.md`.
 #![forbid(unsafe_code)]
+// Items that need a feature say so on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
 mod actors;
 pub mod admin;
+mod backoff;
 mod clock;
 mod error;
 #[cfg(any(test, fuzzing))]

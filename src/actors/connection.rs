@@ -8,7 +8,11 @@ use async_nats::rustls;
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
 use thiserror::Error;
 
+use crate::backoff::Backoff;
 use crate::store::StoreError;
+
+/// Between attempts to reconnect.
+const RECONNECT: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 
 /// Where the connection comes from.
 #[derive(Clone)]
@@ -95,13 +99,7 @@ pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOption
         // too slow to connect.
         .connection_timeout(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
-            let exponent = u32::try_from(attempts.saturating_sub(1))
-                .unwrap_or(u32::MAX)
-                .min(6);
-            let most = Duration::from_millis(20)
-                .saturating_mul(1 << exponent)
-                .min(Duration::from_secs(1));
-            // Spread out: after an outage every instance of every fleet comes back at once.
-            most.mul_f64(rand::random_range(0.5..1.0))
+            let before = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX);
+            RECONNECT.spread_after(before)
         })
 }

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
+use crate::backoff::Backoff;
 use crate::clock;
 use crate::model::admin::AdminSubjects;
 use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
@@ -26,7 +27,7 @@ use nats_elect_core::name::{BucketName, RoleName};
 const POLL_OWN: Duration = Duration::from_millis(100);
 const POLL_GIVEN: Duration = Duration::from_millis(20);
 /// Between looks at a bucket that can't be used, and between attempts to connect.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 /// Between new connections that are made to try a refused subscription again.
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -342,14 +343,9 @@ impl MonitorState {
         if std::mem::replace(&mut self.retrying, true) {
             return;
         }
-        let wait = RETRY
-            .0
-            .saturating_mul(1 << self.failures.min(10))
-            .min(RETRY.1);
+        let wait = RETRY.spread_after(self.failures);
         self.failures += 1;
-        myself.send_after(wait.mul_f64(rand::random_range(0.5..1.0)), || {
-            MonitorMsg::Retry
-        });
+        myself.send_after(wait, || MonitorMsg::Retry);
     }
 
     fn look_at_connection(&mut self, myself: &ActorRef<MonitorMsg>) {

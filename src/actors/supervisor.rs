@@ -16,6 +16,7 @@ use super::election::{ElectionActor, ElectionSetup};
 use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
 use super::publisher::PublisherSetup;
 use super::{Link, Routes};
+use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
@@ -28,7 +29,7 @@ use nats_elect_core::name::RoleName;
 use nats_elect_core::status::RoleState;
 
 /// Before a crashed actor is started anew: doubling from the first to the second.
-const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 /// How long a stop waits for the last news to be published, at most.
 const LAST_NEWS: Duration = Duration::from_secs(1);
 /// Beats of one generation; the next generation begins above them.
@@ -390,7 +391,7 @@ impl SupervisorState {
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
         } else if let Some((child, crashes)) = self.children.crashed(who) {
-            myself.send_after(before_restart(crashes), move || {
+            myself.send_after(RESTART.after(crashes), move || {
                 SupervisorMsg::Replace(child)
             });
         }
@@ -426,7 +427,7 @@ impl SupervisorState {
             );
             announce(&role.scope, Event::LeaderChanged(None));
         }
-        let wait = before_restart(role.crashes);
+        let wait = RESTART.after(role.crashes);
         let (scope, myself, name) = (Arc::clone(&role.scope), myself.clone(), name.clone());
         tokio::spawn(async move {
             if let Some(running) = running {
@@ -498,14 +499,6 @@ impl Role {
         self.scope.labels.lease_remaining(Duration::ZERO);
         announce(&self.scope, Event::StateChanged { from, to });
     }
-}
-
-/// How long to wait after so many crashes.
-fn before_restart(crashes: u32) -> Duration {
-    RESTART
-        .0
-        .saturating_mul(1 << crashes.min(10))
-        .min(RESTART.1)
 }
 
 /// The lease is revoked already: the handler has only the time that it takes to be aborted.

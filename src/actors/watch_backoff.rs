@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use nats_elect_core::Moment;
 
 /// Between attempts to watch: doubling from the first to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 /// A watch that took its connection along sooner than this may have done so by what it showed: headers that the client can't
 /// read cost it the connection, and the watch begins with the last message of each key.
@@ -13,7 +14,7 @@ const BRIEF: Duration = Duration::from_secs(4);
 /// After so many of those in a row the connection is worth more than the watch: it waits, from the first time doubling to
 /// the second.
 const BROKEN: u32 = 3;
-const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// The pace of one watch after the other.
 #[derive(Debug)]
@@ -52,21 +53,17 @@ impl WatchBackoff {
 
     /// The watch ended by itself: how long to wait.
     pub fn ended(&mut self, now: Moment) -> Duration {
-        if now.since(self.started) > RETRY.1 * 2 {
+        if now.since(self.started) > RETRY.longest() * 2 {
             // It went well for a while: this is a new trouble.
             self.failures = 0;
         }
-        let wait = RETRY
-            .0
-            .saturating_mul(1 << self.failures.min(10))
-            .min(RETRY.1);
+        let wait = RETRY.after(self.failures);
         self.failures += 1;
         wait.max(self.rest().unwrap_or_default())
     }
 
     fn rest(&self) -> Option<Duration> {
-        let doublings = self.broken.checked_sub(BROKEN)?.min(10);
-        Some(REST.0.saturating_mul(1 << doublings).min(REST.1))
+        Some(REST.after(self.broken.checked_sub(BROKEN)?))
     }
 }
 

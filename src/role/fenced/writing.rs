@@ -6,13 +6,14 @@ use super::batch::{Change, Requires};
 use super::entry::FencedEntry;
 use super::error::FencedError;
 use super::{FencedStore, LANES};
+use crate::backoff::Backoff;
 use crate::clock;
 use crate::role::scope::Request;
 use crate::store::{Bucket, DataWrite, StoreError, is_closed, is_unsent};
 use nats_elect_core::Moment;
 
 /// The pauses between two attempts. They double from the first value to the second.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(200));
 /// The bytes left for headers, out of what the server takes as one message.
 const HEADERS: usize = 1024;
 
@@ -327,9 +328,8 @@ impl FencedStore {
         until: Moment,
         reason: &str,
     ) -> Result<(), FencedError> {
-        let longest = PAUSE.0.saturating_mul(1 << (*pauses).min(10)).min(PAUSE.1);
+        let pause = PAUSE.spread_after(*pauses);
         *pauses += 1;
-        let pause = longest.mul_f64(rand::random_range(0.5..1.0));
         if self.left(until) <= pause {
             self.may_send()?;
             let reason = reason.to_owned();
@@ -357,7 +357,7 @@ fn is_replicated(bucket: &Bucket) -> bool {
 /// Returns the time for a read that examines a refusal: as long as the call may take, and a moment
 /// more.
 fn reading(until: Moment) -> Duration {
-    until.since(clock::now()).max(PAUSE.1)
+    until.since(clock::now()).max(PAUSE.longest())
 }
 
 fn is_single(writes: &[DataWrite]) -> bool {
