@@ -9,18 +9,19 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use super::admin::{AdminActor, AdminHandler, AdminSetup};
+use super::admin::AdminHandler;
 use super::connection::{Connection, StartFailure};
-use super::messages::{AdminMsg, MonitorMsg, PeerMsg, PublisherMsg, SupervisorMsg, WatchMsg};
+use super::linked::{Linked, LinkedActor};
+use super::messages::{LinkedMsg, MonitorMsg, PublisherMsg, SupervisorMsg};
 use super::monitor::{MonitorActor, MonitorSetup};
-use super::peers::{PeerActor, PeerSetup};
+use super::peers::Peers;
 use super::publisher::{PublisherActor, PublisherSetup};
-use super::watch::{WatchActor, WatchSetup};
+use super::watch::Watch;
 use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
-use crate::store::{BucketInfo, IfMissing};
+use crate::store::{BucketInfo, Denied, IfMissing};
 use nats_elect_core::name::RoleName;
 
 /// What they need to know.
@@ -50,10 +51,10 @@ pub(super) struct Children {
     setup: ChildrenSetup,
     supervisor: ActorRef<SupervisorMsg>,
     monitor: ActorRef<MonitorMsg>,
-    watch: ActorRef<WatchMsg>,
-    peers: ActorRef<PeerMsg>,
+    watch: ActorRef<LinkedMsg>,
+    peers: ActorRef<LinkedMsg>,
     publisher: Option<ActorRef<PublisherMsg>>,
-    admin: Option<ActorRef<AdminMsg>>,
+    admin: Option<ActorRef<LinkedMsg>>,
     /// How often each of them has crashed.
     crashes: HashMap<Child, u32>,
 }
@@ -84,13 +85,12 @@ impl Children {
     }
 
     pub fn link_changed(&self, link: &Link) {
-        let _ = self.watch.send_message(WatchMsg::LinkChanged(link.clone()));
-        let peers = PeerMsg::LinkChanged(link.clone());
-        let _ = self.peers.send_message(peers);
+        for child in [&self.watch, &self.peers].into_iter().chain(&self.admin) {
+            let _ = child.send_message(LinkedMsg::LinkChanged(link.clone()));
+        }
         if let Some(publisher) = &self.publisher {
             let _ = publisher.send_message(PublisherMsg::LinkChanged(link.clone()));
         }
-        self.tell_admin(AdminMsg::LinkChanged(link.clone()));
     }
 
     pub fn look_at_bucket(&self) {
@@ -115,9 +115,17 @@ impl Children {
         Some(told)
     }
 
-    pub fn tell_admin(&self, message: AdminMsg) {
+    /// The server refused the admin service something.
+    pub fn admin_denied(&self, denied: &Denied) {
+        if let Some(handler) = &self.setup.admin_handler {
+            handler.denied(denied);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn crash_admin(&self) {
         if let Some(admin) = &self.admin {
-            let _ = admin.send_message(message);
+            let _ = admin.send_message(LinkedMsg::Crash);
         }
     }
 
@@ -206,23 +214,18 @@ impl Spawner<'_> {
         self.spawn(MonitorActor, setup).await
     }
 
-    async fn watch(&self) -> Result<ActorRef<WatchMsg>, ActorProcessingErr> {
-        let setup = WatchSetup {
-            supervisor: self.supervisor.clone(),
-            labels: self.setup.labels.clone(),
-            routes: self.setup.routes.clone(),
-            link: self.link.clone(),
-        };
-        self.spawn(WatchActor, setup).await
+    async fn watch(&self) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
+        let ChildrenSetup { labels, routes, .. } = self.setup;
+        let work = Watch::new(self.supervisor.clone(), labels.clone(), routes.clone());
+        self.linked(work).await
     }
 
-    async fn peers(&self) -> Result<ActorRef<PeerMsg>, ActorProcessingErr> {
-        let setup = PeerSetup {
+    async fn peers(&self) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
+        let work = Arc::new(Peers {
             instance: Arc::clone(&self.setup.instance),
             routes: self.setup.routes.clone(),
-            link: self.link.clone(),
-        };
-        self.spawn(PeerActor, setup).await
+        });
+        self.linked(work).await
     }
 
     async fn publisher(&self) -> Result<Option<ActorRef<PublisherMsg>>, ActorProcessingErr> {
@@ -235,21 +238,19 @@ impl Spawner<'_> {
         Ok(Some(publisher))
     }
 
-    async fn admin(&self) -> Result<Option<ActorRef<AdminMsg>>, ActorProcessingErr> {
-        let Some(admin_handler) = self.setup.admin_handler.clone() else {
+    async fn admin(&self) -> Result<Option<ActorRef<LinkedMsg>>, ActorProcessingErr> {
+        let Some(handler) = self.setup.admin_handler.clone() else {
             return Ok(None);
         };
-        let link = self.link.clone();
-        let admin = self
-            .spawn(
-                AdminActor,
-                AdminSetup {
-                    admin_handler,
-                    link,
-                },
-            )
-            .await?;
-        Ok(Some(admin))
+        self.linked(handler).await.map(Some)
+    }
+
+    async fn linked<W: Linked>(
+        &self,
+        work: Arc<W>,
+    ) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
+        self.spawn(LinkedActor::<W>::new(), (work, self.link.clone()))
+            .await
     }
 
     async fn spawn<A: Actor>(

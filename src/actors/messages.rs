@@ -94,29 +94,20 @@ pub(crate) enum MonitorMsg {
     StartTimedOut,
 }
 
-/// What the bucket watch is told.
-pub(crate) enum WatchMsg {
+/// Messages to an actor that works on the bucket while there is a link to it.
+pub(crate) enum LinkedMsg {
     LinkChanged(Link),
-    /// The watch with this number ended.
+    /// The task with this number ended.
     Ended {
         number: u64,
         error: Option<StoreError>,
     },
-    Retry {
+    /// The pause before this task is over.
+    Start {
         number: u64,
     },
-}
-
-/// Messages to the actor that answers peers.
-pub(crate) enum PeerMsg {
-    LinkChanged(Link),
-    /// The subscription with this number ended.
-    Ended {
-        number: u64,
-    },
-    Retry {
-        number: u64,
-    },
+    #[cfg(test)]
+    Crash,
 }
 
 /// Messages to the event publisher.
@@ -134,24 +125,6 @@ pub(crate) enum PublisherMsg {
     },
     /// Say when everything is published.
     Finish(oneshot::Sender<()>),
-}
-
-/// What the admin service is told.
-pub(crate) enum AdminMsg {
-    LinkChanged(Link),
-    /// The server refused it something.
-    Denied(Denied),
-    /// Say what the server refused lately.
-    TellDenied,
-    #[cfg(test)]
-    Crash,
-    /// The subscription with this number ended.
-    Ended {
-        number: u64,
-    },
-    Retry {
-        number: u64,
-    },
 }
 
 /// What an election is told.

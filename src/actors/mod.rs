@@ -20,6 +20,7 @@ mod election;
 mod lasting_failure;
 mod latest_task;
 mod leaderless;
+mod linked;
 mod messages;
 mod monitor;
 mod peers;

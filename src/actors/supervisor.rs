@@ -13,7 +13,7 @@ use super::announce::announce;
 use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
-use super::messages::{AdminMsg, ElectionMsg, SupervisorMsg};
+use super::messages::{ElectionMsg, SupervisorMsg};
 use super::publisher::PublisherSetup;
 use super::{Link, Routes};
 use crate::backoff::Backoff;
@@ -156,10 +156,10 @@ impl Actor for SupervisorActor {
                 let _ = reply.send(state.overrun());
             }
             SupervisorMsg::AdminDenied(denied) => {
-                state.children.tell_admin(AdminMsg::Denied(denied));
+                state.children.admin_denied(&denied);
             }
             #[cfg(test)]
-            SupervisorMsg::CrashAdmin => state.children.tell_admin(AdminMsg::Crash),
+            SupervisorMsg::CrashAdmin => state.children.crash_admin(),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
             SupervisorMsg::Stop {

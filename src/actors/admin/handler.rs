@@ -1,6 +1,6 @@
 //! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,9 @@ use nats_elect_core::name::RoleName;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
 
+/// Refusals by the server come in swarms, one for each subject: they are told together.
+const SWARM: Duration = Duration::from_millis(500);
+
 /// The status of all roles, as it is answered.
 type Look = Shared<BoxFuture<'static, Arc<[u8]>>>;
 
@@ -47,6 +50,14 @@ pub(crate) struct AdminHandler {
     status: Mutex<Option<Look>>,
     ration: Mutex<Ration>,
     refused: Mutex<Refusals>,
+    denied: Mutex<DeniedSubjects>,
+}
+
+/// Subjects that the server does not permit.
+#[derive(Default)]
+struct DeniedSubjects {
+    untold: BTreeSet<String>,
+    told: BTreeSet<String>,
 }
 
 impl AdminHandler {
@@ -82,6 +93,7 @@ impl AdminHandler {
             status: Mutex::default(),
             ration: Mutex::new(Ration::new(clock::now())),
             refused: Mutex::default(),
+            denied: Mutex::default(),
         })
     }
 
@@ -111,8 +123,42 @@ impl AdminHandler {
         locked(&self.trouble).clone()
     }
 
+    /// The server refused the admin service something. Elections do without all of this: a warning
+    /// names each subject once, and that is all.
+    pub fn denied(self: &Arc<Self>, denied: &Denied) {
+        if denied.publish && self.inbox_refused(&denied.subject) {
+            return;
+        }
+        // Subjects of answers end in random parts.
+        let subject = self.told_as(denied);
+        let is_first = {
+            let mut denied = locked(&self.denied);
+            let is_new = !denied.told.contains(&subject) && denied.untold.insert(subject);
+            is_new && denied.untold.len() == 1
+        };
+        if is_first {
+            let handler = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::time::sleep(SWARM).await;
+                handler.tell_denied();
+            });
+        }
+    }
+
+    fn tell_denied(&self) {
+        let mut denied = locked(&self.denied);
+        let subjects: Vec<_> = denied.untold.iter().map(String::as_str).collect();
+        tracing::warn!(
+            instance_id = %self.instance.id,
+            "this NATS user may not {}: what is asked there is not answered; grant it, or switch `admin` off",
+            subjects.join(", ")
+        );
+        let DeniedSubjects { untold, told } = &mut *denied;
+        told.append(untold);
+    }
+
     /// Keeps in mind that the server refused an answer there. Returns whether it is an inbox of others, which need not be granted.
-    pub fn inbox_refused(&self, subject: &str) -> bool {
+    fn inbox_refused(&self, subject: &str) -> bool {
         if self.subjects.include(subject) {
             return false;
         }
@@ -130,7 +176,7 @@ impl AdminHandler {
     }
 
     /// What is not permitted, as it is told.
-    pub fn told_as(&self, denied: &Denied) -> String {
+    fn told_as(&self, denied: &Denied) -> String {
         if denied.publish {
             format!("publish to \"{}.>\"", self.subjects.answers())
         } else {

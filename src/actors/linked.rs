@@ -1,0 +1,141 @@
+//! The skeleton of the actors that work on the bucket while there is a link to it: a task that is started with the
+//! link, and started anew after a pause when it ends.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use super::Link;
+use super::latest_task::LatestTask;
+use super::messages::LinkedMsg;
+use crate::store::{Bucket, StoreError};
+
+/// The pause before a subscription is made again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Work on the bucket.
+pub(super) trait Linked: Send + Sync + 'static {
+    /// Works until the work can't go on.
+    fn run(
+        self: Arc<Self>,
+        bucket: Bucket,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static;
+
+    /// The link changed, while the work was or was not under way. Returns how long to wait before
+    /// the work begins anew on a link that is up.
+    fn link_changed(&self, _link: &Link, _under_way: bool) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether the work ends with its link. It may go on where the client takes it up again by
+    /// itself.
+    fn ends_with_link(&self) -> bool {
+        false
+    }
+
+    /// The work ended. Returns how long to wait before it begins anew.
+    fn ended(&self, error: Option<&StoreError>) -> Duration;
+}
+
+/// Runs some work.
+pub(super) struct LinkedActor<W>(PhantomData<fn(W)>);
+
+impl<W> LinkedActor<W> {
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+pub(super) struct LinkedState<W> {
+    work: Arc<W>,
+    bucket: Option<Bucket>,
+    task: LatestTask,
+}
+
+impl<W: Linked> Actor for LinkedActor<W> {
+    type Msg = LinkedMsg;
+    type State = LinkedState<W>;
+    type Arguments = (Arc<W>, Link);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<LinkedMsg>,
+        (work, link): (Arc<W>, Link),
+    ) -> Result<LinkedState<W>, ActorProcessingErr> {
+        let mut state = LinkedState {
+            work,
+            bucket: None,
+            task: LatestTask::default(),
+        };
+        state.link_changed(&myself, link);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<LinkedMsg>,
+        message: LinkedMsg,
+        state: &mut LinkedState<W>,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            LinkedMsg::LinkChanged(link) => state.link_changed(&myself, link),
+            LinkedMsg::Ended { number, error } if state.task.is(number) => {
+                state.task.ended();
+                let wait = state.work.ended(error.as_ref());
+                state.start_after(&myself, wait);
+            }
+            LinkedMsg::Start { number } if state.task.is(number) => state.start(&myself),
+            LinkedMsg::Ended { .. } | LinkedMsg::Start { .. } => {}
+            #[cfg(test)]
+            LinkedMsg::Crash => panic!("crashed on request"),
+        }
+        Ok(())
+    }
+}
+
+impl<W: Linked> LinkedState<W> {
+    /// After each reconnect the work begins anew: the connection may be another one, and so may
+    /// the bucket.
+    fn link_changed(&mut self, myself: &ActorRef<LinkedMsg>, link: Link) {
+        let wait = self.work.link_changed(&link, self.task.is_under_way());
+        let is_up = matches!(link, Link::Up { .. });
+        if is_up || self.work.ends_with_link() {
+            self.task.stop();
+        }
+        if let Link::Up { bucket, .. } = link {
+            self.bucket = Some(bucket);
+            if wait.is_zero() {
+                self.start(myself);
+            } else {
+                self.start_after(myself, wait);
+            }
+        }
+    }
+
+    fn start_after(&self, myself: &ActorRef<LinkedMsg>, wait: Duration) {
+        let number = self.task.number();
+        myself.send_after(wait, move || LinkedMsg::Start { number });
+    }
+
+    fn start(&mut self, myself: &ActorRef<LinkedMsg>) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let (work, myself) = (Arc::clone(&self.work), myself.clone());
+        self.task.begin(async move |number| {
+            let error = work.run(bucket).await.err();
+            let _ = myself.send_message(LinkedMsg::Ended { number, error });
+        });
+    }
+}
+
+/// A subscription ended. Returns the pause before the next one.
+pub(super) fn subscription_ended(what: &str, error: Option<&StoreError>) -> Duration {
+    if let Some(error) = error {
+        tracing::debug!(%error, "{what}");
+    }
+    RETRY
+}
