@@ -5,10 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use async_nats::Client;
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use uuid::Uuid;
 
-use super::discovery::{self, Asking};
+use super::discovery::{Asking, Discovery};
 use super::{AdminError, Instance, InstanceReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
@@ -105,8 +107,7 @@ impl AdminClient {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn instances(&self, within: Duration) -> Result<Vec<Instance>, AdminError> {
-        let (subjects, bucket) = (&self.subjects, &self.bucket);
-        discovery::instances(&self.client, subjects, bucket, &self.prefix, within).await
+        self.discover(within).await?.all().await
     }
 
     /// Returns the one instance with this id, or with this incarnation. For `within` see
@@ -203,6 +204,11 @@ impl AdminClient {
     /// Returns the leader of the role, according to the leader itself. The opinion of other
     /// instances does not count.
     ///
+    /// The method returns as soon as an instance answers that it leads. It waits for the others
+    /// only if none does. While a role changes hands, both instances may answer so for a moment;
+    /// [`StepDown::expecting`] with the fencing token ends no other term than the one that was
+    /// found.
+    ///
     /// # Errors
     /// Returns [`AdminError::NoLeader`] if no instance that answers leads the role. Returns
     /// [`AdminError::Name`] if the name breaks a rule. Also returns the errors of
@@ -212,22 +218,37 @@ impl AdminClient {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn leader(&self, role: &str, within: Duration) -> Result<LeaderFound, AdminError> {
         RoleName::new(role)?;
-        let instances = self.instances(within).await?;
-        let asked = instances.into_iter().map(|instance| async {
-            let report = self.status_of(&instance, role).await.ok()?;
-            let report = report.roles.get(role).filter(|report| report.is_leader)?;
-            let fencing_token = report.fencing_token?;
-            Some(LeaderFound {
-                instance,
-                fencing_token,
-            })
-        });
-        let leaders = join_all(asked).await.into_iter().flatten();
-        // The instance that was asked last may have just taken over from the one that was asked
-        // first.
-        leaders
-            .max_by_key(|leader| leader.fencing_token)
-            .ok_or_else(|| AdminError::NoLeader(role.to_owned()))
+        let mut discovery = self.discover(within).await?;
+        let mut asked = FuturesUnordered::new();
+        let mut searching = true;
+        // Each instance is asked when it is found, and the first that leads ends the search.
+        while searching || !asked.is_empty() {
+            tokio::select! {
+                found = discovery.next(), if searching => match found? {
+                    Some(instance) => asked.push(self.leads(instance, role)),
+                    None => searching = false,
+                },
+                Some(leader) = asked.next() => if let Some(leader) = leader {
+                    return Ok(leader);
+                },
+            }
+        }
+        Err(AdminError::NoLeader(role.to_owned()))
+    }
+
+    /// Returns the instance's term of the role, if it leads the role.
+    async fn leads(&self, instance: Instance, role: &str) -> Option<LeaderFound> {
+        let report = self.status_of(&instance, role).await.ok()?;
+        let report = report.roles.get(role).filter(|report| report.is_leader)?;
+        Some(LeaderFound {
+            fencing_token: report.fencing_token?,
+            instance,
+        })
+    }
+
+    async fn discover(&self, within: Duration) -> Result<Discovery<'_>, AdminError> {
+        let (subjects, bucket) = (&self.subjects, &self.bucket);
+        Discovery::begin(&self.client, subjects, bucket, &self.prefix, within).await
     }
 
     /// Has an instance end its term, and waits until it has. The handler is wound down, and then

@@ -16,6 +16,7 @@ use super::{AdminError, Instance};
 use crate::clock;
 use crate::model::admin::micro::Info;
 use crate::model::admin::{AdminSubjects, parse};
+use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
 
 /// After this time without a further answer, all instances count as having answered.
@@ -67,43 +68,77 @@ impl Asking {
         }
     }
 
-    pub fn timed_out(self, after: Duration) -> AdminError {
+    pub fn timed_out(&self, after: Duration) -> AdminError {
         AdminError::Timeout {
-            subject: self.subject,
-            inbox: self.inbox,
+            subject: self.subject.clone(),
+            inbox: self.inbox.clone(),
             after,
         }
     }
 }
 
-/// Returns all instances that answer.
-pub(super) async fn instances(
-    client: &Client,
-    subjects: &AdminSubjects,
-    bucket: &BucketName,
-    prefix: &str,
+/// The search for instances: each is found when its answer comes.
+pub(super) struct Discovery<'a> {
+    asking: Asking,
+    bucket: &'a BucketName,
+    prefix: &'a str,
     within: Duration,
-) -> Result<Vec<Instance>, AdminError> {
-    let mut asking = Asking::begin(client, subjects, subjects.search(), Vec::new()).await?;
-    let mut found = BTreeSet::new();
-    let end = clock::now() + within;
-    let mut wait = within;
-    let mut heard = false;
-    while found.len() < MOST_INSTANCES {
-        match tokio::time::timeout(wait, asking.next()).await {
-            Ok(Ok(Some(message))) => {
-                heard = true;
-                wait = QUIET.min(end.since(clock::now()));
-                let info: Option<Info> = parse(&message.payload);
-                found.extend(info.and_then(|info| Instance::of(&info, bucket, prefix)));
-            }
-            Ok(Ok(None)) => return Ok(Vec::new()),
-            Ok(Err(error)) => return Err(error),
-            Err(_) if heard => break,
-            // An instance is subscribed there. Otherwise the server would have reported that there
-            // is none.
-            Err(_) => return Err(asking.timed_out(within)),
-        }
+    end: Moment,
+    /// At least one instance answered.
+    heard: bool,
+    found: BTreeSet<Instance>,
+}
+
+impl<'a> Discovery<'a> {
+    pub async fn begin(
+        client: &Client,
+        subjects: &AdminSubjects,
+        bucket: &'a BucketName,
+        prefix: &'a str,
+        within: Duration,
+    ) -> Result<Self, AdminError> {
+        let asking = Asking::begin(client, subjects, subjects.search(), Vec::new()).await?;
+        Ok(Self {
+            asking,
+            bucket,
+            prefix,
+            within,
+            end: clock::now() + within,
+            heard: false,
+            found: BTreeSet::new(),
+        })
     }
-    Ok(found.into_iter().collect())
+
+    /// Returns the next instance that answers, each once. Returns `None` if all have answered.
+    ///
+    /// Nothing is lost if the future is dropped, except the time that it waited.
+    pub async fn next(&mut self) -> Result<Option<Instance>, AdminError> {
+        while self.found.len() < MOST_INSTANCES {
+            let left = self.end.since(clock::now());
+            let wait = if self.heard { QUIET.min(left) } else { left };
+            match tokio::time::timeout(wait, self.asking.next()).await {
+                Ok(Ok(Some(message))) => {
+                    self.heard = true;
+                    let info: Option<Info> = parse(&message.payload);
+                    let found = info.and_then(|it| Instance::of(&it, self.bucket, self.prefix));
+                    if let Some(found) = found.filter(|it| self.found.insert(it.clone())) {
+                        return Ok(Some(found));
+                    }
+                }
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Err(error)) => return Err(error),
+                Err(_) if self.heard => return Ok(None),
+                // An instance is subscribed there. Otherwise the server would have reported that
+                // there is none.
+                Err(_) => return Err(self.asking.timed_out(self.within)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns all instances that answer, in the order of their ids.
+    pub async fn all(mut self) -> Result<Vec<Instance>, AdminError> {
+        while self.next().await?.is_some() {}
+        Ok(self.found.into_iter().collect())
+    }
 }

@@ -26,6 +26,9 @@ pub struct StepDown {
 }
 
 impl StepDown {
+    /// The longest time for which an instance can be kept out of the election.
+    pub const MAX_HOLD_OFF: Duration = LONGEST_HOLD_OFF;
+
     /// Any instance may lead next. The first one to claim the role wins. This instance takes part
     /// in the election again after its cool-down.
     pub const fn any() -> Self {
@@ -57,10 +60,10 @@ impl StepDown {
     }
 
     /// Keeps this instance out of the election until this time is over, and at least until its
-    /// cool-down is over. The time is at most a day.
+    /// cool-down is over. A longer time than [`MAX_HOLD_OFF`](Self::MAX_HOLD_OFF), a day, counts as a day.
     #[must_use]
     pub fn hold_off(mut self, time: Duration) -> Self {
-        self.hold_off = time.min(LONGEST_HOLD_OFF);
+        self.hold_off = time.min(Self::MAX_HOLD_OFF);
         self
     }
 }

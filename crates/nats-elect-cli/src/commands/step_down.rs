@@ -39,9 +39,6 @@ Examples:
   nats-elect step-down scheduler --to node-2           node-2, or nothing is done
   nats-elect step-down scheduler --hold-off 10m        and its leader stays out for ten minutes";
 
-/// The longest that an instance can be asked to stay out.
-const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Have a role's leader step down, and tell who leads then
 ///
 /// It asks the instances who leads, and the one that does to end its term: that very term, so that a request that comes late ends no
@@ -331,7 +328,7 @@ impl StepDown {
 
 fn hold_off(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time > LONGEST_HOLD_OFF {
+    if time > How::MAX_HOLD_OFF {
         return Err("it must be at most a day: whoever is to stay out for longer is paused".into());
     }
     Ok(time)
