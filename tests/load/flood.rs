@@ -20,7 +20,7 @@ use crate::support::{BUCKET, ROLE, leased_for, ms};
 /// How many writes are under way at a time, and how large each is: the larger, the longer it is on its way.
 const ABREAST: usize = 16;
 const LARGE: usize = 60_000;
-const LASTS: Duration = ms(6_000);
+const LASTS: Duration = ms(5_000);
 
 /// Writes to the key of another role until it is dropped.
 struct Flood {

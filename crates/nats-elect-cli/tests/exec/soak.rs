@@ -13,7 +13,7 @@ use crate::instance::Exec;
 use crate::{SOON, TTL};
 
 /// Unless `NATS_ELECT_EXEC_FAULTS` says how many.
-const FAULTS: u64 = 20;
+const FAULTS: u64 = 14;
 const SEED: u64 = 20_260;
 
 /// What is done to an instance, or to all.
