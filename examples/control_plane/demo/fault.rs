@@ -2,12 +2,12 @@
 
 use std::process::ExitStatus;
 
-use crate::board::Lead;
+use super::board::Lead;
+use super::history::{History, Work};
+use crate::app::Role;
 use crate::clock::Moment;
-use crate::history::{History, Work};
-use crate::work::Role;
 
-/// What was done to an instance.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Its process was killed.
@@ -24,7 +24,7 @@ pub struct Fault {
     pub kind: Kind,
     pub victim: String,
     pub pid: u32,
-    /// What it led.
+    /// The roles that it led.
     pub roles: Vec<Role>,
     /// Just before it was done.
     pub at: Moment,
@@ -67,7 +67,7 @@ impl Fault {
         next.filter(|work| work.start < self.until)
     }
 
-    /// What happened to the victim, in a word.
+    /// The victim's fate, in a word.
     pub const fn title(&self) -> &'static str {
         match self.kind {
             Kind::Kill => "killed",

@@ -1,9 +1,8 @@
-//! What asks this process to end.
+//! The signals that ask this process to end.
 
-use std::io::{self, Read};
+use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
 
 /// Ctrl-C, `SIGTERM`, and the end of the terminal.
 pub struct EndRequests {
@@ -30,16 +29,4 @@ impl EndRequests {
             _ = self.hang_up.recv() => {}
         }
     }
-}
-
-/// Resolves at the end of standard input: the process that held its other end is gone, however it ended.
-pub async fn parent_gone() {
-    let (gone, wait) = oneshot::channel::<()>();
-    // A thread of its own: tokio would wait for its blocking read at the end of the runtime.
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while input.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
-        drop(gone);
-    });
-    let _ = wait.await;
 }

@@ -1,15 +1,16 @@
-//! What people see: plain lines, with colours on a terminal.
+//! The text for people: plain lines, with colours on a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::board::Lead;
-use crate::work::{Role, short};
+use super::board::Lead;
+use crate::app::{Role, short};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Writes one line to standard output. A reader that went away is remembered, and is no reason to fail.
+/// Writes one line to standard output. A reader that went away is remembered, and is no reason to
+/// fail.
 pub fn say(line: &str) {
     let mut out = io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -71,7 +72,7 @@ impl Style {
         self.paint(["36", "33", "35"][number % 3], text)
     }
 
-    /// Who leads what, on one line.
+    /// All roles with their leaders, on one line.
     pub fn leaders(self, leads: &[Option<Lead>; 3]) -> String {
         let mut line = String::new();
         for (role, lead) in Role::ALL.into_iter().zip(leads) {
@@ -88,4 +89,13 @@ impl Style {
         }
         line.trim_end().to_owned()
     }
+}
+
+/// The names of roles.
+pub fn list(roles: &[Role]) -> String {
+    roles
+        .iter()
+        .map(|role| role.name())
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,119 +1,16 @@
-//! What must be true of the history, whatever happened.
+//! The findings, each from the history alone.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use super::{Finding, seconds};
+use crate::app::{Role, short};
 use crate::clock::Moment;
-use crate::fault::{Fault, Kind};
-use crate::history::{History, Record, What, Work};
-use crate::screen::{Style, say};
-use crate::work::{Role, short};
+use crate::demo::fault::{Fault, Kind};
+use crate::demo::history::{Event, History, Record, Work};
+use crate::demo::screen::list;
 
-/// What was found: in words, and whether it is as it must be.
-type Finding = Result<String, String>;
-
-/// Prints the table and returns whether everything holds.
-pub fn judge(history: &History, faults: &[Fault], ttl: Duration, style: Style) -> bool {
-    let mut sheet = Sheet {
-        style,
-        all_well: true,
-    };
-    say(&style.bold("Verdict, from what the instances recorded"));
-    sheet.enter(
-        "no two instances did a role's work at once",
-        never_overlapped(history),
-    );
-    sheet.enter(
-        "fencing tokens grew from term to term",
-        tokens_grew(history),
-    );
-    for kind in [Kind::Kill, Kind::Cut, Kind::Stop] {
-        let Some(fault) = faults.iter().find(|fault| fault.kind == kind) else {
-            sheet.enter(&format!("{kind:?}"), Err("it never came to that".into()));
-            continue;
-        };
-        let name = format!("{} {}", fault.victim, fault.title());
-        sheet.enter(
-            &format!("{name}: it led until then"),
-            it_led(history, fault),
-        );
-        let effect = match kind {
-            Kind::Kill => ("it died at once", it_died(history, fault)),
-            Kind::Cut => (
-                "it stopped before others started",
-                it_stopped_first(history, fault),
-            ),
-            Kind::Stop => ("it left in order", it_left(history, fault)),
-        };
-        sheet.enter(&format!("{name}: {}", effect.0), effect.1);
-        let limit = match kind {
-            Kind::Kill | Kind::Cut => ttl * 2,
-            Kind::Stop => ttl / 2,
-        };
-        sheet.enter(
-            &format!("{name}: every role came back"),
-            roles_came_back(history, fault, limit),
-        );
-        match kind {
-            Kind::Kill => sheet.enter(&format!("{name}: it returned"), it_returned(history, fault)),
-            Kind::Cut => sheet.enter(
-                &format!("{name}: it found back"),
-                it_found_back(history, fault),
-            ),
-            Kind::Stop => {}
-        }
-    }
-    recovery_table(history, faults, ttl, style);
-    say(&if sheet.all_well {
-        style.good("PASS: one leader at a time, and never without one for longer than it takes")
-    } else {
-        style.bad("FAIL")
-    });
-    sheet.all_well
-}
-
-struct Sheet {
-    style: Style,
-    all_well: bool,
-}
-
-impl Sheet {
-    fn enter(&mut self, what: &str, finding: Finding) {
-        let (mark, found) = match finding {
-            Ok(found) => (self.style.good("ok  "), found),
-            Err(found) => {
-                self.all_well = false;
-                (self.style.bad("FAIL"), found)
-            }
-        };
-        say(&format!("  {mark}  {what:<50} {found}"));
-    }
-}
-
-fn recovery_table(history: &History, faults: &[Fault], ttl: Duration, style: Style) {
-    say(&style.bold(&format!(
-        "Time to recovery: from the fault to the next leader's first work (ttl {} s)",
-        seconds(ttl)
-    )));
-    for fault in faults {
-        let roles: Vec<_> = fault
-            .roles
-            .iter()
-            .map(|role| match fault.successor(history, *role) {
-                Some(work) => format!("{role} {} s", seconds(work.start.since(fault.at))),
-                None => format!("{role} never"),
-            })
-            .collect();
-        say(&format!(
-            "  {} {:<8} {}",
-            fault.victim,
-            fault.title(),
-            roles.join("   ")
-        ));
-    }
-}
-
-fn never_overlapped(history: &History) -> Finding {
+pub fn never_overlapped(history: &History) -> Finding {
     let mut spans = 0;
     for role in Role::ALL {
         let work = history.work(role);
@@ -138,7 +35,7 @@ fn never_overlapped(history: &History) -> Finding {
     Ok(format!("{spans} pieces of work"))
 }
 
-fn tokens_grew(history: &History) -> Finding {
+pub fn tokens_grew(history: &History) -> Finding {
     let mut terms = 0;
     for role in Role::ALL {
         let work = history.work(role);
@@ -163,7 +60,7 @@ fn tokens_grew(history: &History) -> Finding {
 }
 
 /// Its work was the last before the fault.
-fn it_led(history: &History, fault: &Fault) -> Finding {
+pub fn it_led(history: &History, fault: &Fault) -> Finding {
     for role in &fault.roles {
         let work = history.work(*role);
         let last = work.iter().rfind(|work| work.start <= fault.at);
@@ -178,15 +75,10 @@ fn it_led(history: &History, fault: &Fault) -> Finding {
     if fault.roles.is_empty() {
         return Err("it led nothing".into());
     }
-    Ok(fault
-        .roles
-        .iter()
-        .map(|role| role.name())
-        .collect::<Vec<_>>()
-        .join(", "))
+    Ok(list(&fault.roles))
 }
 
-fn it_died(history: &History, fault: &Fault) -> Finding {
+pub fn it_died(history: &History, fault: &Fault) -> Finding {
     let (Some(exit), Some(gone)) = (fault.exit, fault.gone) else {
         return Err("it lives".into());
     };
@@ -206,7 +98,7 @@ fn it_died(history: &History, fault: &Fault) -> Finding {
     Ok(format!("{exit}"))
 }
 
-fn it_stopped_first(history: &History, fault: &Fault) -> Finding {
+pub fn it_stopped_first(history: &History, fault: &Fault) -> Finding {
     let mut margin: Option<Duration> = None;
     for role in &fault.roles {
         let Some(ended) = fault.ended(history, *role) else {
@@ -232,7 +124,7 @@ fn it_stopped_first(history: &History, fault: &Fault) -> Finding {
     ))
 }
 
-fn it_left(history: &History, fault: &Fault) -> Finding {
+pub fn it_left(history: &History, fault: &Fault) -> Finding {
     let Some(exit) = fault.exit else {
         return Err("it did not end".into());
     };
@@ -246,16 +138,16 @@ fn it_left(history: &History, fault: &Fault) -> Finding {
     {
         return Err(format!("its handler of {role} did not end"));
     }
-    let stopped = |record: &Record| matches!(record.what, What::Stopped);
+    let stopped = |record: &Record| matches!(record.event, Event::Stopped);
     if !history.of(fault.pid).any(stopped) {
         return Err("it did not say that it stopped".into());
     }
     Ok(format!("{exit}"))
 }
 
-/// Every role that it led has a new leader within the limit, and the others were at work too. After a stop the limit
-/// counts from the end of the handler, and is too short for a lease to run out.
-fn roles_came_back(history: &History, fault: &Fault, limit: Duration) -> Finding {
+/// Every role that it led has a new leader within the limit, and the others were at work too. After
+/// a stop the limit counts from the end of the handler, and is too short for a lease to run out.
+pub fn roles_came_back(history: &History, fault: &Fault, limit: Duration) -> Finding {
     let mut longest = Duration::ZERO;
     for role in Role::ALL {
         let work = history.work(role);
@@ -287,7 +179,7 @@ fn roles_came_back(history: &History, fault: &Fault, limit: Duration) -> Finding
     }
 }
 
-fn it_returned(history: &History, fault: &Fault) -> Finding {
+pub fn it_returned(history: &History, fault: &Fault) -> Finding {
     let Some(pid) = history
         .started(&fault.victim, fault.at)
         .filter(|pid| *pid != fault.pid)
@@ -303,7 +195,7 @@ fn it_returned(history: &History, fault: &Fault) -> Finding {
     }
 }
 
-fn it_found_back(history: &History, fault: &Fault) -> Finding {
+pub fn it_found_back(history: &History, fault: &Fault) -> Finding {
     let Some(restored) = fault.undone else {
         return Err("it was never connected again".into());
     };
@@ -315,8 +207,4 @@ fn it_found_back(history: &History, fault: &Fault) -> Finding {
 
 fn since(at: Moment, start: Option<Moment>) -> String {
     start.map_or_else(|| "?".to_owned(), |start| seconds(at.since(start)))
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{:.3}", duration.as_secs_f64())
 }

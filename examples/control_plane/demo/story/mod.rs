@@ -1,28 +1,27 @@
-//! The story: what happens to the fleet, step by step.
+//! The story: the fleet's fate, step by step.
+
+mod watch;
 
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use crate::Problem;
-use crate::args::{Args, Sabotage};
-use crate::board::{Board, Lead};
+use nats_elect::BoxError;
+
+use super::args::{Args, Sabotage};
+use super::board::{Board, Lead};
+use super::fault::{Fault, Kind};
+use super::fleet::{Fleet, NAMES};
+use super::screen::{self, Style, list, say};
+use super::verdict::judge;
+use crate::app::{EndRequests, Role};
 use crate::clock::Moment;
-use crate::fault::{Fault, Kind};
-use crate::fleet::{Fleet, NAMES};
-use crate::screen::{self, Style, say};
-use crate::signals::EndRequests;
-use crate::verdict::judge;
-use crate::work::{Role, short};
 
 const POLL: Duration = Duration::from_millis(10);
-/// How long everything is left alone between two steps.
-const CALM: Duration = Duration::from_millis(1200);
-
 /// Exit code of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
 
 /// Tells the story; then ends with a verdict, or runs on until it is interrupted.
-pub async fn run(args: &Args) -> Result<ExitCode, Problem> {
+pub async fn run(args: &Args) -> Result<ExitCode, BoxError> {
     let mut end = EndRequests::listen()?;
     let mut story = Story::begin(args)?;
     let told = tokio::select! {
@@ -69,9 +68,9 @@ struct Story {
 }
 
 impl Story {
-    fn begin(args: &Args) -> Result<Self, Problem> {
+    fn begin(args: &Args) -> Result<Self, BoxError> {
         let style = Style::of_stdout();
-        let roles = Role::ALL.map(Role::name).join(", ");
+        let roles = list(&Role::ALL);
         say(&style.bold(&format!("A control plane: three instances elect {roles}")));
         let fleet = Fleet::prepare(args)?;
         say(&format!("  NATS     {}", fleet.describe_nats()));
@@ -92,14 +91,14 @@ impl Story {
         })
     }
 
-    async fn tell(&mut self) -> Result<(), Problem> {
+    async fn tell(&mut self) -> Result<(), BoxError> {
         self.election().await?;
         self.kill().await?;
         self.cut().await?;
         self.graceful_stop().await
     }
 
-    async fn election(&mut self) -> Result<(), Problem> {
+    async fn election(&mut self) -> Result<(), BoxError> {
         self.step("Election: three processes start, each stands for every role");
         for name in NAMES {
             self.fleet.launch(name)?;
@@ -119,7 +118,7 @@ impl Story {
         Ok(())
     }
 
-    async fn kill(&mut self) -> Result<(), Problem> {
+    async fn kill(&mut self) -> Result<(), BoxError> {
         let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
@@ -158,7 +157,7 @@ impl Story {
         Ok(())
     }
 
-    async fn cut(&mut self) -> Result<(), Problem> {
+    async fn cut(&mut self) -> Result<(), BoxError> {
         let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
@@ -204,7 +203,7 @@ impl Story {
         Ok(())
     }
 
-    async fn graceful_stop(&mut self) -> Result<(), Problem> {
+    async fn graceful_stop(&mut self) -> Result<(), BoxError> {
         let (victim, roles) = self.victim().await?;
         let name = known(&victim.instance);
         self.step(&format!(
@@ -268,8 +267,8 @@ impl Story {
         judge(&self.board.history, &self.faults, self.ttl, self.style)
     }
 
-    /// Whoever leads the most roles, at a moment when all are led.
-    async fn victim(&mut self) -> Result<(Lead, Vec<Role>), Problem> {
+    /// The leader of the most roles, at a moment when all are led.
+    async fn victim(&mut self) -> Result<(Lead, Vec<Role>), BoxError> {
         let all_led = self
             .until(self.patience(), |board| board.all_led_without(0))
             .await;
@@ -279,109 +278,13 @@ impl Story {
         }
     }
 
-    async fn wait_for_successors(&mut self, fault: &Fault) {
-        let (pid, at, roles) = (fault.pid, fault.at, fault.roles.clone());
-        let succeeded = move |board: &Board| {
-            let found = |role: &Role| board.history.successor(*role, pid, at).is_some();
-            roles.iter().all(found) && board.all_led_without(pid)
-        };
-        if self.until(self.patience(), succeeded).await {
-            self.note(&format!("every role is led again, {}", ago(fault.at)));
-        } else {
-            self.lament("not every role is led again");
-        }
-    }
-
-    /// Watches the fleet until `condition` holds; gives up after `patience` and says so by `false`.
-    async fn until(&mut self, patience: Duration, condition: impl Fn(&Board) -> bool) -> bool {
-        let since = Moment::now();
-        loop {
-            self.look();
-            if condition(&self.board) {
-                return true;
-            }
-            if Moment::now().since(since) > patience {
-                return false;
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    async fn rest(&mut self) {
-        self.until(CALM, |_| false).await;
-    }
-
-    /// Longer than any recovery should take.
-    fn patience(&self) -> Duration {
-        self.ttl * 2 + Duration::from_secs(2)
-    }
-
-    /// Reads the news, and shows who leads what if that changed.
-    fn look(&mut self) {
-        let before = self.board.leads.clone();
-        let ended = self.fleet.look(&mut self.board);
-        if self.board.leads != before {
-            self.show_leaders();
-        }
-        for (name, status) in ended {
-            match &mut self.leaving {
-                Some((leaving, how)) if *leaving == name => {
-                    *how = Some((status, Moment::now()));
-                    self.note(&format!("{name} has ended ({status})"));
-                }
-                _ => {
-                    let words = self.fleet.last_words(name);
-                    self.lament(&format!("{name} has ended ({status}) {words}"));
-                }
-            }
-        }
-    }
-
     fn sabotaged(&self, how: Sabotage) -> bool {
         self.sabotage == Some(how)
-    }
-
-    fn step(&mut self, title: &str) {
-        self.steps += 1;
-        say(&self.style.bold(&format!("{}. {title}", self.steps)));
-    }
-
-    fn show_leaders(&self) {
-        self.note(&self.style.leaders(&self.board.leads));
-    }
-
-    fn show_work(&self) {
-        for role in Role::ALL {
-            if let Some(last) = self.board.history.work(role).last() {
-                let token = short(last.fencing_token);
-                self.note(&format!(
-                    "{role:<9} {} {token} {}",
-                    last.instance, last.result
-                ));
-            }
-        }
-    }
-
-    fn note(&self, text: &str) {
-        let time = Moment::now().since(self.began).as_secs_f64();
-        say(&format!("  {time:7.3}s  {text}"));
-    }
-
-    fn lament(&self, text: &str) {
-        self.note(&self.style.bad(text));
     }
 }
 
 fn ago(at: Moment) -> String {
     format!("{:.2} s later", Moment::now().since(at).as_secs_f64())
-}
-
-fn list(roles: &[Role]) -> String {
-    roles
-        .iter()
-        .map(|role| role.name())
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn known(name: &str) -> &'static str {

@@ -1,0 +1,93 @@
+//! One instance of the control plane: an application's use of this crate.
+
+mod metrics;
+mod role;
+mod signals;
+mod witness;
+mod worker;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+use nats_elect::{BoxError, EventsConfig, RoleConfig, RoleManager, StopOptions};
+use tracing_subscriber::EnvFilter;
+
+pub use role::{Role, short};
+pub use signals::EndRequests;
+pub use witness::Witness;
+use worker::Worker;
+
+/// How long handlers and NATS may take at the end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The settings of one instance.
+pub struct Settings {
+    /// Its name, which no other instance may have.
+    pub id: String,
+    /// The NATS servers.
+    pub url: String,
+    /// Further options of the connection to NATS.
+    pub connect: ConnectOptions,
+    /// The Key-Value bucket in which the instances meet.
+    pub bucket: String,
+    /// The number of NATS servers that keep a new bucket.
+    pub replicas: usize,
+    /// How long a lease lasts without renewal.
+    pub ttl: Duration,
+    /// The port of `/metrics`; 0 takes a free one.
+    pub metrics_port: u16,
+}
+
+/// Stands for every role until a signal arrives. Then stops gracefully.
+pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), BoxError> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+    let mut end = EndRequests::listen()?;
+    let port = metrics::serve(settings.metrics_port)?;
+    let metrics = format!("http://127.0.0.1:{port}/metrics");
+
+    let mut builder = RoleManager::builder()
+        .servers(&settings.url)
+        .connect_options(settings.connect)
+        .bucket(&settings.bucket)
+        .bucket_auto_create()
+        .replicas(settings.replicas)
+        .start_timeout(Duration::from_secs(10))
+        // For `nats-elect history`.
+        .events(EventsConfig::published().keep(Duration::from_secs(24 * 60 * 60)))
+        .instance_id(&settings.id);
+    for role in Role::ALL {
+        let config = RoleConfig::default().ttl(settings.ttl);
+        let witness = Arc::clone(&witness);
+        builder = builder.role(role.name(), config, Worker { role, witness });
+    }
+    let manager = tokio::select! {
+        started = builder.start() => started?,
+        () = end.next() => return Ok(()),
+    };
+
+    witness.started(&metrics);
+    tell(&format!(
+        "{} stands for election; metrics at {metrics}",
+        settings.id
+    ));
+    end.next().await;
+    let stopped = manager
+        .stop(StopOptions {
+            timeout: STOP_TIMEOUT,
+            ..StopOptions::default()
+        })
+        .await;
+    witness.stopped();
+    Ok(stopped?)
+}
+
+/// Writes one line to standard output. An instance goes on leading if nobody reads it.
+fn tell(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
