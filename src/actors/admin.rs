@@ -1,4 +1,4 @@
-//! The admin service: hears the requests of those who operate this instance, and has them answered.
+//! The admin service: receives the requests of this instance's operators, and has them answered.
 
 mod commands;
 mod counters;
@@ -33,7 +33,7 @@ impl Linked for AdminHandler {
                 continue;
             };
             let (bucket, handler) = (bucket.clone(), Arc::clone(&self));
-            // It may take as long as a handler takes to wind down, and goes on when this
+            // The answer may take as long as a handler takes to wind down. It goes on when this
             // subscription ends.
             tokio::spawn(async move { handler.serve(&bucket, call).await });
         }

@@ -1,4 +1,4 @@
-//! Tells the world what happened to a role: metrics, logs, subscribers.
+//! Announces the events of a role to metrics, logs and subscribers.
 
 use tracing::Span;
 
@@ -26,7 +26,7 @@ pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
         }
         _ => {}
     }
-    // Without a subscriber nobody needs to know.
+    // Without a subscriber the event is not needed.
     let _ = scope.events.send(event);
 }
 

@@ -1,6 +1,6 @@
-//! The actors that work for all roles of an instance: the connection monitor, the watch, peer messaging, and, where they are
-//! configured, the event publisher and the admin service. One place starts them, tells them of the way to the bucket, and
-//! starts them anew.
+//! The actors that work for all roles of an instance: the connection monitor, the watch, peer
+//! messaging, and, where they are configured, the event publisher and the admin service. This
+//! module starts them, reports the link to them, and restarts them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::role::Instance;
 use crate::store::{BucketInfo, Denied, IfMissing};
 use nats_elect_core::name::RoleName;
 
-/// What they need to know.
+/// The data that the children need.
 pub(super) struct ChildrenSetup {
     pub instance: Arc<Instance>,
     pub labels: InstanceLabels,
     pub connection: Connection,
     pub if_missing: IfMissing,
     pub routes: Routes,
-    /// Nothing is published without it.
+    /// Without it nothing is published.
     pub publisher: Option<PublisherSetup>,
-    /// Unless the admin service is switched off.
+    /// Present unless the admin service is switched off.
     pub admin_handler: Option<Arc<AdminHandler>>,
 }
 
-/// One of them, whichever actor it is at the time.
+/// One of the children, regardless of which actor it is at the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Child {
     Monitor,
@@ -55,12 +55,13 @@ pub(super) struct Children {
     peers: ActorRef<LinkedMsg>,
     publisher: Option<ActorRef<PublisherMsg>>,
     admin: Option<ActorRef<LinkedMsg>>,
-    /// How often each of them has crashed.
+    /// The number of crashes of each child.
     crashes: HashMap<Child, u32>,
 }
 
 impl Children {
-    /// Starts all of them. `ready` is told once, when the bucket was opened or can't be.
+    /// Starts all children. `ready` receives one message: that the bucket was opened, or that it
+    /// cannot be.
     pub async fn start(
         setup: ChildrenSetup,
         supervisor: ActorRef<SupervisorMsg>,
@@ -107,7 +108,7 @@ impl Children {
         }
     }
 
-    /// Resolves when everything is published.
+    /// Returns a receiver that resolves when everything is published.
     pub fn all_published(&self) -> Option<oneshot::Receiver<()>> {
         let (done, told) = oneshot::channel();
         let publisher = self.publisher.as_ref()?;
@@ -115,7 +116,7 @@ impl Children {
         Some(told)
     }
 
-    /// The server refused the admin service something.
+    /// Passes on a refusal of the server to the admin service.
     pub fn admin_denied(&self, denied: &Denied) {
         if let Some(handler) = &self.setup.admin_handler {
             handler.denied(denied);
@@ -141,7 +142,7 @@ impl Children {
         self.monitor.stop(None);
     }
 
-    /// Which of them crashed, and how often it has by now.
+    /// Returns the child that crashed, and its number of crashes including this one.
     pub fn crashed(&mut self, who: &ActorCell) -> Option<(Child, u32)> {
         let id = who.get_id();
         let child = if id == self.monitor.get_id() {
@@ -162,7 +163,7 @@ impl Children {
         Some((child, *crashes))
     }
 
-    /// Starts one of them anew.
+    /// Restarts a child.
     pub async fn replace(&mut self, child: Child, link: &Link) -> Result<(), ActorProcessingErr> {
         let spawner = Spawner {
             setup: &self.setup,
@@ -180,7 +181,7 @@ impl Children {
     }
 }
 
-/// How each of them is started.
+/// The way to start each child.
 struct Spawner<'a> {
     setup: &'a ChildrenSetup,
     supervisor: &'a ActorRef<SupervisorMsg>,

@@ -1,4 +1,4 @@
-//! Where the connection comes from, and how it is set up for leases.
+//! The origin of the connection, and its settings for leases.
 
 use std::error::Error as _;
 use std::io;
@@ -11,23 +11,23 @@ use thiserror::Error;
 use crate::backoff::Backoff;
 use crate::store::StoreError;
 
-/// Between attempts to reconnect.
+/// The pause between attempts to reconnect.
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 
-/// Where the connection comes from.
+/// The origin of the connection.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "made once per manager")]
 pub(crate) enum Connection {
-    /// A client that the caller made and keeps.
+    /// A client that the caller created and keeps.
     Given(Client),
-    /// One of our own.
+    /// A client of our own.
     Own {
         servers: Vec<ServerAddr>,
         options: ConnectOptions,
     },
 }
 
-/// Why a manager could not start.
+/// The reason why a manager could not start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum StartFailure {
     #[error("{0}")]
@@ -40,7 +40,8 @@ pub(crate) enum StartFailure {
     Bucket(StoreError),
 }
 
-/// What is wrong with a connection that could not be made, if it does not pass by itself.
+/// Returns the problem of a connection that could not be made, if the problem does not pass by
+/// itself.
 pub(crate) fn lasting(error: &ConnectError) -> Option<StartFailure> {
     match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
@@ -55,7 +56,7 @@ pub(crate) fn lasting(error: &ConnectError) -> Option<StartFailure> {
     }
 }
 
-/// What ended a handshake, in words, if it was for one side to refuse the other.
+/// Returns the reason of a failed handshake, in words, if one side refused the other.
 fn tls_refusal(error: &ConnectError) -> Option<String> {
     let error = error.source()?.downcast_ref::<io::Error>()?.get_ref()?;
     let error = error.downcast_ref::<rustls::Error>()?;
@@ -74,10 +75,10 @@ fn tls_refusal(error: &ConnectError) -> Option<String> {
     Some(format!("TLS failed ({error}): {advice}"))
 }
 
-/// What can be said about a connection that may yet be made.
+/// Describes the problem of a connection that may still be made.
 pub(crate) fn problem(error: &ConnectError) -> String {
     let text = error.to_string();
-    // The client has no kind for a server that does not greet.
+    // The client has no error kind for a server that does not greet.
     let silent = error.kind() == ConnectErrorKind::TimedOut || text.contains("expected INFO");
     let hint = if silent {
         "; a server that wants TLS before its greeting keeps silent like this (`tls.first`)"
@@ -87,16 +88,17 @@ pub(crate) fn problem(error: &ConnectError) -> String {
     format!("no connection to NATS: {text}{hint}")
 }
 
-/// What we add to a caller's connection options: our name, and settings fit for leases.
+/// Adds our name and the settings for leases to a caller's connection options.
 pub(crate) fn tuned(options: ConnectOptions, instance_id: &str) -> ConnectOptions {
     options
         .name(format!("nats-elect {instance_id}"))
-        // Whoever gives up on NATS never leads again.
+        // An instance that gives up on NATS never leads again.
         .max_reconnects(None)
-        // A black-holed connection is given up after two missed pings; the default would take four minutes.
+        // A black-holed connection is given up after two missed pings. The default would take four
+        // minutes.
         .ping_interval(Duration::from_secs(2))
-        // Of several servers a dead one must not cost the lease. Greeting and login take a round trip and a half: more than 1.3 s is
-        // too slow to connect.
+        // A dead server among several must not cost the lease. Greeting and login take one and a
+        // half round trips. A round trip of more than 1.3 s is too slow to connect.
         .connection_timeout(Duration::from_secs(2))
         .reconnect_delay_callback(|attempts| {
             let before = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX);

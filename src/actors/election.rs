@@ -1,4 +1,5 @@
-//! The actor of one role's election: messages in, steps of the state machine, effects out.
+//! The actor of one role's election. It passes messages to the state machine, and carries out the
+//! effects of its steps.
 
 mod requests;
 mod spans;
@@ -39,11 +40,11 @@ use nats_elect_core::{
 /// One role's election.
 pub(super) struct ElectionActor;
 
-/// What an election starts with.
+/// The setup of an election.
 pub(super) struct ElectionSetup {
     pub scope: Arc<RoleScope>,
     pub candidate: Candidate,
-    /// Which election of this instance it is.
+    /// The number of this election within its instance.
     pub generation: u64,
     pub link: Link,
     pub supervisor: ActorRef<SupervisorMsg>,
@@ -55,32 +56,32 @@ pub(super) struct ElectionState {
     supervisor: ActorRef<SupervisorMsg>,
     bucket: Option<store::Bucket>,
     running: Option<RunningTerm>,
-    /// The write under way, to be failed at once if the server forbids it.
+    /// The write in progress. It fails at once if the server forbids it.
     writing: Option<OpId>,
-    /// The same for the read under way.
+    /// The read in progress. It fails at once in the same way.
     reading: Option<OpId>,
-    /// The requests that were sent last: some may not have been answered in time.
+    /// The requests that were sent last. Some may not have been answered in time.
     asked: VecDeque<AbortHandle>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
-    /// The question of another instance that came last: it is answered at once, or not at all.
+    /// The latest peer request. It is answered at once, or not at all.
     reply_to: Option<(ReplyId, Subject)>,
     peers: u64,
     timer: LatestTask,
     timer_due: Moment,
     signatures: Signatures,
     spans: Spans,
-    /// The leader that was last told.
+    /// The leader that was last reported.
     told: Option<LeaderInfo>,
-    /// Who led before that.
+    /// The leader before that.
     predecessor: Option<String>,
-    /// How the role that was last claimed had become free.
+    /// The way in which the role that was last claimed had become free.
     vacancy: Vacancy,
-    /// Since when there is none to tell.
+    /// The moment since which there is no leader to report.
     leaderless_since: Option<Moment>,
     leaderless: Leaderless,
     lasting_failure: LastingFailure,
-    /// When the step under way was taken: the time of what it sends.
+    /// The moment of the step in progress, which is the time of the messages that it sends.
     stepped: Moment,
 }
 
@@ -101,7 +102,8 @@ impl Actor for ElectionActor {
             link,
             supervisor,
         } = setup;
-        // The first step is taken outside the start: should it fail, this election is started anew, not the supervisor.
+        // The first step is taken outside the start. If it fails, this election is restarted, and
+        // the supervisor is not.
         myself.send_message(ElectionMsg::LinkChanged(link))?;
         Ok(ElectionState {
             signatures: Signatures::new(
@@ -180,7 +182,7 @@ impl ElectionState {
                 self.writing.take_if(|writing| *writing == op);
                 match &outcome {
                     WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
-                    // Nothing stands there: it may be another bucket of the same name.
+                    // No message is stored there. It may be another bucket of the same name.
                     WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
                     _ => {}
                 }
@@ -208,7 +210,7 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
-            // Its lease is still to be revoked: `running` is kept until the next term.
+            // The handler's lease is still to be revoked, so `running` is kept until the next term.
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
                 Input::HandlerEnded { term, end }
             }
@@ -240,7 +242,7 @@ impl ElectionState {
         }
     }
 
-    /// The answer to what was asked will not come: it is failed at once.
+    /// Fails a request at once whose answer will not come.
     fn denied(&mut self, denied: &Denied) -> Option<Input> {
         let failure = Failure {
             kind: FailureKind::PermissionDenied,
@@ -256,7 +258,8 @@ impl ElectionState {
         Some(Input::ReadEnded { op, outcome })
     }
 
-    /// A request that found nobody may mean that the bucket is gone; the monitor finds out.
+    /// Has the monitor look at the bucket. A request without a responder may mean that the bucket
+    /// is gone.
     fn doubt_bucket(&self, failure: &Failure) {
         if matches!(
             failure.kind,
@@ -299,7 +302,8 @@ impl ElectionState {
         }
     }
 
-    /// Nobody asks a bucket that can't be used, so nothing else would be counted.
+    /// Counts lasting trouble. An unusable bucket receives no requests, so nothing else would be
+    /// counted.
     fn count_trouble(&mut self) {
         let lasting = self.election.link_failure().map(|failure| failure.kind);
         if let Some(kind) = self.lasting_failure.again(lasting, self.stepped) {
@@ -312,7 +316,7 @@ impl ElectionState {
             Effect::Write(write) => self.write(myself, write),
             Effect::Read { op, within } => self.read(myself, op, within),
             Effect::StartTerm(start) => {
-                // Whoever finds this instance leading finds the term in its status.
+                // A caller that sees this instance leading must find the term in its status.
                 self.publish_status();
                 let myself = myself.clone();
                 self.scope.acting.begin(start.lease);
@@ -321,8 +325,8 @@ impl ElectionState {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 });
                 self.running = Some(running);
-                // The claim was written before its fencing token was known: a heartbeat at once carries the first proof.
-                // Nobody waits for this answer.
+                // The claim was written before its fencing token was known, so an immediate
+                // heartbeat carries the first proof. No caller waits for this answer.
                 let request = RequestId(0);
                 let term = Some(start.term);
                 return self
@@ -347,7 +351,7 @@ impl ElectionState {
                 return (!extended).then_some(Input::LeaseOver { term });
             }
             Effect::Suspend { acting, .. } => {
-                // If it is over already, the next step winds the term down.
+                // If the term is over already, the next step winds it down.
                 self.scope.acting.move_to(acting);
             }
             Effect::Resign { .. } => self.scope.acting.revoke(),
@@ -367,13 +371,13 @@ impl ElectionState {
             }
             Effect::Reply { request, reply } => {
                 if let Some(waiting) = self.requests.remove(&request) {
-                    // Whoever asked may have gone.
+                    // The asker may have gone.
                     let _ = waiting.send(reply);
                 }
             }
             Effect::Event(Event::LeaderChanged(leader)) => self.tell_leader(leader),
             Effect::Event(event) => {
-                // Whoever hears of a change finds it in the status.
+                // A subscriber that receives a change must find it in the status.
                 if matches!(event, Event::StateChanged { .. }) {
                     self.publish_status();
                 }
@@ -389,7 +393,7 @@ impl ElectionState {
         None
     }
 
-    /// Tells of a leader, if what may be told of it is another than before.
+    /// Reports the leader, if the reportable information differs from the last report.
     fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
         let leader = self.signatures.told(leader, clock::now());
         if leader != self.told {
@@ -402,7 +406,7 @@ impl ElectionState {
         }
     }
 
-    /// Has others told of the begin and the end of a term.
+    /// Has the event publisher report the beginning and the end of a term.
     fn publish(&mut self, event: &Event) {
         let (fencing_token, change) = match *event {
             Event::ClaimBegan { vacancy } => {
@@ -455,14 +459,15 @@ impl ElectionState {
         });
     }
 
-    /// Arms one timer for the next due thing. An older timer's message may be queued already: its number tells.
+    /// Arms one timer for the next deadline. An older timer's message may be queued already. Its
+    /// number distinguishes it.
     fn arm_timer(&mut self, myself: &ActorRef<ElectionMsg>) {
         let lapse = self.signatures.lapses_at(self.told.as_ref());
         let now = clock::now();
-        // Even if nothing is due: what is told in seconds goes on.
+        // The timer fires even without a deadline, because reports in seconds go on.
         let latest = now + Duration::from_secs(1);
         let due = self.election.next_wakeup().into_iter().chain(lapse).min();
-        // The runtime's clock may stop in suspend: look at ours again from time to time.
+        // The runtime's clock may stop in suspend, so our clock is read again from time to time.
         self.timer_due = due.map_or(latest, |due| due.clamp(now, latest));
         let wait = self.timer_due.since(now);
         if wait.is_zero() {

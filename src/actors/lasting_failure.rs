@@ -1,22 +1,24 @@
-//! Counts trouble again while it lasts.
+//! A repeated count of trouble while it lasts.
 
 use std::time::Duration;
 
 use nats_elect_core::Moment;
 use nats_elect_core::event::FailureKind;
 
-/// Several times in the least time over which a dashboard looks at a counter.
+/// The interval of the count. It fits several times into the shortest period over which a dashboard
+/// looks at a counter.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// When trouble that lasts was last counted. A counter that grew once, perhaps before it was first read, would tell
-/// that it has passed.
+/// The moment when lasting trouble was last counted. A counter that grew only once, perhaps before
+/// it was first read, would suggest that the trouble has passed.
 #[derive(Debug, Default)]
 pub(super) struct LastingFailure {
     counted: Option<Moment>,
 }
 
 impl LastingFailure {
-    /// Takes what the trouble is now, whose beginning was counted elsewhere. Returns what to count once more.
+    /// Takes the present trouble, whose beginning was counted elsewhere. Returns the trouble to
+    /// count once more.
     pub fn again(&mut self, lasting: Option<FailureKind>, now: Moment) -> Option<FailureKind> {
         if lasting.is_none() {
             self.counted = None;
@@ -38,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_counted_again_as_long_as_it_lasts_and_anew_when_it_comes_back() {
+    fn lasting_trouble_is_counted_repeatedly_and_anew_when_it_returns() {
         let mut lasting_failure = LastingFailure::default();
         let at = |secs| Moment::from_nanos(1) + Duration::from_secs(secs);
         let mut counted = |seconds: Range<u64>, lasting| {

@@ -1,11 +1,12 @@
-//! A task of which only the latest counts.
+//! A task that is replaced by its successor.
 
 use std::future::Future;
 
 use tokio::task::JoinHandle;
 
-/// An actor's task on the side. Beginning another one, or dropping this, aborts it; what it has sent may be in the mailbox
-/// already, so its messages carry its number, and [`is`](Self::is) tells those of the latest.
+/// An actor's task in the background. It is aborted when another one begins, or when this is
+/// dropped. The mailbox may already contain messages that it sent. So its messages carry its
+/// number, and [`is`](Self::is) recognizes those of the latest task.
 #[derive(Default)]
 pub(super) struct LatestTask {
     number: u64,
@@ -13,7 +14,7 @@ pub(super) struct LatestTask {
 }
 
 impl LatestTask {
-    /// Begins the task that is made for its number.
+    /// Begins the task, which is created with its number.
     pub fn begin<F>(&mut self, task: impl FnOnce(u64) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -22,7 +23,7 @@ impl LatestTask {
         self.task = Some(tokio::spawn(task(self.number)));
     }
 
-    /// Aborts the task, if there is one: no number that was given counts from here on.
+    /// Aborts the task, if there is one. No earlier number is valid from here on.
     pub fn stop(&mut self) {
         self.number += 1;
         if let Some(task) = self.task.take() {
@@ -30,12 +31,12 @@ impl LatestTask {
         }
     }
 
-    /// The latest task has ended by itself; its number still counts.
+    /// Records that the latest task has ended by itself. Its number remains valid.
     pub fn ended(&mut self) {
         self.task = None;
     }
 
-    /// Whether a task was begun that was neither stopped nor has ended.
+    /// Returns whether a task was begun that was not stopped and has not ended.
     pub const fn is_under_way(&self) -> bool {
         self.task.is_some()
     }

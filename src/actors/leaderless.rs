@@ -1,6 +1,6 @@
-//! How long a role was without a sign of a leader, as this instance saw it.
+//! The time that a role was without a sign of a leader, as this instance saw it.
 //!
-//! For dashboards alone: it decides nothing.
+//! It is only for dashboards, and decides nothing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use nats_elect_core::record::{Content, Entry};
 /// The leader that was seen last.
 #[derive(Debug, Default)]
 pub(super) struct Leaderless {
-    /// The bucket, by its creation time: another one numbers anew.
+    /// The bucket's creation time. Another bucket numbers its revisions anew.
     epoch: u64,
     revision: u64,
     last: Option<Sign>,
@@ -22,11 +22,13 @@ pub(super) struct Leaderless {
 struct Sign {
     who: Leader,
     at: Moment,
-    /// What stood there since was no leader's: the next record begins another term, whosever it is.
+    /// Whether another message than a leader's was stored since. The next record then begins
+    /// another term, whichever instance wrote it.
     over: bool,
 }
 
-/// By the start of the instance, and by its name where a record of another library tells no more.
+/// A leader, identified by the start of its instance, and by its name where a record of another
+/// library has no more.
 #[derive(Debug, PartialEq, Eq)]
 struct Leader {
     incarnation: Option<Uuid>,
@@ -41,8 +43,8 @@ impl Leaderless {
         }
     }
 
-    /// Something was seen under the role's key. If it is the first sign of another term: the time since the last sign of
-    /// the one before.
+    /// Takes an entry under the role's key. Returns the time since the last sign of the term
+    /// before, if the entry is the first sign of another term.
     pub fn saw(&mut self, entry: &Entry, at: Moment) -> Option<Duration> {
         if entry.revision <= self.revision {
             return None;
@@ -59,7 +61,7 @@ impl Leaderless {
             },
             Content::Release(_) => {
                 if let Some(sign) = &mut self.last {
-                    // Its leader wrote this.
+                    // The leader itself wrote this release.
                     sign.at = at;
                     sign.over = true;
                 }
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_release_the_next_claim_begins_another_term_whosever_it_is() {
+    fn any_claim_after_a_release_begins_another_term() {
         let mut leaderless = Leaderless::default();
         leaderless.saw(&beat(1, 1), at(0));
         leaderless.saw(&entry(2, Content::Release(Release::default())), at(500));
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_again_is_no_sign_of_life() {
+    fn a_repeated_entry_is_no_sign_of_life() {
         let mut leaderless = Leaderless::default();
         leaderless.bucket_is(7);
         leaderless.saw(&beat(5, 1), at(0));

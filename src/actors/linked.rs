@@ -1,5 +1,5 @@
-//! The skeleton of the actors that work on the bucket while there is a link to it: a task that is started with the
-//! link, and started anew after a pause when it ends.
+//! The skeleton of the actors that work on the bucket while there is a link to it. Each runs a task
+//! that starts with the link, and that restarts after a pause when it ends.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -18,29 +18,29 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Work on the bucket.
 pub(super) trait Linked: Send + Sync + 'static {
-    /// Works until the work can't go on.
+    /// Works until the work cannot go on.
     fn run(
         self: Arc<Self>,
         bucket: Bucket,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static;
 
-    /// The link changed, while the work was or was not under way. Returns how long to wait before
-    /// the work begins anew on a link that is up.
+    /// Takes a change of the link, whether or not the work is in progress. Returns the pause before
+    /// the work begins again on a link that is up.
     fn link_changed(&self, _link: &Link, _under_way: bool) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether the work ends with its link. It may go on where the client takes it up again by
+    /// Returns whether the work ends with its link. It may continue where the client resumes it by
     /// itself.
     fn ends_with_link(&self) -> bool {
         false
     }
 
-    /// The work ended. Returns how long to wait before it begins anew.
+    /// Takes the end of the work. Returns the pause before it begins again.
     fn ended(&self, error: Option<&StoreError>) -> Duration;
 }
 
-/// Runs some work.
+/// The actor that runs some work.
 pub(super) struct LinkedActor<W>(PhantomData<fn(W)>);
 
 impl<W> LinkedActor<W> {
@@ -97,8 +97,8 @@ impl<W: Linked> Actor for LinkedActor<W> {
 }
 
 impl<W: Linked> LinkedState<W> {
-    /// After each reconnect the work begins anew: the connection may be another one, and so may
-    /// the bucket.
+    /// Restarts the work after each reconnect. The connection may be another one, and so may the
+    /// bucket.
     fn link_changed(&mut self, myself: &ActorRef<LinkedMsg>, link: Link) {
         let wait = self.work.link_changed(&link, self.task.is_under_way());
         let is_up = matches!(link, Link::Up { .. });
@@ -132,7 +132,7 @@ impl<W: Linked> LinkedState<W> {
     }
 }
 
-/// A subscription ended. Returns the pause before the next one.
+/// Takes the end of a subscription. Returns the pause before the next one.
 pub(super) fn subscription_ended(what: &str, error: Option<&StoreError>) -> Duration {
     if let Some(error) = error {
         tracing::debug!(%error, "{what}");

@@ -1,4 +1,4 @@
-//! What the actors tell one another.
+//! The messages between the actors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
 use nats_elect_core::{self as core, Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
 
-/// The way to the bucket, for everyone who uses it.
+/// The link to the bucket, for all of its users.
 #[derive(Clone)]
 pub(crate) enum Link {
     Down,
@@ -26,7 +26,7 @@ pub(crate) enum Link {
     },
 }
 
-/// What the supervisor is told.
+/// Messages to the supervisor.
 pub(crate) enum SupervisorMsg {
     LinkChanged(Link),
     AddRole {
@@ -38,55 +38,57 @@ pub(crate) enum SupervisorMsg {
         release: bool,
         reply: oneshot::Sender<()>,
     },
-    /// To all roles, and to those that are added later. Answered when each has followed, with what became of the terms that
-    /// were ended.
+    /// An order to all roles, and to those that are added later. It is answered when each role has
+    /// followed, with the outcome of the terms that were ended.
     Order {
         order: Order,
         reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>,
     },
-    /// Somebody has reason to doubt that the bucket is what it was.
+    /// The sender has reason to doubt that the bucket is still the same.
     LookAtBucket,
-    /// This role's election can't use the bucket as it was seen last: it is to hear how it is now, changed or not.
+    /// This role's election cannot use the bucket as it was seen last. The election is to receive
+    /// the present state, changed or not.
     Reopen(RoleName),
-    /// The server refused the admin service something.
+    /// The server refused the admin service an operation.
     AdminDenied(Denied),
     #[cfg(test)]
     CrashAdmin,
-    /// Start a crashed role's election anew: its handler has ended.
+    /// Restart a crashed role's election: its handler has ended.
     RestartRole {
         role: RoleName,
     },
-    /// Start one of those who work for all roles anew: it crashed a while ago.
+    /// Restart a child that crashed a while ago.
     Replace(Child),
-    /// Answer, with a role whose handler outlives its lease, if there is one.
+    /// Answer with a role whose handler outlives its lease, if there is one.
     Ping(oneshot::Sender<Option<RoleName>>),
-    /// Leave every election; then end. `None` releases as each role is configured. Answered when every role is left and
-    /// every handler has ended. `late` is told when that takes longer than `timeout`, by this thread's timers: a handler
-    /// that blocks can hold up those of its own runtime.
+    /// Leave every election, and then end. `None` releases as each role is configured. It is
+    /// answered when every role is left and every handler has ended. `late` is notified when that
+    /// takes longer than `timeout`. It uses this thread's timers, because a handler that blocks can
+    /// hold up the timers of its own runtime.
     Stop {
         release: Option<bool>,
         reply: oneshot::Sender<()>,
         timeout: Duration,
         late: oneshot::Sender<()>,
     },
-    /// Leave every election without a write; then end.
+    /// Leave every election without a write, and then end.
     Abandon,
-    /// A term began or ended here.
+    /// A term began or ended on this instance.
     Tell(LeaderEvent),
-    /// Everything of this instance has ended: end when the publisher has told it.
+    /// Everything of this instance has ended. End when the publisher has published it.
     Finish,
     /// End.
     End,
 }
 
-/// What the connection monitor is told.
+/// Messages to the connection monitor.
 pub(crate) enum MonitorMsg {
     Connected(Result<Client, async_nats::ConnectError>),
     ClientEvent(async_nats::Event),
     Poll,
-    /// Somebody has reason to doubt that the bucket is what it was.
+    /// The sender has reason to doubt that the bucket is still the same.
     LookAtBucket,
-    /// This role's election is to hear how the bucket is, changed or not.
+    /// This role's election is to receive the state of the bucket, changed or not.
     Reopen(RoleName),
     /// The look with this number ended.
     Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
@@ -127,7 +129,7 @@ pub(crate) enum PublisherMsg {
     Finish(oneshot::Sender<()>),
 }
 
-/// What an election is told.
+/// Messages to an election.
 pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
@@ -145,14 +147,14 @@ pub(crate) enum ElectionMsg {
     },
     /// The server refused a publish to one of the role's keys, or the reading of keys.
     Denied(Denied),
-    /// The server refused a publish to what the role's leader keeps.
+    /// The server refused a publish to the data of the role's leader.
     DataDenied(Denied),
-    /// Another instance asks, and waits for an answer there.
+    /// Another instance asks, and waits for an answer at this subject.
     Asked {
         question: PeerRequest,
         reply: Subject,
     },
-    /// A question of ours was answered; nothing if time is up.
+    /// Our question was answered, or the time is up if there is no answer.
     Answered {
         question: PeerRequestId,
         answer: Option<PeerReply>,
@@ -162,7 +164,7 @@ pub(crate) enum ElectionMsg {
         term: TermId,
         healthy: bool,
     },
-    /// The runtime that runs handlers keeps a health check from being answered.
+    /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,
     Ask(Request),
     Stop {

@@ -1,16 +1,17 @@
-//! The actors: they turn messages into inputs of the election and its effects into work.
+//! The actors. They turn messages into inputs of the election, and its effects into work.
 //!
 //! ```text
-//! supervisor ─┬─ connection monitor   the connection, the bucket, what becomes of them
+//! supervisor ─┬─ connection monitor   the state of the connection and of the bucket
 //!             ├─ bucket watch         one watch over all role keys
-//!             ├─ peers                requests of other instances
-//!             ├─ publisher            publishes who leads, if that is configured
-//!             ├─ admin service        requests of those who operate this instance
+//!             ├─ peers                peer requests, from other instances
+//!             ├─ publisher            publishes leader changes, if that is configured
+//!             ├─ admin service        admin requests, from this instance's operators
 //!             └─ election × role      one state machine each
 //! ```
 //!
-//! They live on a thread of their own, so that no handler, however it blocks, can cost a role its lease. No handler of
-//! theirs waits for NATS: requests are spawned, and their answers come back as messages.
+//! The actors live on a thread of their own, so that no handler, however it blocks, can cost a role
+//! its lease. No message handler of an actor waits for NATS. Requests are spawned, and their
+//! answers come back as messages.
 
 mod admin;
 mod announce;

@@ -1,5 +1,5 @@
-//! The connection monitor: makes the connection, watches over it and over the bucket, and tells everyone what can be
-//! relied on.
+//! The connection monitor. It makes the connection, watches over the connection and the bucket, and
+//! reports the link to all users.
 
 mod looks;
 
@@ -23,30 +23,32 @@ use nats_elect_core as core;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
 
-/// Between looks at the connection's state. With a client of our own, events tell the same sooner.
+/// The interval between looks at the connection's state. With a client of our own, events report
+/// the same sooner.
 const POLL_OWN: Duration = Duration::from_millis(100);
 const POLL_GIVEN: Duration = Duration::from_millis(20);
-/// Between looks at a bucket that can't be used, and between attempts to connect.
+/// The pause between looks at a bucket that cannot be used, and between attempts to connect.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-/// Between new connections that are made to try a refused subscription again.
+/// The pause between new connections that are made to retry a refused subscription.
 const RENEWAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct MonitorActor;
 
-/// Hears what the server refuses.
+/// The receiver of the server's refusals.
 pub(crate) type TellDenied = Box<dyn Fn(Denied) + Send + Sync>;
 
 pub(crate) struct MonitorSetup {
-    /// Told of each change of the way to the bucket.
+    /// Called at each change of the link.
     pub tell: Box<dyn Fn(Link) + Send + Sync>,
     pub connection: Connection,
     pub bucket: BucketName,
     pub if_missing: IfMissing,
     pub routes: Routes,
-    /// Where the admin service is asked, if there is one, and who hears what the server refuses it.
+    /// The subjects of the admin service, if there is one, and the receiver of the server's
+    /// refusals to it.
     pub admin: Option<(AdminSubjects, TellDenied)>,
     pub start_timeout: Duration,
-    /// Told once, when the bucket was opened or can't be.
+    /// Receives one message: that the bucket was opened, or that it cannot be.
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
 }
 
@@ -61,24 +63,25 @@ pub(crate) struct MonitorState {
     looking: bool,
     looked_at: Option<Moment>,
     look_again: bool,
-    /// Elections that ask for a look. One that is under way began before they asked.
+    /// Elections that ask for a look. A look in progress began before they asked.
     asking: BTreeSet<RoleName>,
-    /// Elections that wait for what the look under way finds, also if it is nothing new.
+    /// Elections that wait for the result of the look in progress, even if nothing is new.
     awaiting: BTreeSet<RoleName>,
     retrying: bool,
     failures: u32,
     last_problem: String,
-    /// That the bucket is missing, which is waited for.
+    /// The error of a missing bucket, while the bucket is awaited.
     awaited: Option<StoreError>,
-    /// What the server last refused and a look needs: requests only time out.
+    /// The server's last refusal of an operation that a look needs. The requests themselves only
+    /// time out.
     denied: Option<Denied>,
-    /// When the connection was last made anew for a subscription that was refused.
+    /// The moment when the connection was last renewed for a refused subscription.
     renewed_at: Option<Moment>,
     /// Said once in each outage.
     told_refused: bool,
 }
 
-/// What the others were told last.
+/// The last reported state of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinkState {
     Down,
@@ -164,7 +167,8 @@ impl Actor for MonitorActor {
     }
 }
 
-/// Whether a request about the bucket's stream was refused. There may be another stream for what is published.
+/// Returns whether the refused request concerns the bucket's stream. The published events may have
+/// another stream.
 fn is_about(denied: &Denied, bucket: &BucketName) -> bool {
     let stream = denied.subject.strip_prefix("$JS.API.STREAM.");
     stream.is_some_and(|rest| rest.ends_with(&format!(".KV_{bucket}")))
@@ -197,7 +201,8 @@ impl MonitorState {
         self.look_at_connection(myself);
     }
 
-    /// The client has ended, as it does when it is given headers that it can't read: make another.
+    /// Makes a new client, because this one has ended. A client ends when it receives headers that
+    /// it cannot read.
     fn connect_anew(&mut self, myself: &ActorRef<MonitorMsg>) {
         tracing::error!("the connection to NATS has ended for good: making a new one");
         self.client = None;
@@ -224,14 +229,15 @@ impl MonitorState {
                     self.denied(myself, denied);
                 }
             }
-            // What the client says of an attempt to reconnect.
+            // The client's error from an attempt to reconnect.
             async_nats::Event::ClientError(error) => self.not_reconnected(&error.to_string()),
             async_nats::Event::Disconnected => self.tell(LinkState::Down, Link::Down),
             _ => self.look_at_connection(myself),
         }
     }
 
-    /// The client tries on for ever, and so it should: what is refused now may be granted again. But somebody must know.
+    /// Reports a failed attempt to reconnect. The client retries forever, because a refused login
+    /// may be granted again. The operator must know about it.
     fn not_reconnected(&mut self, problem: &str) {
         let refused =
             problem.contains("authorization violation") || problem.contains("failed signing nonce");
@@ -242,7 +248,8 @@ impl MonitorState {
         }
     }
 
-    /// Where answers could not be subscribed to, only another connection tries that again. Returns whether it is made.
+    /// Renews the connection, if the subscription to answers was refused. Only another connection
+    /// retries it. Returns whether the connection is renewed.
     fn reconnect(&mut self) -> bool {
         let refused = self.denied.as_ref().is_some_and(|denied| !denied.publish);
         let own = matches!(self.setup.connection, Connection::Own { .. });
@@ -256,7 +263,7 @@ impl MonitorState {
             return false;
         }
         self.renewed_at = Some(clock::now());
-        // The client's events, or the next poll, tell how it went.
+        // The client's events, or the next poll, report the result.
         tokio::spawn(async move { client.force_reconnect().await });
         true
     }
@@ -271,7 +278,7 @@ impl MonitorState {
         tracing::warn!("{denied}: grant it");
         let bucket = &self.setup.bucket;
         if let Some(role) = denied.data_of(bucket) {
-            // No election waits for it, and no look.
+            // No election and no look waits for it.
             self.setup
                 .routes
                 .send(&role, ElectionMsg::DataDenied(denied));
@@ -289,7 +296,7 @@ impl MonitorState {
             }
         } else if !denied.publish {
             if self.is_inbox(&denied.subject) {
-                // No answer will come to anything.
+                // No request will receive an answer.
                 self.not_looked(myself, denied);
             }
         } else if key.is_some() || is_about(&denied, bucket) {
@@ -301,7 +308,8 @@ impl MonitorState {
         }
     }
 
-    /// Whether it concerns the admin service: nobody else publishes to inboxes, or subscribes where services are asked.
+    /// Returns whether the refusal concerns the admin service. No other part publishes to inboxes,
+    /// or subscribes to the subjects of services.
     fn is_admins(&self, denied: &Denied) -> bool {
         let Denied { publish, subject } = denied;
         let asked = |(admin, _): &(AdminSubjects, _)| {
@@ -321,7 +329,7 @@ impl MonitorState {
         prefix.is_some_and(|(prefix, _)| subject.starts_with(prefix))
     }
 
-    /// The bucket can't be looked at for what was refused: the answer to a look will not come.
+    /// Takes a refusal that prevents a look at the bucket. The answer to a look will not come.
     fn not_looked(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
         self.denied = Some(denied);
         self.looks += 1;
@@ -365,7 +373,8 @@ impl MonitorState {
         if flapped && self.link != LinkState::Down {
             self.tell(LinkState::Down, Link::Down);
         }
-        // Sequences of such a bucket are never used twice: a compare-and-set tells whether it is the one it was.
+        // Sequences of such a bucket are never used twice. A compare-and-set shows whether it is
+        // still the same bucket.
         if let Some((bucket, info)) = self
             .bucket
             .clone()
@@ -374,7 +383,7 @@ impl MonitorState {
             self.tell(LinkState::Up, Link::Up { bucket, info });
         }
         if flapped {
-            // A look from before the reconnect says nothing about what is there now.
+            // A look from before the reconnect says nothing about the present state.
             self.looking = false;
             self.looked_at = None;
         } else if self.retrying {

@@ -1,4 +1,4 @@
-//! Peer messaging: takes requests of other instances to the elections that they are for.
+//! Peer messaging: passes peer requests to the elections that they are for.
 
 use std::sync::Arc;
 use std::time::Duration;

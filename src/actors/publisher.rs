@@ -1,4 +1,5 @@
-//! The event publisher: publishes leader changes in order, and again until the server has them or they are too old.
+//! The event publisher. It publishes leader changes in order, and repeats each until the server has
+//! it or it is too old.
 
 mod line;
 
@@ -15,14 +16,14 @@ use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
 use crate::store::{self, StoreError, events_stream};
 
-/// How long one attempt may take.
+/// The maximum time of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Before another attempt.
+/// The pause before another attempt.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct PublisherActor;
 
-/// What is published, and where it is kept.
+/// The published events, and the place where they are kept.
 #[derive(Clone)]
 pub(crate) struct PublisherSetup {
     pub events: EventsConfig,
@@ -34,12 +35,12 @@ pub(super) struct PublisherState {
     setup: PublisherSetup,
     bucket: Option<store::Bucket>,
     news: Line,
-    /// The attempt under way, or the pause before the next.
+    /// The attempt in progress, or the pause before the next.
     task: LatestTask,
     complained: bool,
-    /// The stream took something since the connection was made.
+    /// Whether the stream took an event since the connection was made.
     stream_made: bool,
-    /// Told when everything is.
+    /// Notified when everything is published.
     finishing: Option<oneshot::Sender<()>>,
 }
 
@@ -101,16 +102,16 @@ impl PublisherState {
                 self.bucket = Some(bucket);
                 self.go_on(myself);
             }
-            // What is handed to a client that is not connected it sends whenever it is.
+            // A disconnected client sends its messages whenever it is connected again.
             Link::Down | Link::Unusable(_) => {
                 self.bucket = None;
-                // It may be another server next.
+                // The next server may be another one.
                 self.stream_made = false;
             }
         }
     }
 
-    /// Tells what is first in the line. The stream is made also if there is nothing to tell yet.
+    /// Publishes the first event of the line. Creates the stream even if there is no event yet.
     fn go_on(&mut self, myself: &ActorRef<PublisherMsg>) {
         self.task.stop();
         let Some(bucket) = self.bucket.clone() else {
@@ -151,7 +152,7 @@ impl PublisherState {
         }
     }
 
-    /// The stream is there, if there is to be one.
+    /// Returns whether the stream exists, if one is configured.
     const fn is_prepared(&self) -> bool {
         self.stream_made || self.setup.events.keep.is_none()
     }
@@ -166,7 +167,7 @@ impl PublisherState {
     }
 }
 
-/// Makes the stream, if need be, and publishes what there is.
+/// Creates the stream, if need be, and publishes the event, if there is one.
 async fn publish(
     bucket: &store::Bucket,
     setup: &PublisherSetup,
@@ -194,7 +195,7 @@ async fn publish(
             bucket.publish_event(subject, payload).await
         }
         Some((subject, payload, id)) => {
-            // Somebody else may have made what this user may not.
+            // Another client may have created the stream that this user may not create.
             let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
             let stream = kept.map_err(|error| made.err().unwrap_or(error))?;
             if !stream_made && stream != events_stream(bucket.name()) {

@@ -1,5 +1,5 @@
-//! Keeps a flood of questions from costing a leader its heartbeats: what comes too often is dropped unread. Whoever meant it asks
-//! again.
+//! A rate limit, so that a flood of questions does not cost a leader its heartbeats. Questions that
+//! come too often are dropped unread. A serious asker asks again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use nats_elect_core::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Far more than is asked about one thing (a role, a kind of request), or about all, and far less than an election can stand.
+/// The bound for one thing (a role, a kind of request), and the bound for all. Both are far more
+/// than the normal number of questions, and far less than an election can bear.
 const MOST_OF_ONE: u32 = 200;
 const MOST: u32 = 5_000;
 
-/// How many questions came within the present second.
+/// The number of questions within the present second.
 #[derive(Debug)]
 pub(super) struct RateLimit<K> {
     since: Moment,
@@ -29,7 +30,7 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
         }
     }
 
-    /// Whether this question may pass.
+    /// Returns whether this question may pass.
     pub fn passes(&mut self, what: &K, now: Moment) -> bool {
         if now.since(self.since) >= SECOND {
             *self = Self::new(now);

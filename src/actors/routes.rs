@@ -1,4 +1,4 @@
-//! The way to each role's election.
+//! The routes to each role's election.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use super::messages::ElectionMsg;
 use nats_elect_core::name::RoleName;
 
-/// Where each role's election is now: kept by the supervisor, read by everyone.
+/// The current election actor of each role. The supervisor writes it, and all others read it.
 #[derive(Clone, Default)]
 pub(crate) struct Routes(Arc<RwLock<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
 
@@ -53,8 +53,9 @@ impl Routes {
             .collect()
     }
 
-    /// Sends a message to a role's election. If there is none, the message is dropped: whoever waits for an answer to
-    /// it learns that from the broken channel. Returns whether there was one.
+    /// Sends a message to a role's election. If there is none, the message is dropped, and a caller
+    /// that waits for an answer learns that from the broken channel. Returns whether there was an
+    /// election.
     pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) -> bool {
         self.to(role)
             .is_some_and(|actor| actor.send_message(message).is_ok())

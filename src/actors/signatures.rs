@@ -1,5 +1,6 @@
-//! Whose word is taken: signs what this instance writes as a leader, and keeps leaders for whom no trusted key signed from
-//! being told. The election itself knows of none of this: it waits for every record alike.
+//! Signatures and trust. This module signs the records that this instance writes as a leader. It
+//! keeps leaders without a trusted key's signature from being reported. The election itself knows
+//! nothing of this: it waits for every record alike.
 
 use std::sync::Arc;
 
@@ -23,20 +24,22 @@ pub(crate) struct Signatures {
     /// The bucket, and its creation time.
     bucket: Option<(BucketName, u64)>,
     held: Option<Held>,
-    /// What was last held against whom: said once in the log.
+    /// The last reason for distrust, and the incarnation that it concerns. It is logged once.
     doubted: Option<(Option<Uuid>, Distrust)>,
 }
 
-/// Another instance's word that was verified: good until it expires, whatever is seen meanwhile.
+/// A verified statement of another instance. It is valid until it expires, regardless of later
+/// entries.
 struct Held {
     leader: LeaderInfo,
     fencing_token: FencingToken,
     until: Moment,
-    /// Earlier than this no other word of the same leader is verified: half of its time is left at least.
+    /// No other statement of the same leader is verified before this moment. At least half of the
+    /// validity is left until then.
     renew_at: Moment,
 }
 
-/// What is to be signed, and how.
+/// A pending signature: it signs the statement when it is called.
 pub(super) type Unsigned = Box<dyn FnOnce() -> String + Send>;
 
 impl Signatures {
@@ -51,17 +54,17 @@ impl Signatures {
         }
     }
 
-    /// Whether leaders are told only if a trusted key signed for them.
+    /// Returns whether a leader is reported only if a trusted key signed for it.
     pub fn is_required(&self) -> bool {
         self.keyring.verify.is_some()
     }
 
-    /// Whether this instance signs.
+    /// Returns whether this instance signs.
     pub fn signs(&self) -> bool {
         self.keyring.signer.is_some()
     }
 
-    /// The bucket that is used, and its creation time.
+    /// Sets the bucket in use, and its creation time.
     pub fn bucket_is(&mut self, name: &BucketName, epoch: u64) {
         if self.bucket.as_ref().is_some_and(|(_, old)| *old != epoch) {
             self.held = None;
@@ -69,7 +72,8 @@ impl Signatures {
         self.bucket = Some((name.clone(), epoch));
     }
 
-    /// What to sign for a heartbeat that extends the lease until `lease_end`: never a longer time than that.
+    /// Returns the statement to sign for a heartbeat that extends the lease until `lease_end`. The
+    /// statement is never valid for longer than that.
     pub fn statement(
         &self,
         record: &Record,
@@ -78,7 +82,8 @@ impl Signatures {
     ) -> Option<Unsigned> {
         let signer = self.keyring.signer.as_ref()?;
         let (bucket, _) = self.bucket.as_ref()?;
-        // The wall clock first: whatever passes between the two readings shortens the proof.
+        // The wall clock is read first, so that any time between the two readings shortens the
+        // proof.
         let issued_at = clock::unix_micros() / 1000;
         let left = lease_end.since(clock::now()).as_millis();
         let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
@@ -98,8 +103,8 @@ impl Signatures {
         Some(Box::new(move || sign(statement)))
     }
 
-    /// Looks at the proof of an entry, and takes it out: the election has no use for it. Returns why the entry is not
-    /// trusted, if it is not.
+    /// Verifies the proof of an entry, and removes it, because the election has no use for it.
+    /// Returns why the entry is not trusted, if it is not.
     pub fn judge(&mut self, entry: &mut Entry, now: Moment) -> Option<Distrust> {
         let (who, judged) = match &mut entry.content {
             Content::Record(record) => {
@@ -156,7 +161,7 @@ impl Signatures {
             return Err(Distrust::Mismatch);
         }
         let until = now + valid_for;
-        // An older word of the same leader takes nothing back.
+        // An older statement of the same leader does not shorten the validity.
         if held.is_none_or(|held| held.until < until) {
             let meta = statement.meta.iter();
             let mut leader = LeaderInfo::new(statement.instance_id.as_str());
@@ -176,7 +181,8 @@ impl Signatures {
         Ok(())
     }
 
-    /// What is told of this leader: of a trusted one what was signed, of others nothing.
+    /// Returns the reportable information on this leader: the signed statement of a trusted leader,
+    /// and nothing of others.
     pub fn told(&self, leader: Option<LeaderInfo>, now: Moment) -> Option<LeaderInfo> {
         let mut leader = leader?;
         if leader.is_self {
@@ -196,12 +202,12 @@ impl Signatures {
         (is_it && now < held.until).then(|| held.leader.clone())
     }
 
-    /// The fencing token that the last trusted word names.
+    /// Returns the fencing token in the last trusted statement.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.held.as_ref().map(|held| held.fencing_token)
     }
 
-    /// When this leader, which was told, is no longer to be told.
+    /// Returns the moment from which this reported leader must no longer be reported.
     pub fn lapses_at(&self, told: Option<&LeaderInfo>) -> Option<Moment> {
         told.filter(|leader| self.is_required() && !leader.is_self)?;
         self.held.as_ref().map(|held| held.until)
@@ -244,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Trusts what says how many seconds it is good for, and writes down what it was asked.
+    /// Returns signatures that trust any proof that is a number, as its validity in seconds, and
+    /// the record of the proofs that were verified.
     fn signatures() -> (Signatures, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&asked);
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verified_word_is_good_until_it_expires_and_what_it_says_is_told() {
+    fn a_verified_statement_is_reported_until_it_expires() {
         let (mut signatures, _) = signatures();
         assert_eq!(signatures.told(Some(known(1)), second(100)), None);
         let mut entry = record(1, Some("10"));
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_s_next_word_is_verified_when_half_of_the_last_one_is_gone() {
+    fn a_leaders_next_statement_is_verified_after_half_of_the_last_ones_validity() {
         let (mut signatures, asked) = signatures();
         let mut asked_at = |at, proof: &str| {
             let why = signatures.judge(&mut record(1, Some(proof)), second(at));
@@ -320,7 +327,7 @@ mod tests {
         assert_eq!(asked_at(100, "10"), (true, None));
         assert_eq!(asked_at(104, "10"), (false, None));
         assert_eq!(asked_at(105, "10"), (true, None));
-        // A word that is over sooner takes nothing back.
+        // A statement that expires sooner does not shorten the validity.
         assert_eq!(asked_at(110, "1"), (true, None));
         assert_eq!(asked_at(111, "x"), (true, Some(Distrust::Malformed)));
         assert!(signatures.told(Some(known(1)), second(114)).is_some());
@@ -328,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_about_another_instance_or_bucket_is_not_taken() {
+    fn a_statement_about_another_instance_or_bucket_is_rejected() {
         let (mut signatures, _) = signatures();
         let mismatch = Some(Distrust::Mismatch);
         let judge = |signatures: &mut Signatures, incarnation| {
@@ -352,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_lasts_no_longer_than_the_lease() {
+    fn a_signed_statement_expires_no_later_than_the_lease() {
         let (mut signatures, _) = signatures();
         let lease_end = clock::now() + LASTS;
         let mut own = Record {
@@ -389,7 +396,7 @@ mod tests {
         let left = stated.expires_at - stated.issued_at;
         assert!((9_000..=10_000).contains(&left), "{left}");
         assert_eq!((stated.instance_id.as_str(), stated.priority), ("me", 3));
-        // A pause since the step was taken, in which the lease ended.
+        // The process paused after the step was taken, and the lease ended meanwhile.
         let sign = signatures.statement(&own, token, clock::now());
         assert!(sign.is_none(), "nothing is left to state");
     }

@@ -1,4 +1,5 @@
-//! The supervisor: owns one election per role and those who work for all of them, and restarts what crashes.
+//! The supervisor. It owns one election per role and the children that work for all roles, and
+//! restarts those that crash.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,14 +29,14 @@ use nats_elect_core::event::{EndCause, Event, FailureKind};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::RoleState;
 
-/// Before a crashed actor is started anew: doubling from the first to the second.
+/// The pause before a crashed actor is restarted. It doubles from the first value to the second.
 const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
-/// How long a stop waits for the last news to be published, at most.
+/// The maximum time that a stop waits for the last events to be published.
 const LAST_NEWS: Duration = Duration::from_secs(1);
-/// Beats of one generation; the next generation begins above them.
+/// The beats of one generation. The next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
 
-/// What the supervisor starts with.
+/// The setup of the supervisor.
 pub(crate) struct Supervise {
     pub instance: Arc<Instance>,
     pub connection: Connection,
@@ -43,7 +44,7 @@ pub(crate) struct Supervise {
     pub start_timeout: Duration,
     pub routes: Routes,
     pub registry: RoleRegistry,
-    /// Nothing is published without it.
+    /// Without it nothing is published.
     pub publisher: Option<PublisherSetup>,
     pub admin: AdminConfig,
     pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
@@ -60,13 +61,13 @@ pub(super) struct SupervisorState {
     roles: HashMap<RoleName, Role>,
     generations: u64,
     stopping: Option<Stopping>,
-    /// Roles begin paused.
+    /// Whether roles begin paused.
     paused: bool,
 }
 
 struct Role {
     scope: Arc<RoleScope>,
-    /// None while a crashed election's handler still runs.
+    /// `None` while a crashed election's handler still runs.
     actor: Option<ActorRef<ElectionMsg>>,
     crashes: u32,
     leaving: bool,
@@ -75,9 +76,9 @@ struct Role {
 
 #[derive(Default)]
 struct Stopping {
-    /// Every role is left.
+    /// Whether every role is left.
     finishing: bool,
-    /// Whoever waits for the end gives up then.
+    /// The moment when the callers that wait for the end give up.
     until: Option<Moment>,
     waiting: Vec<oneshot::Sender<()>>,
 }
@@ -203,7 +204,7 @@ impl Actor for SupervisorActor {
                 state.actor_crashed(&myself, &who, &error.to_string());
             }
             SupervisionEvent::ActorTerminated(who, its_state, _) => {
-                // Its share of the role goes before ours.
+                // The crashed election's share of the role must be dropped before ours.
                 drop(its_state);
                 if let Some(role) = state.role_of(&who) {
                     state.role_left(&myself, &role);
@@ -224,7 +225,8 @@ impl SupervisorState {
         }
     }
 
-    /// Returns whether there was room for it: no role of this name, and no stop under way.
+    /// Adds a role. Returns whether it could be added: there must be no role of this name, and no
+    /// stop in progress.
     async fn add_role(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
@@ -257,7 +259,7 @@ impl SupervisorState {
         scope: &Arc<RoleScope>,
     ) -> Result<ActorRef<ElectionMsg>, ActorProcessingErr> {
         let paused = scope.is_paused();
-        // Of what was ordered while there was no election, nobody has told yet.
+        // No election has reported the orders that came while there was no election.
         if scope.status.borrow().paused != paused {
             scope.status.send_modify(|status| status.paused = paused);
             announce(
@@ -290,7 +292,8 @@ impl SupervisorState {
         Ok(actor)
     }
 
-    /// A role whose handler runs on although its lease is over; the role may be on its way out.
+    /// Returns a role whose handler still runs although its lease is over. The role may be in the
+    /// course of removal.
     fn overrun(&self) -> Option<RoleName> {
         let mut scopes = self.roles.values().map(|role| &role.scope);
         let overrun = scopes.find(|scope| scope.status.borrow().overrun)?;
@@ -298,7 +301,7 @@ impl SupervisorState {
     }
 
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {
-        // No such role: dropping the reply says so.
+        // There is no such role. Dropping the reply reports that.
         let Some(role) = self.roles.get_mut(role) else {
             return;
         };
@@ -353,13 +356,14 @@ impl SupervisorState {
         let Some(stopping) = &mut self.stopping else {
             return;
         };
-        // What the elections said last is still on its way to us.
+        // The last messages of the elections are still on their way to the supervisor.
         if self.roles.is_empty() && !std::mem::replace(&mut stopping.finishing, true) {
             let _ = myself.send_message(SupervisorMsg::Finish);
         }
     }
 
-    /// The last news are worth a moment, but no stop that is too late for them: what was to be freed has been.
+    /// Waits for the last events to be published, but not beyond the deadline of the stop. The
+    /// roles have been freed already.
     fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
         let Some(told) = self.children.all_published() else {
             let _ = myself.send_message(SupervisorMsg::End);
@@ -397,7 +401,8 @@ impl SupervisorState {
         }
     }
 
-    /// Nobody keeps the lease any more: end the term, and contest the role again when its handler has ended.
+    /// Ends the term of a crashed election, because nothing renews the lease any more. Contests the
+    /// role again when its handler has ended.
     fn election_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, name: &RoleName, error: &str) {
         self.routes.remove(name);
         let Some(role) = self.roles.get_mut(name) else {
@@ -464,7 +469,8 @@ impl SupervisorState {
 }
 
 impl Drop for SupervisorState {
-    /// An orderly end leaves no roles. After a crash nobody keeps the leases: no handler may go on.
+    /// An orderly end leaves no roles. After a crash nothing renews the leases, so no handler may
+    /// go on.
     fn drop(&mut self) {
         for (_, role) in self.roles.drain() {
             if let Some(running) = role.scope.revoke() {
@@ -484,7 +490,7 @@ impl Role {
         }
     }
 
-    /// A crashed election's state goes on without it.
+    /// Continues the role's state in place of a crashed election.
     fn pass(&self, to: RoleState) {
         let from = self.scope.status.borrow().state;
         self.scope.status.send_modify(|status| {
@@ -501,7 +507,8 @@ impl Role {
     }
 }
 
-/// The lease is revoked already: the handler has only the time that it takes to be aborted.
+/// Ends the handler. The lease is revoked already, so the handler has only the time that an abort
+/// takes.
 async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
     let allowance = scope.settings.abort_allowance();
     let ends = || tokio::time::timeout(allowance, running.ended());

@@ -1,4 +1,4 @@
-//! The thread on which the actors, the lease timers and our connection live.
+//! The thread of the actors, the lease timers and our connection.
 
 use std::io;
 use std::thread;
@@ -9,10 +9,10 @@ use tokio::sync::{oneshot, watch};
 use super::messages::SupervisorMsg;
 use super::supervisor::{Supervise, SupervisorActor};
 
-/// What the thread runs.
+/// The setup of the actors on the thread.
 pub(crate) type Setup = Supervise;
 
-/// The way to the actors.
+/// The handle on the thread and its actors.
 pub(crate) struct ElectionThread {
     pub supervisor: ActorRef<SupervisorMsg>,
     ended: watch::Receiver<bool>,
@@ -22,7 +22,7 @@ impl ElectionThread {
     /// Starts the thread and its supervisor.
     ///
     /// # Errors
-    /// If the system gives no thread or no runtime.
+    /// An error if the system provides no thread or no runtime.
     pub async fn start(setup: Setup) -> io::Result<Self> {
         let (started, supervisor) = oneshot::channel();
         let (end, ended) = watch::channel(false);
@@ -36,7 +36,7 @@ impl ElectionThread {
                     match Actor::spawn(None, SupervisorActor, setup).await {
                         Ok((supervisor, running)) => {
                             if let Err(Ok(unwanted)) = started.send(Ok(supervisor)) {
-                                // Whoever started this has gone meanwhile.
+                                // The caller that started this has gone meanwhile.
                                 unwanted.stop(None);
                             }
                             let _ = running.await;
@@ -46,7 +46,7 @@ impl ElectionThread {
                         }
                     }
                 });
-                // Does not wait for a name that is being looked up.
+                // This does not wait for a name lookup in progress.
                 runtime.shutdown_background();
                 end.send_replace(true);
             })?;
@@ -56,10 +56,10 @@ impl ElectionThread {
         Ok(Self { supervisor, ended })
     }
 
-    /// Resolves when the thread has ended, and with it everything on it.
+    /// Resolves when the thread has ended, together with everything on it.
     pub async fn ended(&self) {
         let mut ended = self.ended.clone();
-        // The sender goes with the thread.
+        // The sender is dropped with the thread.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 }

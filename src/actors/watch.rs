@@ -1,4 +1,4 @@
-//! The bucket watch: one watch over all role keys, whose messages are hints for the elections.
+//! The bucket watch: one watch over all role keys. Its messages are hints for the elections.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::store::{self, Delivery, StoreError};
 
-/// How long the watch may take to begin.
+/// The maximum time for the watch to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Watch {
@@ -59,7 +59,7 @@ impl Linked for Watch {
         }
     }
 
-    /// A watch that begins anew shows everything that was missed, also in a recreated bucket.
+    /// A watch that begins again shows everything that was missed, in a recreated bucket too.
     fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
         if under_way {
             self.backoff().connection_lost(clock::now());
@@ -83,14 +83,15 @@ impl Linked for Watch {
     }
 
     fn ended(&self, error: Option<&StoreError>) -> Duration {
-        // A watch ends with its bucket, and nothing else need tell that another one took its name.
+        // A watch ends with its bucket. There may be no other sign that another bucket took its
+        // name.
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         let mut backoff = self.backoff();
         if matches!(error, Some(StoreError::Unavailable(_))) {
             backoff.connection_lost(clock::now());
         }
         let wait = backoff.ended(clock::now());
-        // Attempts slow down to one in two seconds.
+        // The attempts slow down to one in two seconds.
         tracing::warn!(
             error = error.map(ToString::to_string),
             ?wait,

@@ -1,26 +1,27 @@
-//! When to watch again after a watch has ended.
+//! The pause before another watch, after a watch has ended.
 
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 use nats_elect_core::Moment;
 
-/// Between attempts to watch: doubling from the first to the second.
+/// The pause between attempts to watch. It doubles from the first value to the second.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
-/// A watch that took its connection along sooner than this may have done so by what it showed: headers that the client can't
-/// read cost it the connection, and the watch begins with the last message of each key.
+/// The bound of a brief watch. A watch that ended sooner together with its connection may have
+/// caused that by the messages that it received. Headers that the client cannot read cost it the
+/// connection, and the watch begins with the last message of each key.
 const BRIEF: Duration = Duration::from_secs(4);
-/// After so many of those in a row the connection is worth more than the watch: it waits, from the first time doubling to
-/// the second.
+/// The number of brief watches in a row after which the connection is worth more than the watch.
+/// The watch then waits. The pause doubles from the first value to the second.
 const BROKEN: u32 = 3;
 const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
-/// The pace of one watch after the other.
+/// The pace of successive watches.
 #[derive(Debug)]
 pub(crate) struct WatchBackoff {
     failures: u32,
-    /// Brief watches in a row that ended with their connection.
+    /// The number of brief watches in a row that ended with their connection.
     broken: u32,
     started: Moment,
 }
@@ -34,27 +35,28 @@ impl WatchBackoff {
         }
     }
 
-    /// A watch is begun.
+    /// Records that a watch began.
     pub const fn begun(&mut self, now: Moment) {
         self.started = now;
     }
 
-    /// The connection was lost, and the watch with it.
+    /// Records that the connection was lost, together with the watch.
     pub fn connection_lost(&mut self, now: Moment) {
         let brief = now.since(self.started) < BRIEF;
         self.broken = if brief { self.broken + 1 } else { 0 };
     }
 
-    /// The connection is there again: how long to leave it alone, if it broke with each of the last watches.
+    /// Records that the connection is back. Returns the pause before the next watch, if the
+    /// connection broke with each of the last watches.
     pub fn reconnected(&mut self) -> Option<Duration> {
         self.failures = 0;
         self.rest()
     }
 
-    /// The watch ended by itself: how long to wait.
+    /// Records that the watch ended by itself. Returns the pause before the next one.
     pub fn ended(&mut self, now: Moment) -> Duration {
         if now.since(self.started) > RETRY.longest() * 2 {
-            // It went well for a while: this is a new trouble.
+            // The watch worked for a while, so this is a new problem.
             self.failures = 0;
         }
         let wait = RETRY.after(self.failures);
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_that_fail_are_begun_more_and_more_slowly_until_one_goes_well() {
+    fn failing_watches_slow_down_until_one_succeeds() {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         let waits: Vec<_> = (0..8)
             .map(|_| watch_backoff.ended(ms(1)).as_millis())

@@ -1,4 +1,4 @@
-//! The server's answers as the store reads them, for tests that make them up.
+//! The server's answers as the store reads them, for tests that construct answers.
 
 use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
@@ -7,17 +7,17 @@ use super::request::understood;
 use nats_elect_core::name::BucketName;
 use nats_elect_core::record::{Entry, FenceEntry};
 
-/// What an answer to a read of a role's key shows.
+/// Reads the answer to a read of a role's key.
 pub fn role_answer(answer: &[u8], bucket: &BucketName) -> Result<Option<Entry>, StoreError> {
     Ok(last_message(understood(answer, bucket))?.map(standing_role))
 }
 
-/// What an answer to a read of a role's fence key shows.
+/// Reads the answer to a read of a role's fence key.
 pub fn fence_answer(answer: &[u8], bucket: &BucketName) -> Result<Option<FenceEntry>, StoreError> {
     Ok(last_message(understood(answer, bucket))?.map(standing_fence))
 }
 
-/// What an answer to a question about the bucket shows.
+/// Reads the answer to a request for the bucket's info.
 pub fn bucket_answer(answer: &[u8], bucket: &BucketName) -> Result<BucketInfo, StoreError> {
     understood::<StreamInfo>(answer, bucket)?.assess(bucket)
 }

@@ -1,4 +1,4 @@
-//! The bucket: opened, created where that is wished, looked at again.
+//! The bucket: opening it, creating it where that is configured, and inspecting it again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,26 +18,26 @@ use nats_elect_core::name::{BucketName, DataKey, RoleName};
 
 /// The server's code for a stream that exists with other settings.
 pub(super) const NAME_IN_USE: u64 = 10058;
-/// Time between two looks for a bucket that is being created.
+/// The time between two looks for a bucket that is being created.
 const BEING_CREATED: Duration = Duration::from_millis(20);
 
-/// What to do about a bucket that does not exist.
+/// The action to take if a bucket does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMissing {
     /// Fail with [`StoreError::BucketMissing`].
     Fail,
-    /// Fail with it, but whoever asks will ask again: somebody else creates it.
+    /// Fail with the same error. The caller asks again, because another process creates the bucket.
     Await,
     /// Create it.
     Create {
-        /// On how many servers it is kept.
+        /// The number of servers that keep it.
         replicas: usize,
-        /// On disk or in memory.
+        /// Storage on disk or in memory.
         storage: Storage,
     },
 }
 
-/// A handle on a bucket; clones share what was learnt about the server.
+/// A handle on a bucket. Clones share the knowledge about the server.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     client: Client,
@@ -48,34 +48,36 @@ pub struct Bucket {
 struct Shared {
     name: BucketName,
     stream: String,
-    /// What its keys begin with, as subjects.
+    /// The prefix of its keys, as subjects.
     prefix: String,
     mailbox: Mailbox,
-    /// `JetStream`'s domain, as the last look at the bucket showed it.
+    /// The `JetStream` domain, as of the last look at the bucket.
     domain: Mutex<Option<String>>,
     traits: Mutex<Option<Traits>>,
 }
 
-/// What the last look at the bucket showed of what fenced writes need.
+/// The properties that fenced writes need, as of the last look at the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// Its creation time, in nanoseconds since the Unix epoch.
+    /// The bucket's creation time, in nanoseconds since the Unix epoch.
     pub epoch: u64,
     /// Keys expire, fence records among them.
     pub expires: bool,
-    /// Several messages can be written as one.
+    /// The server can write several messages as one.
     pub atomic: bool,
-    /// It is kept on more than one server.
+    /// More than one server keeps the bucket.
     pub replicated: bool,
 }
 
 impl Bucket {
-    /// Opens the bucket. Several processes may create it at the same moment; all of them open the same one.
+    /// Opens the bucket. Several processes may create it at the same moment. All of them open the
+    /// same bucket.
     ///
     /// # Errors
     ///
-    /// Besides those of any request: [`StoreError::BucketMissing`], [`StoreError::JetStreamDisabled`],
-    /// [`StoreError::BucketUnfit`], [`StoreError::ServerTooOld`].
+    /// The errors of any request, and [`StoreError::BucketMissing`],
+    /// [`StoreError::JetStreamDisabled`], [`StoreError::BucketUnfit`] and
+    /// [`StoreError::ServerTooOld`].
     pub async fn open(
         client: Client,
         name: &BucketName,
@@ -106,7 +108,8 @@ impl Bucket {
             };
             bucket.learn(&stream)
         };
-        // Also ends the wait for a bucket that is being created: the next attempt would find it, or create it.
+        // The timeout also ends the wait for a bucket that is being created. The next attempt would
+        // find the bucket, or create it.
         match tokio::time::timeout(timeout, opening).await {
             Ok(opened) => opened.map(|info| (bucket, info)),
             Err(_) => Err(StoreError::Timeout {
@@ -115,24 +118,27 @@ impl Bucket {
         }
     }
 
-    /// Looks at the bucket's settings and its identity again.
+    /// Reads the bucket's settings and its identity again.
     pub async fn inspect(&self, timeout: Duration) -> Result<BucketInfo, StoreError> {
         let stream = self.stream_info(timeout).await?;
         self.learn(&stream)
     }
 
-    /// The bucket's creation time, in nanoseconds since the Unix epoch: the identity that a recreation changes.
+    /// Returns the bucket's creation time, in nanoseconds since the Unix epoch. It is the bucket's
+    /// identity: a recreated bucket has another one.
     pub async fn epoch(&self, timeout: Duration) -> Result<u64, StoreError> {
         self.stream_info(timeout).await?.epoch()
     }
 
-    /// Asks about the bucket, of a server that elections can be held on: the one that is asked, and the stream's leader, which answers.
+    /// Requests the bucket's info. Both servers must be new enough for elections: the connected
+    /// server, and the stream's leader, which answers.
     pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
         require_server(&self.client.server_info().version)?;
         let action = format!("STREAM.INFO.{}", self.stream());
         let asked = self.ask_api(&action, &json!({}), timeout).await;
         let info: StreamInfo = match asked {
-            // Where JetStream runs somewhere in reach, its API is subscribed to, whatever the state of the bucket.
+            // Where JetStream runs on a reachable server, its API has a subscriber, whatever the
+            // state of the bucket.
             Err(StoreError::Unavailable(detail))
                 if detail == NO_RESPONDERS && !self.client.server_info().jetstream =>
             {
@@ -146,7 +152,8 @@ impl Bucket {
         Ok(info)
     }
 
-    /// In a cluster a bucket that another process is creating may be in use as a name and not be there yet.
+    /// Another process may be creating the bucket. In a cluster its name may then be in use before
+    /// the bucket exists.
     async fn created_stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
         loop {
             match self.stream_info(timeout).await {
@@ -179,17 +186,18 @@ impl Bucket {
             name: self.shared.stream.clone(),
             description: Some("Leader election (nats-elect)".into()),
             subjects: vec![format!("{}>", self.shared.prefix)],
-            // Sequences of a recreated bucket stand above those of its predecessor, so that a stale writer's
-            // expectation never holds there by accident.
+            // The sequences of a recreated bucket are greater than those of its predecessor. A
+            // stale writer's expectation therefore never holds there by accident.
             first_sequence: Some(clock::unix_micros()),
             max_messages_per_subject: 1,
             discard: DiscardPolicy::New,
             num_replicas: replicas,
             storage: storage.into(),
-            // Nothing here carries a message id.
+            // No message in the bucket carries a message id.
             duplicate_window: Duration::from_secs(1),
             deny_delete: true,
-            // Or whoever may write one key could empty the bucket with a single message.
+            // With rollups, a client that may write one key could empty the bucket with a single
+            // message.
             allow_rollup: false,
             allow_direct: false,
             allow_atomic_publish: true,
@@ -197,7 +205,7 @@ impl Bucket {
         };
         let action = format!("STREAM.CREATE.{}", self.stream());
         match self.ask_api::<Value>(&action, &config, timeout).await {
-            // Somebody else was first, and with another first sequence.
+            // Another client created the stream first, with another first sequence.
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..
             }) => Ok(()),
@@ -213,7 +221,7 @@ impl Bucket {
         &self.shared.mailbox
     }
 
-    /// `JetStream`'s domain, in which the bucket is; nothing where it has no name.
+    /// The `JetStream` domain of the bucket, or nothing if the domain has no name.
     pub(super) fn domain(&self) -> MutexGuard<'_, Option<String>> {
         let domain = self.shared.domain.lock();
         domain.unwrap_or_else(PoisonError::into_inner)
@@ -242,7 +250,8 @@ impl Bucket {
         format!("{}_fence.{role}", self.shared.prefix)
     }
 
-    /// What the keys of one role's data begin with. No role has a dot in its name, so none's is the beginning of another's.
+    /// Returns the prefix of the keys of one role's data. No role has a dot in its name, so no
+    /// role's prefix is the beginning of another's.
     pub(super) fn data_prefix(&self, role: &RoleName) -> String {
         format!("{}_data.{role}.", self.shared.prefix)
     }
@@ -255,12 +264,12 @@ impl Bucket {
         format!("{}_guard.{role}", self.shared.prefix)
     }
 
-    /// How many bytes the connected server takes as one message.
+    /// Returns the largest message that the connected server takes, in bytes.
     pub fn max_payload(&self) -> usize {
         self.client.server_info().max_payload
     }
 
-    /// What the last look at the bucket showed; each new connection brings one.
+    /// Returns the properties as of the last look at the bucket. Each new connection brings a look.
     pub fn traits(&self) -> Option<Traits> {
         *self.traits_slot()
     }
@@ -273,7 +282,7 @@ impl Bucket {
     }
 }
 
-/// What a new stream is that takes as much as there is.
+/// The settings of a new stream without limits.
 pub(super) fn without_limits() -> Config {
     Config {
         max_messages: -1,

@@ -1,4 +1,4 @@
-//! What stands under a role's data and its fence key, as the stream leader has it.
+//! Reads of a role's data and its fence key, as the stream leader has them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::entry::is_marker;
 use super::error::StoreError;
 use nats_elect_core::name::{DataKey, RoleName};
 
-/// More keys of one role are not listed: each is looked at.
+/// A role with more keys is not listed, because each key is looked at.
 pub const MOST_KEYS: usize = 10_000;
-/// So many at once.
+/// The number of keys that are looked at concurrently.
 const LOOKS: usize = 64;
 
 /// The last message of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataEntry {
     pub revision: u64,
-    /// Nothing if it deletes the key.
+    /// `None` if the message deletes the key.
     pub value: Option<Vec<u8>>,
 }
 
-/// As the server answers, the subjects of one page.
+/// One page of subjects, as the server answers.
 #[derive(Deserialize)]
 struct SubjectsInfo {
-    /// Subjects on all pages.
+    /// The number of subjects on all pages.
     #[serde(default)]
     total: usize,
     #[serde(default)]
@@ -43,7 +43,7 @@ struct SubjectsState {
 }
 
 impl Bucket {
-    /// The sequence of the role's fence key; 0 if it is missing.
+    /// Returns the sequence of the role's fence key, or 0 if it is missing.
     pub async fn fence_sequence(
         &self,
         role: &RoleName,
@@ -53,7 +53,7 @@ impl Bucket {
         Ok(fence.map_or(0, |message| message.sequence))
     }
 
-    /// The last message of a key of the role's data.
+    /// Returns the last message of a key of the role's data.
     pub async fn data(
         &self,
         role: &RoleName,
@@ -71,10 +71,11 @@ impl Bucket {
         }))
     }
 
-    /// The keys of the role's data that are not deleted, in order.
+    /// Returns the keys of the role's data that are not deleted, in order.
     ///
-    /// By questions whose answers are JSON, key by key: a consumer would bring the messages as they are, and headers that the
-    /// client can't read would cost the elections their connection.
+    /// It sends one request per key, each with a JSON answer. A consumer would deliver the messages
+    /// as they are, and headers that the client cannot read would cost the elections their
+    /// connection.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Bucket {
         Ok(keys)
     }
 
-    /// How long the values of the role's keys are, those included that are deleted.
+    /// Returns the lengths of the values of the role's keys, deleted keys included.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Bucket {
         self.look_at_all(role, size, timeout).await
     }
 
-    /// What `tell` makes of each key of the role's data and its last message.
+    /// Applies `tell` to each key of the role's data and its last message.
     async fn look_at_all<T>(
         &self,
         role: &RoleName,
@@ -115,7 +116,7 @@ impl Bucket {
         let tell = &tell;
         let listing = async {
             let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
-            // Another hand may have written what no fenced store could.
+            // Another client may have written a key that a fenced store could not write.
             let keys = subjects.into_iter().filter_map(|subject| {
                 let key = subject.strip_prefix(&*prefix)?.to_owned();
                 DataKey::new(&key).is_ok().then_some((key, subject))
@@ -153,7 +154,7 @@ impl Bucket {
     }
 }
 
-/// How many bytes this is the base64 of.
+/// Returns the number of bytes that this base64 text encodes.
 fn decoded(base64: &str) -> u64 {
     let padding = base64
         .bytes()
@@ -163,7 +164,7 @@ fn decoded(base64: &str) -> u64 {
     (base64.len() / 4 * 3).saturating_sub(padding) as u64
 }
 
-/// What can't be read is not known to delete anything.
+/// A message that cannot be read is not known to delete its key.
 fn stands(message: RawMessage) -> bool {
     !StreamMessage::try_from(message).is_ok_and(|message| is_marker(&message.headers))
 }

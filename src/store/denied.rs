@@ -1,16 +1,16 @@
-//! What the server says a user may not do. It says so only on the side, as an event of the connection; the request itself
-//! just gets no answer.
+//! Operations that the server does not permit to a user. The server reports them only on the side,
+//! as an event of the connection. The request itself gets no answer.
 
 use std::fmt;
 
 use nats_elect_core::name::{BucketName, RoleName};
 
-/// Something that the user's permissions forbid.
+/// An operation that the user's permissions forbid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// Whether it was to be published to; else it was subscribed to.
+    /// `true` for a publish, `false` for a subscription.
     pub publish: bool,
-    /// The subject, without wildcards if it was published to.
+    /// The subject. It has no wildcards for a publish.
     pub subject: String,
 }
 
@@ -26,7 +26,7 @@ impl Denied {
         })
     }
 
-    /// The role whose leader may not write what it keeps beside its election.
+    /// Returns the role whose leader may not write the data that it keeps beside its election.
     pub fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
         let key = self.subject.strip_prefix(&format!("$KV.{bucket}."))?;
         let data = key.strip_prefix("_data.");
@@ -39,14 +39,14 @@ impl Denied {
 }
 
 impl fmt::Display for Denied {
-    /// What is forbidden, and what to grant.
+    /// Writes the forbidden operation, and the permission to grant.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { publish, subject } = self;
         if *publish {
             return write!(f, "this NATS user may not publish to \"{subject}\"");
         }
         write!(f, "this NATS user may not subscribe to \"{subject}\"")?;
-        // Subjects of answers end in random parts.
+        // The subjects of answers end in random parts.
         let prefix = subject.split('.').next().unwrap_or_default();
         if prefix == "_INBOX" {
             write!(
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_leader_keeps_is_told_from_what_elections_write() {
+    fn a_denial_of_data_is_distinguished_from_one_of_election_keys() {
         let bucket = BucketName::new("leaders").expect("a name");
         let data_of = |subject: &str, publish| {
             let subject = subject.to_owned();

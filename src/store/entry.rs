@@ -1,4 +1,4 @@
-//! From a message of the bucket to what it means.
+//! Interprets the messages of the bucket.
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MARKER_REASON;
@@ -9,13 +9,13 @@ use nats_elect_core::record::{
 };
 use nats_elect_core::release::ReleaseSecret;
 
-/// Header by which Key-Value clients tell a delete marker from a value.
+/// The header by which Key-Value clients distinguish a delete marker from a value.
 pub const OPERATION_HEADER: &str = "KV-Operation";
-/// Its value in a marker that deletes a key.
+/// The header's value in a marker that deletes a key.
 pub const DELETE: &str = "DEL";
 const PURGE: &str = "PURGE";
 
-/// What a message under a role's key means.
+/// Interprets a message under a role's key.
 pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> Entry {
     let content = match Marker::of(headers) {
         None => Content::parse(payload),
@@ -25,7 +25,7 @@ pub fn role_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) ->
     Entry { revision, content }
 }
 
-/// What a message under a role's fence key means.
+/// Interprets a message under a role's fence key.
 pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -> FenceEntry {
     let record = match Marker::of(headers) {
         None => FenceRecord::parse(payload),
@@ -34,7 +34,7 @@ pub fn fence_entry(revision: u64, headers: Option<&HeaderMap>, payload: &[u8]) -
     FenceEntry { revision, record }
 }
 
-/// Whether the message deletes its key, whoever wrote it.
+/// Returns whether the message deletes its key, whichever client wrote it.
 pub fn is_marker(headers: &HeaderMap) -> bool {
     Marker::of(Some(headers)).is_some()
 }
@@ -47,7 +47,8 @@ enum Marker {
 impl Marker {
     fn of(headers: Option<&HeaderMap>) -> Option<Self> {
         let headers = headers?;
-        // The server writes a reason into the markers of keys that it let expire; it never writes our header.
+        // The server writes a reason into the markers of keys that expired. It never writes our
+        // header.
         if headers.get(NATS_MARKER_REASON).is_some() {
             return Some(Self::Foreign);
         }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stays_a_value_whatever_else_it_carries() {
+    fn a_value_remains_a_value_with_any_other_headers() {
         for headers in [
             &[][..],
             &[("KV-Operation", "PUT")],

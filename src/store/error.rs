@@ -1,4 +1,4 @@
-//! What can go wrong between this process and the bucket, sorted by what to do about it.
+//! Errors of the requests from this process to the bucket, sorted by the possible reaction.
 
 use async_nats::jetstream::{self, ErrorCode};
 
@@ -8,51 +8,63 @@ use nats_elect_core::event::FailureKind;
 ///
 /// # What a refusal proves
 ///
-/// A refusal says what the server that gave it has stored, and that *it* stored nothing. In a cluster a server that was replaced as the
-/// stream's leader without knowing yet still listens and refuses, by what stood there before; its successor hears the same message, and may
-/// store it. What such a server has is never ahead of what was agreed on. So a [`Conflict`](Self::Conflict) is certain where the sequence that it tells is
-/// greater than the one that was expected: the key has left that for good. Where it is smaller, or not told, the key was deleted, or the
-/// message may be stored elsewhere; so it may after [`Unavailable`](Self::Unavailable) and [`BucketFull`](Self::BucketFull), if a server was asked at all. On
-/// a bucket with one replica there is no other leader, and every refusal is certain.
+/// A refusal shows what the refusing server has stored. It also shows that *this server* stored
+/// nothing. In a cluster, a server may have been replaced as the stream's leader without knowing
+/// yet. Such a server still listens, and it refuses by its older state. Its successor receives the
+/// same message, and may store it.
+///
+/// The state of a replaced server is never ahead of the agreed state. So a
+/// [`Conflict`](Self::Conflict) is certain where the reported sequence is greater than the expected
+/// one: the key has left the expected sequence for good. Where the reported sequence is smaller, or
+/// missing, the key was deleted, or the message may be stored elsewhere. The message may also be
+/// stored elsewhere after [`Unavailable`](Self::Unavailable) and [`BucketFull`](Self::BucketFull),
+/// if a server was asked at all. A bucket with one replica has no other leader, so every refusal is
+/// certain there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No answer in time. A write may or may not have been stored: read back, or retry with the same expectation.
+    /// No answer came in time. A write may or may not have been stored: read back, or retry with
+    /// the same expectation.
     ///
-    /// A request that the user's permissions forbid ends like this too: the server tells of it only on the side, as an
-    /// event of the connection (`Denied` reads it), and a client that was made elsewhere keeps it to itself.
+    /// A request that the user's permissions forbid ends like this too. The server reports it only
+    /// on the side, as an event of the connection (`Denied` reads it). A client that the caller
+    /// made does not pass the event on.
     #[error(
         "NATS did not answer \"{subject}\" in time; if this goes on, check the connection, and that this user may publish there and subscribe to its inbox"
     )]
     Timeout {
-        /// What was published to.
+        /// The subject of the request.
         subject: String,
     },
 
-    /// The server failed after it had taken the write: it may be stored, or may yet be. Treat it as a timeout.
+    /// The server failed after it had taken the write. The write may be stored already, or may be
+    /// stored later. Treat this as a timeout.
     #[error("NATS failed while it stored the write ({0}): it may have been stored, or may yet be")]
     Uncertain(String),
 
-    /// The server could not take the request just now, and stored nothing. Retry.
+    /// The server could not take the request at the moment, and stored nothing. Retry.
     #[error("NATS cannot take the request just now ({0}); it is worth retrying")]
     Unavailable(String),
 
-    /// Another write on the same condition is under way on the server, which stored nothing. Retry at once.
+    /// Another write on the same condition is in progress on the server, which stored nothing.
+    /// Retry at once.
     #[error("another write is under way ({0}); it is worth retrying at once")]
     Contended(String),
 
-    /// The server that answered has another sequence there than was expected, and stored nothing. Read again before deciding anything.
+    /// The server that answered has another sequence than the expected one, and stored nothing.
+    /// Read again before deciding anything.
     #[error("another write came first (the last sequence is {}); read again", .current.map_or("unknown".into(), |n| n.to_string()))]
     Conflict {
-        /// The sequence that stands there, if the server told it.
+        /// The sequence on the server, if the server reported it.
         current: Option<u64>,
     },
 
-    /// The server or the bucket cannot do this at all; nothing was stored. Do it the other way, or upgrade.
+    /// The server or the bucket does not support this operation. Nothing was stored. Use another
+    /// operation, or upgrade.
     #[error("not supported here: {0}")]
     Unsupported(String),
 
-    /// This user may not do that. Grant it and retry.
+    /// The user's permissions forbid the operation. Grant it and retry.
     #[error("permission denied: {0}; grant it to this user")]
     PermissionDenied(String),
 
@@ -67,19 +79,21 @@ pub enum StoreError {
     #[error("JetStream is not enabled ({0}); enable it on the server and for this account")]
     JetStreamDisabled(String),
 
-    /// The bucket exists, but no election can be held in it.
+    /// The bucket exists, but it is not fit for elections.
     #[error("the bucket is unfit for elections: {0}; mend its settings or use another bucket")]
     BucketUnfit(String),
 
-    /// The connected server, or the one that leads the bucket's stream, is too old. Upgrade it to 2.11.2 or later.
+    /// The connected server, or the leader of the bucket's stream, is too old. Upgrade it to 2.11.2
+    /// or later.
     #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
     ServerTooOld {
         /// Its version.
         version: String,
     },
 
-    /// The bucket's limits have no room for the write; nothing was stored. Make room, or raise them; on a cluster the same write may be
-    /// stored a moment later, for those that are under way count as well.
+    /// The bucket's limits have no room for the write. Nothing was stored. Make room, or raise the
+    /// limits. On a cluster the same write may be stored a moment later, because writes in progress
+    /// count as well.
     #[error("the bucket is full ({0}); raise its limits (`max_bytes`, `max_msgs`) or make room")]
     BucketFull(String),
 
@@ -88,13 +102,13 @@ pub enum StoreError {
     Rejected {
         /// The server's error code; 0 if the answer had none.
         code: u64,
-        /// What it said.
+        /// The server's description.
         detail: String,
     },
 }
 
 impl StoreError {
-    /// The failure's kind in events and metrics.
+    /// Returns the failure's kind in events and metrics.
     pub const fn kind(&self) -> FailureKind {
         match self {
             Self::Timeout { .. } => FailureKind::Timeout,
@@ -110,7 +124,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same request may succeed a moment later without anyone doing anything.
+    /// Returns whether the same request may succeed a moment later without any intervention.
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -122,7 +136,7 @@ impl StoreError {
         )
     }
 
-    /// Whether a server, if one was asked, could not take it just now.
+    /// Returns whether the server, if one was asked, could not take the request at the moment.
     pub const fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -130,13 +144,14 @@ impl StoreError {
         )
     }
 
-    /// Whether nodes that a new bucket needs are not there yet, as in a cluster that is just starting.
+    /// Returns whether a new bucket lacks nodes that are not there yet, as in a cluster that is
+    /// just starting.
     pub fn lacks_nodes(&self) -> bool {
         let no_peers = ErrorCode::CLUSTER_NO_PEERS.0;
         matches!(self, Self::Rejected { code, detail } if *code == no_peers && detail.contains("offline"))
     }
 
-    /// Sorts an error answer of `JetStream`.
+    /// Converts an error answer of `JetStream`.
     pub(super) fn from_server(error: &jetstream::Error, bucket: &str) -> Self {
         let code = error.error_code();
         let detail = error.to_string();
@@ -158,8 +173,8 @@ impl StoreError {
             }
             // 10164: another write to the subject is in flight.
             ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => Self::Contended(detail),
-            // 10176: what is left of a batch whose first message was refused, because too many were open or the server had
-            // given it up.
+            // 10176: the rest of a batch whose first message was refused, because too many batches
+            // were open or the server had abandoned it.
             ErrorCode::ATOMIC_PUBLISH_INCOMPLETE_BATCH
             | ErrorCode::ATOMIC_PUBLISH_TOO_MANY_INFLIGHT
             | ErrorCode::BATCH_PUBLISH_TOO_MANY_INFLIGHT
@@ -167,7 +182,8 @@ impl StoreError {
             | ErrorCode::STREAM_OFFLINE
             | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
             ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::BucketFull(detail),
-            // Both come when a message is applied that the replicas have agreed on: the others may have stored it.
+            // Both errors occur when the server applies a message that the replicas have agreed on.
+            // The other replicas may have stored it.
             ErrorCode::STREAM_STORE_FAILED | ErrorCode::STREAM_SEQUENCE_NOT_MATCH => {
                 Self::Uncertain(detail)
             }
@@ -179,7 +195,7 @@ impl StoreError {
         }
     }
 
-    /// An answer that is not what the protocol says.
+    /// Returns the error for an answer that does not follow the protocol.
     pub(super) fn unreadable(what: &str, why: impl std::fmt::Display) -> Self {
         Self::Rejected {
             code: 0,
@@ -213,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_tells_the_current_sequence() {
+    fn a_conflict_reports_the_current_sequence() {
         let conflict = |text| sorted(400, 10071, text);
         for (text, current) in [
             ("wrong last sequence: 17", Some(17)),
@@ -232,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_transient_and_nothing_else() {
+    fn only_errors_that_pass_without_intervention_are_transient() {
         let contended = sorted(400, 10164, "later");
         assert!(matches!(contended, StoreError::Contended(_)) && contended.is_transient());
         for (code, err_code) in [
@@ -270,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_may_have_room_a_moment_later_and_is_told_as_what_it_is() {
+    fn a_full_bucket_is_transient_and_keeps_its_failure_kind() {
         for text in ["maximum bytes exceeded", "maximum messages exceeded"] {
             let error = sorted(503, 10077, text);
             assert_eq!(error.kind(), FailureKind::BucketFull);
@@ -279,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_offline_may_come() {
+    fn offline_nodes_are_lacking_but_nodes_without_storage_are_not() {
         let no_peers = |why: &str| {
             let text = format!("no suitable peers for placement, {why}");
             sorted(400, 10005, &text).lacks_nodes()

@@ -13,23 +13,24 @@ use super::write::Ack;
 use crate::model::config::Storage;
 use nats_elect_core::name::BucketName;
 
-/// A role that flaps must not push out what the others did.
+/// The bound per role. A role that flaps must not push out the events of the others.
 const MOST_OF_A_ROLE: i64 = 10_000;
 
-/// The stream that keeps a bucket's leader changes.
+/// Returns the name of the stream that keeps a bucket's leader changes.
 pub fn events_stream(bucket: &BucketName) -> String {
     format!("nats-elect-events-{bucket}")
 }
 
 impl Bucket {
-    /// Publishes and waits for nothing: whoever listens hears it.
+    /// Publishes an event to its subscribers, and waits for no confirmation.
     pub async fn publish_event(&self, subject: String, payload: String) -> Result<(), StoreError> {
         self.require_connection()?;
         let published = self.client().publish(subject, payload.into()).await;
         published.map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
-    /// Publishes to a stream and waits for its word. One that is sent twice under one id is kept once. Returns the stream.
+    /// Publishes to a stream and waits for its confirmation. The stream keeps an event once, even
+    /// if it is sent twice under one id. Returns the stream.
     pub async fn keep_event(
         &self,
         subject: String,
@@ -44,7 +45,7 @@ impl Bucket {
         Ok(ack.stream)
     }
 
-    /// Makes the stream that keeps events, unless one of its name exists.
+    /// Creates the stream that keeps events, unless a stream of that name exists.
     pub async fn create_events_stream(
         &self,
         subject_prefix: &str,
@@ -67,7 +68,7 @@ impl Bucket {
         };
         let action = format!("STREAM.CREATE.{name}");
         match self.ask_api::<Value>(&action, &config, timeout).await {
-            // It exists, with settings of somebody's choice.
+            // The stream exists, with settings that another client chose.
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..
             }) => Ok(()),

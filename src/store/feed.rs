@@ -1,4 +1,4 @@
-//! What the messages of a watch tell, one after the other.
+//! Interprets the messages of a watch, in order.
 
 use async_nats::header::NATS_LAST_CONSUMER;
 use async_nats::{Message, StatusCode};
@@ -8,50 +8,50 @@ use super::error::StoreError;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Entry, FenceEntry};
 
-/// Names the subject to answer to where the server waits for the watcher.
+/// The header with the subject to answer to, where the server waits for the watcher.
 const STALLED: &str = "Nats-Consumer-Stalled";
 
-/// What the keys of fence records begin with.
+/// The prefix of the keys of fence records.
 pub(super) const FENCES: &str = "_fence.";
 
-/// One watch's messages, counted.
+/// The counted messages of one watch.
 #[derive(Debug)]
 pub struct Feed {
-    /// What the subjects of keys begin with.
+    /// The prefix of the subjects of keys.
     prefix: String,
-    /// Messages that came, to see whether one is missing.
+    /// The number of messages received. It reveals a missing message.
     received: u64,
-    /// Whether what stood there when the watch began has come.
+    /// Whether the initial state has arrived, as of the beginning of the watch.
     caught_up: CaughtUp,
 }
 
-/// How far a watch has come with what stood there when it began.
+/// The progress of a watch through the initial state, as of its beginning.
 #[derive(Debug)]
 enum CaughtUp {
     Yes,
-    /// With the message at this sequence.
+    /// The watch catches up with the message at this sequence.
     At(u64),
-    /// Nobody asks.
+    /// The position is not requested.
     Unknown,
 }
 
-/// What one message tells.
+/// The content of one message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The last message of a role's key.
     Entry(RoleName, Entry),
-    /// The last message of a role's fence key, where those are watched too.
+    /// The last message of a role's fence key, where fence keys are watched too.
     Fence(RoleName, FenceEntry),
-    /// Nothing of a role.
+    /// A message that concerns no role.
     Nothing,
-    /// The server that the watch is on has sent what it has.
+    /// The watch's server has sent all that it has.
     Idle,
     /// The server waits for an empty message on this subject.
     Waiting(String),
 }
 
 impl Feed {
-    /// A watch on the keys under this prefix, of which nothing has come yet.
+    /// Creates the feed of a watch on the keys under this prefix, with no message received.
     pub const fn new(prefix: String) -> Self {
         Self {
             prefix,
@@ -60,13 +60,14 @@ impl Feed {
         }
     }
 
-    /// The last message of the role keys stood at this sequence after the watch had begun, or there was none. Ask the stream's
-    /// leader: the server that the watch is on may lag behind it, and would count what it has itself.
+    /// Sets the sequence to catch up with: that of the last message of the role keys, read after
+    /// the watch had begun, or nothing if there was none. Ask the stream's leader for it. The
+    /// watch's server may lag behind the leader, and would count only its own messages.
     pub fn catches_up_at(&mut self, last: Option<u64>) {
         self.caught_up = last.map_or(CaughtUp::Yes, CaughtUp::At);
     }
 
-    /// Whether what stood there when the watch began has come.
+    /// Returns whether the initial state has arrived, as of the beginning of the watch.
     pub const fn has_caught_up(&self) -> bool {
         matches!(self.caught_up, CaughtUp::Yes)
     }
@@ -75,9 +76,11 @@ impl Feed {
     ///
     /// # Errors
     ///
-    /// Whatever is odd ends the watch: a message is missing, or the server says something else than that it is alive.
+    /// Any irregularity ends the watch: a message is missing, or the server sends another status
+    /// than its heartbeat.
     pub fn take(&mut self, message: &Message) -> Result<Delivery, StoreError> {
-        // Only what the bucket holds has a position. Its headers, a status among them, are its writer's.
+        // Only messages that the bucket holds have a position. The writer of such a message chooses
+        // its headers, a status among them.
         if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
             return self.stored(message, &position);
         }
@@ -107,7 +110,7 @@ impl Feed {
             let fence = fence_entry(position.in_stream, headers, &message.payload);
             return Ok(Delivery::Fence(role, fence));
         }
-        // What is no role's name is somebody else's key.
+        // A key that is not a role name belongs to another application.
         let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
             return Ok(Delivery::Nothing);
         };
@@ -128,7 +131,7 @@ impl Feed {
     }
 }
 
-/// Where a message stands, as its reply subject tells.
+/// The position of a message, from its reply subject.
 #[derive(Debug, PartialEq, Eq)]
 struct Position {
     in_stream: u64,
@@ -136,8 +139,8 @@ struct Position {
 }
 
 impl Position {
-    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, with a domain and an
-    /// account hash before the stream in the longer form.
+    /// Parses `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
+    /// seq>.<time>.<pending>`. The longer form has a domain and an account hash before the stream.
     fn parse(reply: &str) -> Option<Self> {
         let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
         let before = match tokens.len() {
@@ -152,7 +155,7 @@ impl Position {
     }
 }
 
-/// A watch that is over.
+/// Returns the error of a watch that has ended.
 pub(super) fn broken(why: &str) -> StoreError {
     StoreError::Unavailable(format!("the watch is broken: {why}"))
 }
@@ -162,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stored_message_is_no_word_of_the_server_whatever_status_its_writer_gave_it() {
+    fn a_stored_message_with_a_status_is_not_taken_for_a_server_message() {
         let mut feed = Feed::new("$KV.b.".to_owned());
         for (n, status) in [StatusCode::IDLE_HEARTBEAT, StatusCode::NO_RESPONDERS]
             .into_iter()
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_has_caught_up_with_the_streams_leader_not_with_a_server_that_lags_behind_it() {
+    fn a_watch_catches_up_with_the_streams_leader_and_not_with_a_lagging_server() {
         let message = |reply: Option<&str>| Message {
             subject: "$KV.b.r".into(),
             reply: reply.map(Into::into),
@@ -195,7 +198,7 @@ mod tests {
         };
         let mut feed = Feed::new("$KV.b.".to_owned());
         feed.catches_up_at(Some(20));
-        // That server has nothing else.
+        // That server has no other messages.
         let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.11.1.1700000000.0")));
         assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(!feed.has_caught_up());

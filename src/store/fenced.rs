@@ -1,7 +1,8 @@
 //! Writes of a role's data that the server refuses once the role's fence key has moved.
 //!
-//! No verdict about the server is trusted here. One that overlooked the header that names another key would check the number
-//! against the message's own key. The number is the fence record's sequence, and no other message has it: such a server refuses.
+//! These writes do not rely on knowledge about the server. A server may ignore the header that
+//! names another key. It would then check the number against the message's own key. The number is
+//! the fence record's sequence, and no other message has it, so such a server refuses.
 
 use std::time::Duration;
 
@@ -20,22 +21,24 @@ use super::write::{expecting, expecting_of, expecting_of_with, require_above};
 use crate::clock;
 use nats_elect_core::name::{DataKey, RoleName};
 
-/// Writes in one batch: the server takes 1000 messages, and one is the guard.
+/// The number of writes in one batch. The server takes 1000 messages, and one is the guard.
 pub const MOST_WRITES: usize = 999;
 
-/// What an error begins with when a batch's last message was not sent, so that none of it is stored.
+/// The beginning of the error for a batch whose last message was not sent. None of that batch is
+/// stored.
 pub(super) const LATE: &str = "the batch was given up before its end was sent";
 
-/// No message of a batch has this number: a batch that is sent it is given up by the server.
+/// No message of a batch has this number. The server abandons a batch that receives it.
 const OUT_OF_ORDER: u64 = 1_000_000;
 
 /// One write under a role's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataWrite {
     pub key: DataKey,
-    /// Nothing deletes the key.
+    /// `None` deletes the key.
     pub value: Option<Vec<u8>>,
-    /// The sequence at which the key must stand, 0 if it must be missing; nothing if that does not matter.
+    /// The sequence that the key must have, 0 if the key must be missing, or `None` for no
+    /// condition.
     pub over: Option<u64>,
 }
 
@@ -49,8 +52,8 @@ struct BatchAck {
 }
 
 impl Bucket {
-    /// Writes one key on condition that the role's fence key stands at `fence`, whatever stands under the key. Returns its
-    /// sequence.
+    /// Writes one key on the condition that the role's fence key is at `fence`. The key itself may
+    /// be in any state. Returns the sequence of the write.
     pub async fn write_fenced(
         &self,
         role: &RoleName,
@@ -71,17 +74,19 @@ impl Bucket {
             .await
     }
 
-    /// Writes all of these as one, on condition that the role's fence key stands at `fence` and each key where its write says,
-    /// or nothing. Returns the sequence of the last; the others' stand right before it.
+    /// Writes all of these as one, or nothing. The role's fence key must be at `fence`, and each
+    /// key at the sequence that its write names. Returns the sequence of the last write. The
+    /// sequences of the others come right before it.
     ///
-    /// One message can carry one condition. So the batch begins with a guard, an empty delete marker under a key of its own,
-    /// whose condition is the fence. It must be answered as a batch's before anything else is sent: a server without batches
-    /// would store each message by itself.
+    /// One message can carry one condition. So the batch begins with a guard: an empty delete
+    /// marker under a key of its own, whose condition is the fence. The server must answer the
+    /// guard as the start of a batch before anything else is sent. A server without batches would
+    /// store each message by itself.
     ///
     /// # Errors
     ///
-    /// Whatever goes wrong before the last message is sent leaves nothing behind, also a late answer, which is
-    /// [`StoreError::Unavailable`] then.
+    /// Any error before the last message is sent leaves nothing behind. This includes a late
+    /// answer, which is [`StoreError::Unavailable`] then.
     pub async fn write_batch(
         &self,
         role: &RoleName,
@@ -141,15 +146,17 @@ impl Bucket {
                 "it is not about our batch",
             ));
         }
-        // Its first message stands above the fence and above every key that one of it replaces.
+        // The sequence of the first message is above the fence and above every key that the batch
+        // replaces.
         let highest = writes.iter().filter_map(|write| write.over).max();
         let first = ack.seq.checked_sub(count).map_or(0, |before| before + 1);
         require_above(highest.unwrap_or(0).max(fence), first)?;
         Ok(ack.seq)
     }
 
-    /// Proves that the role's fence key stands at `sequence`, 0 if it is missing: by a write of the guard on that condition. Reads and
-    /// refusals prove no such thing, for a server that was replaced as the stream's leader gives them too.
+    /// Proves that the role's fence key is at `sequence`, or missing if `sequence` is 0. It writes
+    /// the guard on that condition. Reads and refusals prove no such thing, because a server that
+    /// was replaced as the stream's leader gives them too.
     pub async fn prove_fence(
         &self,
         role: &RoleName,
@@ -160,7 +167,7 @@ impl Bucket {
         self.prove(role, &subject, sequence, timeout).await
     }
 
-    /// The same of a key of the role's data.
+    /// Proves the same of a key of the role's data.
     pub async fn prove_data(
         &self,
         role: &RoleName,
@@ -215,8 +222,9 @@ impl Bucket {
     }
 }
 
-/// A batch that the server may hold open. When it is left, by an error or because nobody waits for it any more, the server is
-/// told so: it has room for few, and would keep each for ten seconds. One that has ended is not touched by that.
+/// A batch that the server may hold open. If it is dropped, after an error or because the caller no
+/// longer waits, the server receives a message that ends it. The server has room for few batches,
+/// and would keep each for ten seconds. The message does not affect a batch that has ended.
 struct OpenBatch<'a> {
     bucket: &'a Bucket,
     role: &'a RoleName,
@@ -244,7 +252,8 @@ impl Drop for OpenBatch<'_> {
     }
 }
 
-/// Of an empty delete marker that is stored while another key stands at this sequence.
+/// Returns the headers of an empty delete marker that is stored only while another key is at this
+/// sequence.
 fn guarding(subject: &str, sequence: u64) -> HeaderMap {
     expecting_of_with(subject, sequence, &[(OPERATION_HEADER, DELETE)])
 }

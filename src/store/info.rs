@@ -1,4 +1,5 @@
-//! What a bucket can do, from the settings that the server returned: it drops those that it does not know, in silence.
+//! The capabilities of a bucket, from the settings that the server returned. A server silently
+//! drops settings that it does not know.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,68 +12,77 @@ use super::error::StoreError;
 use super::server::require_answering_server;
 use nats_elect_core::name::{BucketName, NameError};
 
-/// Sequences from here on were taken from a clock in microseconds: this is July 2017, and no bucket counts that far.
+/// Sequences from here on were taken from a clock in microseconds. This value is July 2017, and no
+/// bucket counts that far.
 const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
-/// The setting that lets one message take the place of all others.
+/// The setting that lets one message replace all others.
 const ROLLUP: &str = "allow_rollup_hdrs";
-/// Where servers tell their version, among a stream's settings.
+/// The key of the server's version in a stream's metadata.
 const SERVER_VERSION: &str = "_nats.ver";
-/// Enough for a record with a good deal of metadata.
+/// The size of a record with a good deal of metadata.
 const SMALLEST_MESSAGE: i64 = 4096;
 
-/// What a role takes: its key and its fence record.
+/// The number of messages of a role: its key and its fence record.
 const LEAST_MESSAGES: u64 = 2;
-/// And in bytes, as the server counts them, with names and ids of some length and no metadata.
+/// The size of these messages in bytes, as the server counts them, with names and ids of some
+/// length and no metadata.
 const LEAST_BYTES: u64 = 1024;
-/// Writes of a role that are under way: where there are several replicas the server counts them beside what they replace.
+/// The number of writes of a role in progress. With several replicas, the server counts them beside
+/// the messages that they replace.
 const UNDER_WAY: u64 = 1;
 
-/// What a bucket is and can do.
+/// The identity and the capabilities of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketInfo {
-    /// Its creation time by the server's clock, in nanoseconds since the Unix epoch. A recreated bucket has another.
+    /// The bucket's creation time by the server's clock, in nanoseconds since the Unix epoch. A
+    /// recreated bucket has another one.
     pub epoch: u64,
-    /// How long its keys live at most.
+    /// The maximum lifetime of its keys.
     pub max_age: Option<Duration>,
-    /// Whether several messages can be written as one.
+    /// Whether the server can write several messages as one.
     pub atomic: bool,
-    /// Whether its sequences stand above those of a deleted bucket of the same name.
+    /// Whether its sequences are greater than those of a deleted bucket of the same name.
     pub unique_sequences: bool,
-    /// On how many servers it is kept.
+    /// The number of servers that keep it.
     pub replicas: usize,
-    /// How many values it keeps per key; -1 for all.
+    /// The number of values that it keeps per key; -1 for all.
     pub history: i64,
-    /// What it lacks or risks, in words.
+    /// Its shortcomings and risks, in words.
     pub notes: Vec<String>,
 }
 
-/// What is to be said of a bucket's settings: what a manager warns of when it starts, for programs that look at buckets.
+/// A review of a bucket's settings, for programs that look at buckets. It contains the warnings
+/// that a manager logs when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketReview {
-    /// Why no election can be held in it, if so: a manager does not start there.
+    /// The reason why the bucket is not fit for elections, if there is one. A manager does not
+    /// start on such a bucket.
     pub unfit: Option<String>,
-    /// What it lacks or risks.
+    /// Its shortcomings and risks.
     pub notes: Vec<BucketNote>,
-    /// For how many roles its limits have room at most, two keys and 1 KiB for each, with several replicas three and 1.5 KiB; nothing
-    /// where it has no limits.
+    /// The number of roles that its limits have room for at most, or nothing if it has no limits. A
+    /// role takes two keys and 1 KiB, or three and 1.5 KiB with several replicas.
     pub room: Option<u64>,
-    /// For how many more roles there is room at most beside what is stored already; nothing where it has no limits.
+    /// The number of further roles that there is room for at most, beside the stored messages, or
+    /// nothing if the bucket has no limits.
     pub spare: Option<u64>,
 }
 
-/// What one of a bucket's settings risks.
+/// The risk of one of a bucket's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketNote {
-    /// The setting of the bucket's stream, by its name in the server's JSON: `num_replicas`, `max_age`.
+    /// The setting of the bucket's stream, by its name in the server's JSON: `num_replicas`,
+    /// `max_age`.
     pub setting: &'static str,
     /// The risk, in words.
     pub risk: String,
 }
 
 impl BucketNote {
-    /// As a manager says it when it starts: with the command that changes it, where one message of somebody else's would be enough to do harm.
+    /// Formats the note as a manager logs it when it starts. Where a single message by another
+    /// client could do harm, the text includes the command that changes the setting.
     fn in_words(self, bucket: &BucketName) -> String {
         if self.setting == ROLLUP {
             return format!(
@@ -85,13 +95,14 @@ impl BucketNote {
 }
 
 impl BucketReview {
-    /// Reviews what the server answered to `$JS.API.STREAM.INFO.KV_<bucket>`; nothing if that can't be read.
+    /// Reviews the server's answer to `$JS.API.STREAM.INFO.KV_<bucket>`. Returns nothing if the
+    /// answer cannot be read.
     ///
-    /// A server leaves out settings that it does not know: they are taken as not set. One that is too old for elections makes the bucket
-    /// unfit.
+    /// A server leaves out settings that it does not know. The review takes them as not set. A
+    /// server that is too old for elections makes the bucket unfit.
     ///
     /// # Errors
-    /// [`NameError`], if no bucket can be called so.
+    /// [`NameError`], if no bucket can have this name.
     pub fn of_answer(bucket: &str, answer: &[u8]) -> Result<Option<Self>, NameError> {
         let bucket = BucketName::new(bucket)?;
         let stream = serde_json::from_slice::<StreamInfo>(answer).ok();
@@ -104,7 +115,8 @@ impl BucketReview {
     }
 }
 
-/// As the server answers; only what is looked at here, so that later servers may say more.
+/// The server's answer. It has only the fields that are needed here, so that later servers may add
+/// others.
 #[derive(Deserialize)]
 pub(super) struct StreamInfo {
     created: String,
@@ -201,14 +213,14 @@ impl StreamInfo {
         u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
     }
 
-    /// The version of the server that answered, which is the stream's leader. Servers add it to what they answer from 2.11 on, and
-    /// never keep it.
+    /// Returns the version of the server that answered, which is the stream's leader. Servers from
+    /// 2.11 on add the version to their answers, and never store it.
     pub fn server_version(&self) -> Option<&str> {
         let metadata = self.config.metadata.as_ref()?;
         metadata.get(SERVER_VERSION).map(String::as_str)
     }
 
-    /// Why no election can be held there, if so.
+    /// Returns the reason why the bucket is not fit for elections, if there is one.
     fn problem(&self, bucket: &BucketName) -> Option<String> {
         match require_answering_server(self.server_version()) {
             Err(error) => Some(error.to_string()),
@@ -243,7 +255,8 @@ impl StreamConfig {
         self.first_seq >= FIRST_UNIQUE_SEQUENCE
     }
 
-    /// For how many roles there is room at most beside what is stored, where there are limits.
+    /// Returns the number of roles that there is room for at most beside the stored messages, if
+    /// there are limits.
     fn room_beside(&self, stored: &StreamState) -> Option<u64> {
         let (messages, bytes) = self.least();
         let limits = [
@@ -257,7 +270,7 @@ impl StreamConfig {
         limits.into_iter().filter_map(room).min()
     }
 
-    /// Messages and bytes of a role.
+    /// Returns the messages and bytes of a role.
     const fn least(&self) -> (u64, u64) {
         if self.num_replicas > 1 {
             let messages = LEAST_MESSAGES + UNDER_WAY;
@@ -380,7 +393,7 @@ impl StreamConfig {
     }
 }
 
-/// Whether whatever `subject` matches, `pattern` matches too.
+/// Returns whether `pattern` matches everything that `subject` matches.
 fn covers(pattern: &str, subject: &str) -> bool {
     let mut subject = subject.split('.');
     for token in pattern.split('.') {

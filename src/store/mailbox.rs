@@ -1,8 +1,10 @@
-//! Where answers come in: at subjects that nobody else knows.
+//! The mailbox: receives answers at subjects that no other client knows.
 //!
-//! Whoever names a subject may have an answer written there, and a confirmation that is forged makes a leader of nobody's making. So each
-//! question is answered at a subject of its own, with 128 random bits in it, and once. They are drawn here: the client's own would be countable
-//! if some other crate of the program switched on its feature `nuid`.
+//! A client can name any subject that it knows as a reply subject, and an answer is then written
+//! there. With a forged confirmation an instance would lead without a stored claim. So each request
+//! has a reply subject of its own, with 128 random bits in it, and uses it once. The bits are drawn
+//! here, because the client's own subjects would be countable if another crate of the program
+//! enabled its feature `nuid`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +14,8 @@ use futures::StreamExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Opened with the first question, for all who share a bucket's handle. It lives on through reconnects.
+/// The mailbox of all clones of a bucket's handle. The first request opens it. It survives
+/// reconnects.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
     open: Mutex<Option<Arc<Open>>>,
@@ -21,30 +24,30 @@ pub(super) struct Mailbox {
 
 #[derive(Debug)]
 struct Open {
-    /// What the subjects of answers begin with, the dot included.
+    /// The prefix of the subjects of answers, with the trailing dot.
     prefix: String,
     waiting: Arc<Waiting>,
     sorting: JoinHandle<()>,
 }
 
-/// Who waits for an answer, by its number.
+/// The callers that wait for an answer, by its number.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashMap<u128, oneshot::Sender<Message>>>);
 
-/// A place for one answer. Nobody waits there any more once it is dropped.
+/// A place for one answer. The wait ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// Nobody waits any more.
+    /// Whether the wait is over.
     over: bool,
     waiting: Arc<Waiting>,
     number: u128,
     answer: oneshot::Receiver<Message>,
-    /// What to name as the reply subject.
+    /// The reply subject of the request.
     pub subject: String,
 }
 
 impl Mailbox {
-    /// Makes a place for an answer.
+    /// Creates a place for an answer.
     pub async fn expect(&self, client: &Client) -> Result<Awaited, SubscribeError> {
         let open = self.open(client).await?;
         let number = rand::random();
@@ -78,11 +81,11 @@ impl Mailbox {
                 let number = number.and_then(|number| u128::from_str_radix(number, 16).ok());
                 let sender = number.and_then(|number| all.lock().remove(&number));
                 if let Some(sender) = sender {
-                    // Whoever waited may have gone this very moment.
+                    // The waiting caller may have gone.
                     let _ = sender.send(answer);
                 }
             }
-            // The client has ended: no answer will come.
+            // The client has ended, so no answer will come.
             all.lock().clear();
         });
         let open = Arc::new(Open {
@@ -94,7 +97,7 @@ impl Mailbox {
         Ok(open)
     }
 
-    /// Unless the runtime that sorted its answers has ended.
+    /// Returns the open mailbox, unless the runtime that sorted its answers has ended.
     fn opened(&self) -> Option<Arc<Open>> {
         let open = self.slot().clone();
         open.filter(|open| !open.sorting.is_finished())
@@ -104,7 +107,7 @@ impl Mailbox {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many answers are waited for.
+    /// Returns the number of pending answers.
     #[cfg(all(test, unix))]
     pub fn awaited(&self) -> usize {
         let open = self.slot();
@@ -113,7 +116,7 @@ impl Mailbox {
 }
 
 impl Awaited {
-    /// The answer; nothing if the client has ended.
+    /// Returns the answer, or nothing if the client has ended.
     pub async fn answer(&mut self) -> Option<Message> {
         let answer = (&mut self.answer).await.ok();
         self.over = true;
@@ -141,7 +144,7 @@ impl Waiting {
     }
 }
 
-/// What the inboxes of this connection begin with.
+/// Returns the prefix of the inboxes of this connection.
 pub(super) fn inbox_prefix(client: &Client) -> String {
     let inbox = client.new_inbox();
     let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);

@@ -1,8 +1,10 @@
-//! The bucket in NATS: the only layer that speaks to it, and it decides nothing about leadership.
+//! The bucket in NATS. This is the only layer that talks to the bucket, and it decides nothing
+//! about leadership.
 //!
-//! [`Bucket`] is a cheap handle. What it can do comes with it as [`BucketInfo`], read from the settings that the server
-//! returned. Every write carries the sequence that its writer expects; every answer that is no success is a
-//! [`StoreError`], sorted into what can be done about it in one place.
+//! [`Bucket`] is a cheap handle. Its capabilities come with it as [`BucketInfo`], read from the
+//! settings that the server returned. Every write carries the sequence that its writer expects.
+//! Every answer other than a success is a [`StoreError`], which one place sorts by the possible
+//! reaction.
 
 #[cfg(any(test, fuzzing))]
 mod answers;

@@ -1,7 +1,9 @@
-//! Questions between instances about a role, over NATS itself: nothing of them is kept in the bucket.
+//! Peer requests: questions between instances about a role, over NATS itself. The bucket stores
+//! none of them.
 //!
-//! A question to everyone goes to `nats-elect.<bucket>.<role>`, one to a single instance to that subject and a token for the
-//! instance. So the server says at once when nobody is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
+//! A question to all instances goes to `nats-elect.<bucket>.<role>`. A question to a single
+//! instance goes to that subject followed by a token for the instance. So the server reports at
+//! once when no instance is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
 
 use std::time::Duration;
 
@@ -14,24 +16,24 @@ use super::error::StoreError;
 use nats_elect_core::name::{InstanceId, RoleName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 
-/// A question that somebody waits for an answer to.
+/// A question whose sender waits for an answer.
 #[derive(Debug)]
 pub struct PeerMessage {
     pub role: RoleName,
     pub question: PeerRequest,
-    /// Where the answer goes.
+    /// The subject of the answer.
     pub reply: Subject,
 }
 
 impl Bucket {
-    /// The questions to this instance. The stream ends with the connection.
+    /// Returns the questions to this instance. The stream ends with the connection.
     pub async fn peers(
         &self,
         id: &InstanceId,
         incarnation: Uuid,
     ) -> Result<impl Stream<Item = PeerMessage> + Send + Unpin + use<>, StoreError> {
         self.require_connection()?;
-        let all = format!("{}*", self.letters_prefix());
+        let all = format!("{}*", self.peers_prefix());
         let own =
             [token(id.as_str()), incarnation.to_string()].map(|token| format!("{all}.{token}"));
         let [by_name, by_incarnation] = own;
@@ -43,13 +45,14 @@ impl Bucket {
                     StoreError::Unavailable(format!("not subscribed: {error}"))
                 })?);
         }
-        let prefix = self.letters_prefix();
+        let prefix = self.peers_prefix();
         let peers = stream::select_all(subscriptions)
             .filter_map(move |message| std::future::ready(reply_to(&prefix, message)));
         Ok(peers)
     }
 
-    /// Asks the others, and hands on each answer that comes in time. A question to one instance has one answer.
+    /// Asks the other instances, and passes on each answer that comes in time. A question to one
+    /// instance has one answer.
     pub async fn inquire(
         &self,
         role: &RoleName,
@@ -60,17 +63,17 @@ impl Bucket {
         if let PeerRequest::Ready { to: Some(to), .. } = question
             && InstanceId::new(to).is_err()
         {
-            // Nobody is called so; and a subject that is too long would cost the connection.
+            // No instance has this id. A subject that is too long would also cost the connection.
             return;
         }
-        let all = format!("{}{role}", self.letters_prefix());
+        let all = format!("{}{role}", self.peers_prefix());
         let (subject, to_all) = match question {
             PeerRequest::Ready { to: None, .. } => (all, true),
             PeerRequest::Ready { to: Some(to), .. } => (format!("{all}.{}", token(to)), false),
             PeerRequest::Yield { incarnation, .. } => (format!("{all}.{incarnation}"), false),
         };
         let asking = self.pose(subject, question, to_all, heard);
-        // Who was not heard by then is not there.
+        // An instance that has not answered by then counts as absent.
         if let Ok(Err(error)) = tokio::time::timeout(within, asking).await {
             tracing::debug!(%role, %error, "a question was not answered");
         }
@@ -86,7 +89,7 @@ impl Bucket {
         self.require_connection()?;
         let lost = |error: &dyn std::fmt::Display| StoreError::Unavailable(error.to_string());
         let number = Uuid::from_u128(rand::random());
-        let inbox = format!("{}{number}", answers_prefix(&self.letters_prefix()));
+        let inbox = format!("{}{number}", answers_prefix(&self.peers_prefix()));
         let mut answers = self
             .client()
             .subscribe(inbox.clone())
@@ -110,14 +113,14 @@ impl Bucket {
         Ok(())
     }
 
-    /// Answers a peer's request. The peer may have gone.
+    /// Answers a peer request. The peer may have gone.
     pub async fn answer(&self, reply: Subject, answer: &PeerReply) {
         if self.require_connection().is_ok() {
             let _ = self.client().publish(reply, answer.to_json().into()).await;
         }
     }
 
-    fn letters_prefix(&self) -> String {
+    fn peers_prefix(&self) -> String {
         format!("nats-elect.{}.", self.name())
     }
 }
@@ -134,13 +137,14 @@ fn reply_to(prefix: &str, message: Message) -> Option<PeerMessage> {
     })
 }
 
-/// Where answers go, and nowhere else: the asker names the subject, but it is written to with our permissions. No role's name begins
-/// like this.
-fn answers_prefix(letters_prefix: &str) -> String {
-    format!("{letters_prefix}_answer.")
+/// Returns the prefix of the only subjects that answers go to. The asker names the subject, but the
+/// answer is published with our permissions. No role name begins like this.
+fn answers_prefix(peers_prefix: &str) -> String {
+    format!("{peers_prefix}_answer.")
 }
 
-/// An instance id as part of a subject. Two ids may have the same: the question says which is meant.
+/// Converts an instance id to a token of a subject. Two ids may have the same token, so the
+/// question names the id that is meant.
 fn token(id: &str) -> String {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     id.chars().map(|c| if fit(c) { c } else { '_' }).collect()
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_go_where_answers_go_and_nowhere_else() {
+    fn answers_go_only_to_answer_subjects() {
         assert!(asked_with("nats-elect.b._answer.1").is_some());
         for reply in [
             "_INBOX.x.1",

@@ -1,4 +1,4 @@
-//! What stands under a role's keys, as the stream leader has it.
+//! Reads of a role's keys, as the stream leader has them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::clock;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Content, Entry, FenceEntry, Snapshot};
 
-/// A server's code for a subject without a message.
+/// The server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;
 
 #[derive(Deserialize)]
@@ -23,16 +23,18 @@ pub(super) struct StoredMessage {
 }
 
 impl Bucket {
-    /// Reads the role's key and its fence key from the stream leader, and then the bucket's epoch and last sequence.
+    /// Reads the role's key and its fence key from the stream leader, and then the bucket's epoch
+    /// and last sequence.
     ///
-    /// The keys are asked for at once and belong to no common moment: between any two answers others may write. A leader
-    /// that has lost its quorum without knowing yet still answers. So a snapshot is what to expect in a compare-and-set,
-    /// never a proof.
+    /// The keys are requested concurrently, and their answers share no common moment: others may
+    /// write between any two answers. A leader that has lost its quorum without knowing yet still
+    /// answers. So a snapshot provides the expectation for a compare-and-set, and is never a proof.
     ///
-    /// The epoch is asked for once both keys were answered, so it is no older than they are. Asked together, the old bucket
-    /// could tell its epoch and the one that was created in its place the keys: a term claimed over those would bear a token
-    /// below those of the new bucket. This way round, keys of the old bucket may come with the new epoch; a compare-and-set
-    /// over them fails, where sequences are not used again.
+    /// The epoch is requested after both keys were answered, so it is no older than they are. If
+    /// all were requested together, the old bucket could report its epoch, and the bucket created
+    /// in its place could report the keys. A term claimed over those keys would have a fencing
+    /// token below those of the new bucket. In this order, keys of the old bucket may come with the
+    /// new epoch. A compare-and-set over such keys fails where sequences are not used again.
     pub async fn snapshot(
         &self,
         role: &RoleName,
@@ -66,7 +68,7 @@ impl Bucket {
     }
 }
 
-/// The last message of a subject, if it has one.
+/// Returns the last message of a subject, if it has one.
 pub(super) fn last_message(
     answer: Result<StoredMessage, StoreError>,
 ) -> Result<Option<RawMessage>, StoreError> {
@@ -83,7 +85,7 @@ pub(super) fn standing_role(message: RawMessage) -> Entry {
     let revision = message.sequence;
     match StreamMessage::try_from(message) {
         Ok(message) => role_entry(revision, Some(&message.headers), &message.payload),
-        // Headers that nobody can read are no reason not to see that somebody wrote.
+        // Headers that cannot be read must not hide the fact that the key was written.
         Err(_) => Entry {
             revision,
             content: Content::Opaque,

@@ -1,4 +1,4 @@
-//! One question, one answer, one deadline.
+//! A request with one answer and one deadline.
 
 use std::time::Duration;
 
@@ -13,15 +13,16 @@ use super::error::StoreError;
 use super::fenced::LATE;
 use nats_elect_core::name::BucketName;
 
-/// What an error says when nobody is subscribed to what was asked.
+/// The error text when the requested subject has no subscriber.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
-/// What an error says when the client has ended: it will not connect again.
+/// The error text when the client has ended. It will not connect again.
 const CLOSED: &str = "the connection is closed for good";
-/// What an error says when nothing was sent.
+/// The error text when nothing was sent.
 const NOT_CONNECTED: &str = "not connected";
 
 impl Bucket {
-    /// Asks and reads the JSON answer. The timeout counts from the call, waiting for room in the client's queue included.
+    /// Sends a request and reads the JSON answer. The timeout counts from the call. It includes the
+    /// wait for room in the client's queue.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         subject: String,
@@ -32,7 +33,7 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Asks and returns the answer as it is. Nothing is left behind if the future is dropped.
+    /// Sends a request and returns the answer as it is. A dropped future leaves nothing behind.
     pub(super) async fn ask_plainly(
         &self,
         subject: String,
@@ -86,7 +87,7 @@ impl Bucket {
         })
     }
 
-    /// Asks the `JetStream` API.
+    /// Sends a request to the `JetStream` API.
     pub(super) async fn ask_api<T: DeserializeOwned>(
         &self,
         action: &str,
@@ -100,7 +101,8 @@ impl Bucket {
             .await
     }
 
-    /// What the client is given while it is disconnected, it sends after it has reconnected, however late that is.
+    /// Returns an error while the client is disconnected. A disconnected client sends its messages
+    /// after it has reconnected, however late that is.
     pub(super) fn require_connection(&self) -> Result<(), StoreError> {
         match self.client().connection_state() {
             State::Connected => Ok(()),
@@ -111,12 +113,12 @@ impl Bucket {
     }
 }
 
-/// Whether the client that was asked has ended.
+/// Returns whether the error says that the client has ended.
 pub fn is_closed(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(detail) if detail == CLOSED)
 }
 
-/// Whether no server can have heard what was asked.
+/// Returns whether no server can have received the request.
 pub fn is_unsent(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(detail) if detail == NOT_CONNECTED || detail == NO_RESPONDERS || detail.starts_with(LATE))
 }

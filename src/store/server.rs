@@ -1,18 +1,21 @@
-//! Which servers elections can be held on.
+//! The server versions that elections can run on.
 //!
-//! nats-server 2.11 is the first whose new stream leader applies its whole log before it takes a compare-and-set (nats-server#6485),
-//! and the first that checks a condition on another key than the message's own. The releases before 2.11.2 lose what is stored in a bucket
-//! of ours when they restart while its first message stands (nats-server#6753).
+//! nats-server 2.11 is the first version whose new stream leader applies its whole log before it
+//! takes a compare-and-set (nats-server#6485). It is also the first that checks a condition on
+//! another key than the message's own. The releases before 2.11.2 lose the content of a bucket of
+//! ours when they restart while its first message is still stored (nats-server#6753).
 
 use super::error::StoreError;
 
-/// The oldest nats-server that elections can be held on.
+/// The oldest nats-server that elections can run on.
 const OLDEST: (u64, u64, u64) = (2, 11, 2);
 
-/// What stands for the version of a server that does not tell it beside a bucket's settings, as all do from 2.11 on.
+/// The placeholder for the version of a server that does not report one beside a bucket's settings.
+/// All servers from 2.11 on report it.
 const UNTOLD: &str = "2.10 or older";
 
-/// Refuses a server that is known to be too old. A version that can't be read is that of a build that somebody made.
+/// Refuses a server that is known to be too old. A version that cannot be parsed is that of a
+/// custom build.
 pub(super) fn require_server(version: &str) -> Result<(), StoreError> {
     if parse(version).is_some_and(|version| version < OLDEST) {
         let version = version.to_owned();
@@ -21,7 +24,8 @@ pub(super) fn require_server(version: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The same for the server that answered about a bucket, with its version if it told that.
+/// Checks the server that answered about a bucket in the same way, by its version if it reported
+/// one.
 pub(super) fn require_answering_server(version: Option<&str>) -> Result<(), StoreError> {
     version.map_or_else(
         || {

@@ -1,7 +1,9 @@
-//! Requests of those who operate an instance, over NATS itself, by the conventions for services.
+//! Admin requests: requests of an instance's operators, over NATS itself, by the conventions for
+//! services.
 //!
-//! Where an answer goes is said by whoever asks, but it is published with this user's permissions. So only requests that name an
-//! inbox are taken up; a key of the bucket, an API or an application's subject is none.
+//! The asker names the subject of the answer, but the answer is published with this user's
+//! permissions. So only requests that name an inbox are accepted. A key of the bucket, an API
+//! subject or an application's subject is not an inbox.
 
 use async_nats::{HeaderMap, Message, Subject};
 use futures::stream::{self, Stream, StreamExt};
@@ -14,25 +16,25 @@ use crate::model::admin::micro::{INFO, PING, STATS};
 use crate::model::admin::{AdminSubjects, ENDPOINTS, Endpoint, Problem, SERVICE};
 use nats_elect_core::name::RoleName;
 
-/// What a request is about.
+/// The subject matter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     Ping,
     Info,
     Stats,
-    /// Who is there, in this bucket.
+    /// A search for the instances of this bucket.
     Search,
     Endpoint(Endpoint),
 }
 
-/// A request as it came in, unread: so that a flood of them costs little.
+/// A request as it came in, not yet parsed, so that a flood of requests costs little.
 pub struct AdminMessage {
-    /// Told by the subscription.
+    /// The kind of request, known from the subscription.
     pub asked: Asked,
     message: Message,
 }
 
-/// A request that somebody waits for an answer to.
+/// A request whose sender waits for an answer.
 #[derive(Debug)]
 pub struct Call {
     pub asked: Asked,
@@ -48,7 +50,7 @@ impl Call {
 }
 
 impl AdminMessage {
-    /// Reads it; nothing if it can't be answered.
+    /// Parses the request. Returns nothing if it cannot be answered.
     pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
         self.read_as(subjects, &inbox_prefix(bucket.client()))
     }
@@ -80,7 +82,7 @@ impl AdminMessage {
 }
 
 impl Bucket {
-    /// The requests to this instance. The stream ends with the connection.
+    /// Returns the requests to this instance. The stream ends with the connection.
     pub async fn calls(
         &self,
         subjects: &AdminSubjects,
@@ -113,14 +115,14 @@ impl Bucket {
         Ok(stream::select_all(subscriptions))
     }
 
-    /// Answers. Whoever asked may have gone.
+    /// Sends an answer. The asker may have gone.
     pub async fn reply(&self, to: Subject, body: Vec<u8>) {
         if self.require_connection().is_ok() {
             let _ = self.client().publish(to, body.into()).await;
         }
     }
 
-    /// Answers with an error, by the conventions for services.
+    /// Sends an error as the answer, by the conventions for services.
     pub async fn reply_problem(&self, to: Subject, problem: &Problem) {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Service-Error", problem.reason.as_str());
@@ -132,7 +134,7 @@ impl Bucket {
         }
     }
 
-    /// How large a message the server takes.
+    /// Returns the largest message that the server takes.
     pub fn largest_message(&self) -> usize {
         self.client().server_info().max_payload
     }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_answered_where_no_answers_go() {
+    fn requests_with_other_reply_subjects_are_not_answered() {
         for (asked, subject) in requests() {
             for reply in ["_INBOX.x", "_mine.x", "admin.b._answer.x"] {
                 let call = called(asked, &subject, Some(reply)).expect("a call");
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_is_none_is_not_asked_about() {
+    fn an_invalid_role_name_in_a_request_is_ignored() {
         let of_role = Asked::Endpoint(Endpoint {
             verb: Verb::Pause,
             of_role: true,

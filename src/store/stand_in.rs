@@ -1,4 +1,4 @@
-//! What answers in JetStream's place, in tests: it says what it likes, and when.
+//! A stand-in for JetStream in tests. It gives any answer at any time.
 
 use async_nats::{Client, Message, Subscriber};
 use futures::StreamExt;
@@ -8,16 +8,16 @@ use super::{Bucket, IfMissing};
 use nats_elect_core::name::BucketName;
 use nats_elect_testing::NatsServer;
 
-/// A client of a server without JetStream that hears all that would be asked of it.
+/// A client of a server without JetStream. It receives all requests that would go to JetStream.
 pub(crate) struct StandIn {
     pub(super) client: Client,
     asked: Subscriber,
     pub(super) server: NatsServer,
-    /// The domain that it tells with the bucket.
+    /// The domain that it reports with the bucket.
     pub(super) domain: Option<&'static str>,
 }
 
-/// What was asked of it.
+/// A request to the stand-in.
 #[derive(Debug)]
 pub(crate) struct Asked(Message);
 
@@ -35,7 +35,7 @@ impl StandIn {
         }
     }
 
-    /// A bucket `leaders` on three servers, and on another connection.
+    /// Opens a bucket `leaders` on three servers, over another connection.
     pub(crate) async fn bucket(&mut self) -> Bucket {
         let client = async_nats::connect(self.server.url()).await.unwrap();
         let name = BucketName::new("leaders").unwrap();
@@ -47,7 +47,7 @@ impl StandIn {
     pub(crate) async fn next(&mut self) -> Asked {
         loop {
             let message = self.asked.next().await.unwrap();
-            // Its own answers are none of it.
+            // Its own answers are no requests.
             if message.subject.starts_with('$') {
                 return Asked(message);
             }
@@ -84,7 +84,7 @@ impl StandIn {
         self.answer(asked, &answer.to_string()).await;
     }
 
-    /// Another sequence stands there than was expected.
+    /// Refuses a write, because another sequence is stored than the expected one.
     pub(crate) async fn conflict(&self, asked: Asked, current: u64) {
         let text = format!("wrong last sequence: {current}");
         self.refuse(asked, 10071, &text).await;
@@ -105,7 +105,7 @@ impl StandIn {
         self.answer(asked, &answer.to_string()).await;
     }
 
-    /// Answers a read: what stands there, or nothing.
+    /// Answers a read with the stored message, or with nothing.
     pub(crate) async fn show(&self, asked: Asked, sequence: Option<u64>) {
         assert_eq!(asked.subject(), "$JS.API.STREAM.MSG.GET.KV_leaders");
         let Some(sequence) = sequence else {
@@ -123,7 +123,7 @@ impl Asked {
         &self.0.subject
     }
 
-    /// Where it is to be answered.
+    /// The subject of the answer.
     pub(crate) fn reply(&self) -> &str {
         self.0.reply.as_deref().unwrap()
     }
@@ -136,7 +136,8 @@ impl Asked {
             .map(async_nats::HeaderValue::as_str)
     }
 
-    /// The subject that is asked about, and where it is expected to stand; nothing for what is no write on a condition.
+    /// Returns the subject of the condition and its expected sequence, or nothing for a request
+    /// that is not a conditional write.
     pub(crate) fn condition(&self) -> Option<(&str, u64)> {
         let sequence = self.header("Nats-Expected-Last-Subject-Sequence")?;
         let subject = self.header("Nats-Expected-Last-Subject-Sequence-Subject");

@@ -1,8 +1,10 @@
 //! One watch over all role keys and fence keys.
 //!
-//! A push consumer of our own, not the ordered one of the client: that one notices a dead watch after ten seconds, goes on
-//! from its last sequence in a bucket that was recreated with smaller ones, and retries without telling for as long as the
-//! bucket is missing. Here whatever is odd ends the watch with an error, and a new one begins with every key's last value.
+//! The watch uses a push consumer of our own instead of the client's ordered consumer. The ordered
+//! consumer notices a dead watch after ten seconds. It goes on from its last sequence in a bucket
+//! that was recreated with smaller ones. It retries without a report for as long as the bucket is
+//! missing. Here any irregularity ends the watch with an error, and a new watch begins with every
+//! key's last value.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,11 +17,11 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{Delivery, FENCES, Feed, broken};
 
-/// How often an idle watch hears from the server.
+/// The interval of the server's heartbeats on an idle watch.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Without a word for so long, a watch is over.
+/// A watch ends after this long without a message.
 const SILENCE: Duration = Duration::from_millis(2500);
-/// How long the server keeps the consumer of a watch that nobody listens to any more.
+/// The time for which the server keeps the consumer of a watch without a listener.
 const KEPT: Duration = Duration::from_secs(5);
 
 /// A watch that has begun.
@@ -27,11 +29,12 @@ pub struct Watch {
     bucket: Bucket,
     messages: Subscriber,
     feed: Feed,
-    /// Connections that the client had made: after another one messages may be missing.
+    /// The number of connections that the client had made. Messages may be missing after another
+    /// one.
     connects: u64,
 }
 
-/// Which keys are watched.
+/// The kinds of watched keys.
 #[derive(Clone, Copy)]
 enum Keys {
     Roles,
@@ -48,25 +51,29 @@ impl Keys {
 }
 
 impl Bucket {
-    /// Watches the role keys and the fence keys: first the last message of each, then every message as it comes.
+    /// Watches the role keys and the fence keys: first the last message of each, then every message
+    /// as it comes.
     ///
-    /// It ends with its first error, silence included; then watch again. It is a hint, not a proof of anything. (Before 2.12 a server
-    /// that is to send two kinds of keys leaves out some of the second of what it has already.)
+    /// The watch ends with its first error, silence included. Begin another one then. A watch gives
+    /// hints, and proves nothing. (Before 2.12 a server that sends two kinds of keys leaves out
+    /// some stored messages of the second kind.)
     pub async fn watch(&self, timeout: Duration) -> Result<Watch, StoreError> {
         self.begin(&[Keys::Roles, Keys::Fences], timeout).await
     }
 
-    /// Watches the same, and returns with the watch the creation time of the bucket that it is on,
-    /// if nobody has replaced that meanwhile: then it is a later one's, and the watch is over.
+    /// Watches the same keys. Returns with the watch the creation time of its bucket. If the bucket
+    /// was replaced meanwhile, the creation time is that of a later bucket, and the watch is over.
     ///
-    /// The watch has caught up when it has shown the role keys that the stream's leader had. If it tells before that it is idle, it
-    /// is on a server that lags, or the last of them was removed just then: begin another one. (It does not wait for fence keys:
-    /// before 2.12 a server that is to send two kinds of keys leaves out some of the second.)
+    /// The watch has caught up when it has shown the role keys that the stream's leader had. If it
+    /// reports before that it is idle, its server lags, or the last of the keys was removed at that
+    /// moment. Begin another watch then. (The watch does not wait for fence keys: before 2.12 a
+    /// server that sends two kinds of keys leaves out some of the second kind.)
     pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
         let mut watch = self.watch(timeout).await?;
-        // Asked after the watch was made: what stands above is news.
+        // The request follows the creation of the watch, so later sequences are new messages.
         let last = self.last(Keys::Roles.of(self), timeout);
-        // The bucket last: asked together, an old one could tell its creation time, and its successor the key.
+        // The bucket comes last. If both were requested together, an old bucket could report its
+        // creation time, and its successor the key.
         let last = last.await?;
         let epoch = self.epoch(timeout).await?;
         watch
@@ -152,7 +159,8 @@ impl Bucket {
 }
 
 impl Watch {
-    /// What the next message tells, also if that is nothing. The watch is over with the first error.
+    /// Returns the content of the next message, even if it concerns no role. The watch is over with
+    /// the first error.
     pub async fn next(&mut self) -> Result<Delivery, StoreError> {
         let message = tokio::time::timeout(SILENCE, self.messages.next())
             .await
@@ -168,12 +176,13 @@ impl Watch {
         Ok(told)
     }
 
-    /// Whether the role keys that the stream's leader had when the watch began have come.
+    /// Returns whether the watch has shown the role keys that the stream's leader had when it
+    /// began.
     pub const fn has_caught_up(&self) -> bool {
         self.feed.has_caught_up()
     }
 
-    /// The server holds messages back until the watcher says that it has come so far.
+    /// Confirms the watcher's progress. The server holds messages back until then.
     async fn go_on(&self, subject: String) -> Result<(), StoreError> {
         self.bucket
             .client()

@@ -1,5 +1,5 @@
-//! Writes under a role's keys. Each carries the sequence that its writer expects, so that it is stored where the writer
-//! last looked, or not at all.
+//! Writes under a role's keys. Each write carries the sequence that its writer expects. The server
+//! stores it over the state that the writer last saw, or not at all.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::text::printable;
 
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
-/// Names the subject whose last sequence is expected, where it is not the message's own.
+/// The header with the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
-/// The server's word that a message is stored.
+/// The server's confirmation that a message is stored.
 #[derive(Deserialize)]
 pub(super) struct Ack {
     pub stream: String,
@@ -31,7 +31,8 @@ pub(super) struct Ack {
 }
 
 impl Bucket {
-    /// Claims the role over the sequence `over`; 0 if its key is missing. Returns the new sequence.
+    /// Claims the role over the sequence `over`, or 0 if its key is missing. Returns the new
+    /// sequence.
     pub async fn claim(
         &self,
         role: &RoleName,
@@ -67,8 +68,8 @@ impl Bucket {
             .await
     }
 
-    /// Frees the role: a delete marker over the sequence `over`, which tells that the leader itself wrote it, and who
-    /// should lead next.
+    /// Frees the role with a delete marker over the sequence `over`. The marker shows that the
+    /// leader itself wrote it, and names the instance that should lead next.
     pub async fn release(
         &self,
         role: &RoleName,
@@ -90,7 +91,8 @@ impl Bucket {
             .await
     }
 
-    /// Writes the role's fence record over the sequence `over` of the fence key; 0 if it is missing. Returns the new sequence.
+    /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
+    /// missing. Returns the new sequence.
     pub async fn fence(
         &self,
         role: &RoleName,
@@ -118,8 +120,10 @@ impl Bucket {
         Ok(ack.seq)
     }
 
-    /// The server confirms a write to whatever subject its writer names, ours among them: one to another stream is none of ours, nor one to
-    /// a stream of that name in another domain, which hears the same.
+    /// Checks that the confirmation is from our stream. The server confirms a write to any reply
+    /// subject that its writer names, including ours. A write to another stream is not ours.
+    /// Neither is a write to a stream of the same name in another domain, which receives the same
+    /// message.
     pub(super) fn require_own_stream(
         &self,
         stream: &str,
@@ -138,7 +142,8 @@ impl Bucket {
     }
 }
 
-/// A message is stored above all that stood there before, so above where its writer expected a key.
+/// Checks that the message's sequence is above the expected one. The server stores a message above
+/// all earlier ones, and so above the key that its writer expected.
 pub(super) fn require_above(expected: u64, sequence: u64) -> Result<(), StoreError> {
     if sequence > expected {
         return Ok(());
@@ -147,7 +152,7 @@ pub(super) fn require_above(expected: u64, sequence: u64) -> Result<(), StoreErr
     Err(StoreError::unreadable("confirmation", why))
 }
 
-/// The sequence that a message is conditional on; 0 if it is on none.
+/// Returns the sequence that a message is conditional on, or 0 if it has no condition.
 fn expected_in(headers: &HeaderMap) -> u64 {
     let condition = headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE);
     condition.map_or(0, |it| it.as_str().parse().unwrap_or(0))
@@ -159,16 +164,17 @@ pub(super) fn expecting(sequence: u64) -> HeaderMap {
     headers
 }
 
-/// Expects the sequence of another subject than the message's own.
+/// Returns headers that expect the sequence of another subject than the message's own.
 pub(super) fn expecting_of(subject: &str, sequence: u64) -> HeaderMap {
     expecting_of_with(subject, sequence, &[])
 }
 
-/// The same, with further headers.
+/// Returns the same headers, with further ones.
 ///
-/// Servers up to 2.11.6 look for the first header's name and stop at the second's, of which it is the beginning: in the
-/// wrong order the message carries no condition for them and is stored (nats-server#7065). The map has no order of its own,
-/// but each new one another; so maps are made until one will be sent the right way round.
+/// Servers up to 2.11.6 look for the first header's name and stop at the second's, because the
+/// first name is its beginning. In the wrong order the message carries no condition for them and is
+/// stored (nats-server#7065). The map has no order of its own, but each new map has another order.
+/// So maps are created until one has the right order.
 pub(super) fn expecting_of_with(
     subject: &str,
     sequence: u64,

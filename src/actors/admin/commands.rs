@@ -1,4 +1,4 @@
-//! What the admin service finds out about the roles, and what it has their elections do.
+//! The admin service's queries about the roles, and its orders to their elections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::role::{Health, Order, Request, RoleScope, SteppedDown};
 use nats_elect_core::Reply;
 use nats_elect_core::name::RoleName;
 
-/// How long a status waits for a handler to say whether it is well.
+/// The time that a status waits for a handler's health check.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl AdminHandler {
@@ -27,7 +27,7 @@ impl AdminHandler {
         Ok(self.report(vec![scope]).await)
     }
 
-    /// What all roles are like.
+    /// Reports on all roles.
     pub(super) async fn report_all(&self) -> InstanceReport {
         self.report(self.registry.all()).await
     }
@@ -119,7 +119,7 @@ impl AdminHandler {
         Err(problem)
     }
 
-    /// Gives an order to one role, or to all and those that are added later.
+    /// Gives an order to one role, or to all roles and those that are added later.
     pub(super) async fn order(
         &self,
         order: Order,
@@ -155,7 +155,7 @@ impl AdminHandler {
         Ok(Done::new(ended.collect()))
     }
 
-    /// Takes an operator's word that whoever wrote the message at this revision leads no more.
+    /// Takes an operator's word that the writer of the message at this revision no longer leads.
     pub(super) async fn end_lease(&self, role: &RoleName, revision: u64) -> Result<Done, Problem> {
         let scope = self.scope(role)?;
         let (reply, answer) = oneshot::channel();
@@ -182,7 +182,7 @@ impl AdminHandler {
     }
 }
 
-/// Handlers are the application's: whoever is the last to have one does not drop it here.
+/// Handlers belong to the application. The admin service must not drop the last reference to one.
 fn given_back(scopes: Vec<Arc<RoleScope>>) {
     for scope in scopes {
         scope.give_back();
@@ -203,7 +203,8 @@ async fn in_time<T>(within: Duration, answer: oneshot::Receiver<T>) -> Result<T,
     }
 }
 
-/// The question to a successor, the handler's winding down, the release, and the time that a successor has to claim the role.
+/// Returns the sum of the question to a successor, the winding down of the handler, the release,
+/// and the time that a successor has to claim the role.
 fn answers_within(settings: &RoleSettings) -> Duration {
     settings.handoff_time() + settings.handoff_hold() + settings.request_timeout * 2
 }

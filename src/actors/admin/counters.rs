@@ -1,4 +1,4 @@
-//! How often each endpoint was asked, and how it went.
+//! The number of requests per endpoint, and their outcomes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What the admin service knows, and how it answers: it outlives a restart of its actor, and so do its counts.
+//! The state and the answers of the admin service. The handler outlives a restart of its actor, and
+//! so do its counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -28,10 +29,10 @@ use nats_elect_core::name::RoleName;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
 
-/// Refusals by the server come in swarms, one for each subject: they are told together.
+/// The server's refusals come in swarms, one for each subject. They are reported together.
 const SWARM: Duration = Duration::from_millis(500);
 
-/// The status of all roles, as it is answered.
+/// The answer with the status of all roles.
 type Look = Shared<BoxFuture<'static, Arc<[u8]>>>;
 
 /// The instance as the admin service shows it.
@@ -41,12 +42,12 @@ pub(crate) struct AdminHandler {
     pub(super) registry: RoleRegistry,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
     started: Moment,
-    /// By the wall clock, for people.
+    /// The start by the wall clock, for human readers.
     started_at: String,
     identity: Identity,
     counters: Counters,
     trouble: Mutex<Option<String>>,
-    /// The status that is being found out, for all who ask meanwhile.
+    /// The status request in progress. All callers meanwhile share it.
     status: Mutex<Option<Look>>,
     ration: Mutex<Ration>,
     refused: Mutex<Refusals>,
@@ -109,7 +110,7 @@ impl AdminHandler {
         VERSION
     }
 
-    /// Keeps in mind why the bucket can't be used, if it can't.
+    /// Records why the bucket cannot be used, if it cannot.
     pub fn note_trouble(&self, link: &Link) {
         let trouble = match link {
             Link::Up { .. } => None,
@@ -123,13 +124,13 @@ impl AdminHandler {
         locked(&self.trouble).clone()
     }
 
-    /// The server refused the admin service something. Elections do without all of this: a warning
-    /// names each subject once, and that is all.
+    /// Takes a refusal of the server to the admin service. Elections do not need any of its
+    /// subjects. So the only consequence is a warning that names each subject once.
     pub fn denied(self: &Arc<Self>, denied: &Denied) {
         if denied.publish && self.inbox_refused(&denied.subject) {
             return;
         }
-        // Subjects of answers end in random parts.
+        // The subjects of answers end in random parts.
         let subject = self.told_as(denied);
         let is_first = {
             let mut denied = locked(&self.denied);
@@ -157,7 +158,8 @@ impl AdminHandler {
         told.append(untold);
     }
 
-    /// Keeps in mind that the server refused an answer there. Returns whether it is an inbox of others, which need not be granted.
+    /// Records that the server refused an answer at this subject. Returns whether the subject is an
+    /// inbox of others, which needs no permission.
     fn inbox_refused(&self, subject: &str) -> bool {
         if self.subjects.include(subject) {
             return false;
@@ -175,7 +177,7 @@ impl AdminHandler {
         locked(&self.refused).include(reply, clock::now())
     }
 
-    /// What is not permitted, as it is told.
+    /// Returns the description of the missing permission for the warning.
     fn told_as(&self, denied: &Denied) -> String {
         if denied.publish {
             format!("publish to \"{}.>\"", self.subjects.answers())
@@ -186,7 +188,7 @@ impl AdminHandler {
         }
     }
 
-    /// Does what is asked, and answers.
+    /// Carries out a request, and answers it.
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
             Asked::Ping => json(&self.identity.ping()),
@@ -254,7 +256,8 @@ impl AdminHandler {
         ))
     }
 
-    /// One look at everything for all who ask while it lasts: many of them are no reason to ask the handlers as often.
+    /// Returns one status that all callers share while it is being determined. Many callers are no
+    /// reason to ask the handlers as often.
     fn look(self: &Arc<Self>) -> Look {
         let mut status = locked(&self.status);
         let under_way = status.take_if(|status| status.peek().is_none());
@@ -278,7 +281,8 @@ impl AdminHandler {
     }
 }
 
-/// A field that does not belong to a request may be a condition.
+/// Refuses a field that does not belong to a request, because the field may be meant as a
+/// condition.
 fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
     let revision = request.revision;
     let own = match verb {
@@ -302,7 +306,7 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
     }))
 }
 
-/// What the server would not take costs the connection.
+/// Refuses an answer that the server would not take, because such a message costs the connection.
 fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
     let most = bucket.largest_message();
     if body.len() <= most {
@@ -315,7 +319,7 @@ fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
     Err(Problem::new(ProblemCode::TooLarge, why))
 }
 
-/// What was done is told; what was refused may be a flood.
+/// Logs completed requests as such. Refused requests may be a flood.
 fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
     let role = role.map(RoleName::as_str);
     match problem {

@@ -1,14 +1,15 @@
-//! Keeps reports of many roles from costing a leader its heartbeats: those have the same thread and the same connection.
+//! A bound on reports of many roles, so that they do not cost a leader its heartbeats. Reports and
+//! heartbeats share a thread and a connection.
 
 use std::time::Duration;
 
 use nats_elect_core::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Reports of some thousands of roles; a third of what 100 Mbit/s carry.
+/// The size of reports of some thousands of roles, and a third of the capacity of 100 Mbit/s.
 const MOST_BYTES: usize = 4 << 20;
 
-/// How much was reported within the present second.
+/// The bytes reported within the present second.
 #[derive(Debug)]
 pub(super) struct Ration {
     since: Moment,
@@ -23,7 +24,8 @@ impl Ration {
         }
     }
 
-    /// Whether a report of that size may be sent; the last one of a second may go beyond the measure.
+    /// Returns whether a report of that size may be sent. The last report of a second may exceed
+    /// the bound.
     pub fn allows(&mut self, bytes: usize, now: Moment) -> bool {
         if now.since(self.since) >= SECOND {
             *self = Self::new(now);

@@ -1,17 +1,19 @@
-//! Where the server refused answers: to send more there would only fill its log.
+//! The places where the server refused answers. Further answers there would only fill the server's
+//! log.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use nats_elect_core::Moment;
 
-/// For how long no answer is sent where one was refused.
+/// The time for which no answer is sent where one was refused.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
-/// One who asks has a token of its own after the first, and what it asks for is refused to it alone. Where so many of them are
-/// refused, everyone's first token is.
+/// The number of places by two tokens. An asker has a token of its own after the first, so a
+/// refusal affects that asker alone. When this many are refused, the first token is refused for
+/// every asker.
 const MOST: usize = 16;
 
-/// Where answers were refused of late, by the first two tokens of the subject, or by the first alone.
+/// The places of recent refusals, by the first two tokens of the subject, or by the first alone.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     places: HashMap<String, Moment>,
@@ -19,7 +21,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Keeps in mind that an answer was refused there. Returns whether it is the first one ever.
+    /// Records that an answer was refused there. Returns whether it is the first refusal ever.
     pub fn note(&mut self, subject: &str, now: Moment) -> bool {
         self.places.retain(|_, at| is_fresh(*at, now));
         let tokens = if self.places.len() < MOST { 2 } else { 1 };
@@ -27,7 +29,7 @@ impl Refusals {
         !std::mem::replace(&mut self.noted, true)
     }
 
-    /// Whether an answer there would be refused, too.
+    /// Returns whether an answer there would be refused, too.
     pub fn include(&self, reply: &str, now: Moment) -> bool {
         let refused = |tokens| self.places.get(&beginning(reply, tokens));
         [1, 2]
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_be_answered_silences_no_other() {
+    fn a_forbidden_reply_subject_does_not_block_other_replies() {
         let mut refusals = Refusals::default();
         assert!(refusals.note("_INBOX.x.1", second(1)));
         for (reply, refused) in [
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn where_many_may_not_be_answered_nobody_is_for_a_while() {
+    fn many_forbidden_reply_subjects_block_all_replies_for_a_while() {
         let mut refusals = Refusals::default();
         for i in 0..MOST {
             assert!(!refusals.include("_INBOX.other", second(1)));

@@ -1,4 +1,4 @@
-//! What handles, handlers and operators ask of an election.
+//! Requests of handles, handlers and operators to an election.
 
 use tokio::sync::oneshot;
 

@@ -1,9 +1,10 @@
-//! One trace per term: a span from the claim to the end of the handler, and in it what was done.
+//! One trace per term: a span from the claim to the end of the handler, with spans for the
+//! operations in it.
 //!
 //! ```text
 //! term ─┬─ claim     from the claim to the promotion, or to losing it; in it `fence` (level debug)
 //!       ├─ renew     each heartbeat (level debug)
-//!       ├─ handoff   winding down and freeing the role; `wind_down` where there is nothing to hand over
+//!       ├─ handoff   winding down and freeing the role; `wind_down` without anything to hand over
 //!       └─ whatever the handler does
 //! ```
 
@@ -18,12 +19,13 @@ use nats_elect_core::{TermId, TermStart, Write, WriteKind};
 
 pub(super) struct Spans {
     incarnation: Uuid,
-    /// Tells the terms of an election from those of the one that it replaces after a crash, and of other roles.
+    /// The number that distinguishes the terms of an election from those of other roles, and from
+    /// those of the election that it replaces after a crash.
     generation: u64,
     current: Option<Traced>,
 }
 
-/// An acquisition, and the term that comes of it.
+/// An acquisition, and its term.
 struct Traced {
     term: TermId,
     id: CorrelationId,
@@ -41,7 +43,8 @@ impl Spans {
         }
     }
 
-    /// A term began: its own span, which is a root so that a trace is a term's and not a process's, and what the term is called.
+    /// Begins the span of a term. The span is a root, so that a trace belongs to a term and not to
+    /// a process. Returns the term's correlation id with it.
     pub fn promoted(&mut self, scope: &RoleScope, start: &TermStart) -> (CorrelationId, Span) {
         let traced = self.traced(scope, start.term);
         let token = tracing::field::display(start.fencing_token);
@@ -50,12 +53,12 @@ impl Spans {
         (traced.id.clone(), traced.span.clone())
     }
 
-    /// What the term that was traced last is called.
+    /// Returns the correlation id of the term that was traced last.
     pub fn last_id(&self) -> Option<&CorrelationId> {
         self.current.as_ref().map(|traced| &traced.id)
     }
 
-    /// The span in which something is written.
+    /// Returns the span of a write.
     pub fn write(&mut self, scope: &RoleScope, write: &Write) -> Span {
         let traced = self.traced(scope, write.term);
         match &write.kind {
@@ -78,7 +81,7 @@ impl Spans {
         }
     }
 
-    /// The span that an event belongs to; what ends with it is closed.
+    /// Returns the span that an event belongs to. Closes the span that ends with the event.
     pub fn event(&mut self, event: &Event) -> Option<Span> {
         let traced = self.current.as_mut()?;
         let span = traced.span.clone();

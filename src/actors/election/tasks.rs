@@ -1,5 +1,5 @@
-//! What an election asks of others: NATS, its handler, other instances. Each request is a task of its own; its answer comes
-//! back as a message, and nothing waits for it.
+//! An election's requests to NATS, to its handler and to other instances. Each request is a task of
+//! its own. Its answer comes back as a message, and nothing waits for it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use nats_elect_core::{
     Failure, MOST_LATE, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
 };
 
-/// Before an instance that has not seen the term yet is asked again: it is reading the keys.
+/// The pause before an instance that has not seen the term yet is asked again. That instance is
+/// reading the keys meanwhile.
 const BEHIND: Duration = Duration::from_millis(20);
 
 impl ElectionState {
@@ -88,7 +89,8 @@ impl ElectionState {
         );
     }
 
-    /// Tells the answer; if none comes in time, tells that, and then the answer that comes late, as long as a lease may rest on it.
+    /// Reports the answer. If none comes in time, reports that first. Then also reports a late
+    /// answer, as long as a lease may rest on it.
     fn ask<T: Send + 'static>(
         &mut self,
         within: Duration,
@@ -114,7 +116,8 @@ impl ElectionState {
         self.asked.push_back(asked.abort_handle());
     }
 
-    /// What a heartbeat of the term in office signs; nothing once it is being wound down.
+    /// Returns the statement that a heartbeat of the current term signs, or nothing once the term
+    /// is being wound down.
     fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
         let running = self.running.as_ref()?;
         let fencing_token = running.in_office()?;
@@ -156,7 +159,8 @@ impl ElectionState {
         });
     }
 
-    /// Asks other instances. Who wants to lead in another's place must be well.
+    /// Asks other instances. An instance that wants to lead in another's place must pass its health
+    /// check.
     pub(super) fn inquire(
         &self,
         myself: &ActorRef<ElectionMsg>,
@@ -189,7 +193,8 @@ impl ElectionState {
         });
     }
 
-    /// Answers another instance. Who says that it could lead must be well.
+    /// Answers another instance. An instance that says that it could lead must pass its health
+    /// check.
     pub(super) fn answer(&mut self, reply_to: ReplyId, answer: PeerReply) {
         let Some((_, reply)) = self.reply_to.take_if(|(last, _)| *last == reply_to) else {
             return;
@@ -215,7 +220,8 @@ impl ElectionState {
     }
 }
 
-/// Tells each answer, then that time is up. A successor that has not seen the term yet is asked again for a while.
+/// Reports each answer, and then that the time is up. A successor that has not seen the term yet is
+/// asked again for a while.
 async fn ask_others(
     bucket: &Bucket,
     role: &RoleName,

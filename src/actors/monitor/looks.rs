@@ -1,4 +1,4 @@
-//! Looks at the bucket: when, and who hears what they find.
+//! Looks at the bucket: their times, and the receivers of their results.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::store::{self, BucketInfo, IfMissing, StoreError};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::{self as core, Failure};
 
-/// How long one look at the bucket may take.
+/// The maximum time of one look at the bucket.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Looks asked for by elections come in swarms: one in this time is enough.
+/// Elections ask for looks in swarms. One look in this time is enough.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 impl MonitorState {
-    /// An election wants to know how the bucket is, changed or not: for it alone it may be unfit.
+    /// Looks at the bucket for one election, and reports the state, changed or not. The bucket may
+    /// be unfit for that election alone.
     pub(super) fn look_for(&mut self, myself: &ActorRef<MonitorMsg>, role: RoleName) {
         self.asking.insert(role);
         if !self.looking {
@@ -28,7 +29,8 @@ impl MonitorState {
         }
     }
 
-    /// Nothing has changed: only who asked is told, for to a leader each word of a usable bucket is one more heartbeat.
+    /// Reports an unchanged state only to the elections that asked. Each report of a usable bucket
+    /// costs a leader one more heartbeat.
     fn answer(&mut self, myself: &ActorRef<MonitorMsg>, link: &Link) {
         for role in std::mem::take(&mut self.awaiting) {
             let message = ElectionMsg::LinkChanged(link.clone());
@@ -39,7 +41,7 @@ impl MonitorState {
         }
     }
 
-    /// Those who asked are told with everyone.
+    /// Reports the state to all elections, including those that asked.
     fn tell_all(&mut self, standing: LinkState, link: Link) {
         self.awaiting.clear();
         self.asking.clear();
@@ -69,7 +71,7 @@ impl MonitorState {
         let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
-        // A subscription is tried once for each connection, and refused once.
+        // Each connection tries a subscription once, and the server refuses it once.
         self.denied.take_if(|denied| denied.publish);
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
@@ -125,7 +127,7 @@ impl MonitorState {
                     .as_ref()
                     .is_some_and(|c| c.connection_state() == ConnectionState::Connected);
                 if !connected {
-                    // It is looked at again with the next connection.
+                    // The next connection brings another look.
                     return;
                 }
                 let link = Link::Up { bucket, info: core };
@@ -152,7 +154,8 @@ impl MonitorState {
             self.connect_anew(myself);
             return;
         }
-        // JetStream that was there comes back; till then the leases decide. And a cluster may be just starting.
+        // A JetStream that was available comes back, and the leases decide until then. A cluster
+        // may also be just starting.
         let passes = error.is_transient()
             || self.setup.ready.is_some() && error.lacks_nodes()
             || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));

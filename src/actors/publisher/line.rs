@@ -4,20 +4,22 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::model::leader_event::LeaderEvent;
 
-/// So many may wait, of however few roles they are.
+/// The number of changes that may wait, however few roles they concern.
 const FEW: usize = 1000;
-/// So many may wait for each of the roles, if that is more: an instance may win all of them at once, and lose them again.
+/// The number of changes that may wait for each of the roles, if the total is greater. An instance
+/// may win all of its roles at once, and lose them again.
 const OF_A_ROLE: usize = 4;
 
-/// Leader changes in their order. Where too many wait the oldest is dropped, except for the one that is being published.
+/// Leader changes in their order. Where too many wait, the oldest is dropped, except for the one
+/// that is being published.
 #[derive(Default)]
 pub(super) struct Line {
     news: VecDeque<LeaderEvent>,
-    /// Roles of which something has waited since nothing did.
+    /// The roles of all changes since the line was last empty.
     roles: HashSet<String>,
-    /// The first is being published.
+    /// Whether the first change is being published.
     telling: bool,
-    /// Dropped since nothing waited.
+    /// The number of dropped changes since the line was last empty.
     dropped: u64,
 }
 
@@ -40,14 +42,14 @@ impl Line {
         self.news.push_back(event);
     }
 
-    /// The first one, which is published from now on.
+    /// Returns the first change, which is being published from now on.
     pub fn tell(&mut self) -> Option<LeaderEvent> {
         let first = self.news.front().cloned();
         self.telling = first.is_some();
         first
     }
 
-    /// What was being published, if anything, is.
+    /// Records that the change that was being published, if any, is published.
     pub fn told(&mut self) {
         if std::mem::take(&mut self.telling) {
             self.news.pop_front();
@@ -91,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Publishes all; when each happened.
+    /// Publishes all changes. Returns the time of each.
     fn tell_all(line: &mut Line) -> Vec<u64> {
         let mut told = Vec::new();
         while let Some(event) = line.tell() {
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wins_thousands_of_roles_at_once_tells_of_each() {
+    fn each_of_thousands_of_simultaneous_wins_is_published() {
         let mut line = Line::default();
         let wins = 0..3 * FEW as u64;
         for at in wins.clone() {
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_line_drops_its_oldest_but_not_what_is_being_published() {
+    fn a_full_line_drops_its_oldest_change_that_is_not_being_published() {
         let most = FEW as u64;
         for telling in [false, true] {
             let mut line = Line::default();

@@ -19,7 +19,7 @@ fn the_epoch_has_every_digit_of_the_creation_time() {
 }
 
 #[test]
-fn a_bucket_of_ours_on_three_servers_gives_no_cause_for_notes() {
+fn a_bucket_of_ours_on_three_servers_has_no_notes() {
     let info = assess(json!({ "first_seq": 1_793_874_030_000_000_u64, "allow_atomic": true }));
     let info = info.unwrap();
     assert!(info.atomic && info.unique_sequences, "{info:?}");
@@ -28,7 +28,7 @@ fn a_bucket_of_ours_on_three_servers_gives_no_cause_for_notes() {
 }
 
 #[test]
-fn every_lack_is_put_in_words() {
+fn every_shortcoming_is_described_in_words() {
     let info = assess(json!({
         "max_age": 2_000_000_000_u64, "max_msgs_per_subject": 5, "max_bytes": 1024, "discard": "new",
         "max_msg_size": 100, "num_replicas": 1, "storage": "memory", "sources": [{ "name": "s" }],
@@ -51,7 +51,7 @@ fn every_lack_is_put_in_words() {
 }
 
 #[test]
-fn whoever_reviews_an_answer_is_told_which_setting_risks_what() {
+fn a_review_names_each_risky_setting_and_its_risk() {
     let review = |bucket: &str, answer: &str| BucketReview::of_answer(bucket, answer.as_bytes());
     let answer = r#"{"type":"x","created":"2026-11-05T10:20:30Z","config":{"subjects":["$KV.b.>"],"max_age":2000000000,
         "max_msgs_per_subject":1,"num_replicas":3,"first_seq":1793874030000000,"metadata":{"_nats.ver":"2.12.8"}}}"#;
@@ -66,7 +66,7 @@ fn whoever_reviews_an_answer_is_told_which_setting_risks_what() {
 }
 
 #[test]
-fn where_no_election_can_be_held_the_bucket_is_unfit() {
+fn a_bucket_that_cannot_hold_elections_is_unfit() {
     for config in [
         json!({ "subjects": [] }),
         json!({ "subjects": ["$KV.other.>", "$KV.b.x"] }),
@@ -96,7 +96,7 @@ fn where_no_election_can_be_held_the_bucket_is_unfit() {
 }
 
 #[test]
-fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
+fn the_tightest_limit_determines_the_room_for_roles() {
     for (replicas, max_msgs, max_bytes, room, spare) in [
         (1, -1, -1, None, None),
         (1, 0, 0, None, None),
@@ -121,7 +121,7 @@ fn the_tightest_limit_says_for_how_many_roles_there_is_room() {
     }
 }
 
-/// What real servers answered about one bucket, and about those that were made on another version.
+/// The answers of real servers about one bucket, and about buckets that another version created.
 #[test]
 fn a_bucket_that_an_old_server_answers_for_is_unfit() {
     let review = |metadata: Value| {
@@ -143,7 +143,7 @@ fn a_bucket_that_an_old_server_answers_for_is_unfit() {
             json!({ "_nats.level": "1", "_nats.ver": "2.11.1" }),
             "2.11.1",
         ),
-        // 2.10.26: of its own; and what 2.11 had made.
+        // 2.10.26: a bucket of its own, and a bucket that 2.11 created.
         (Value::Null, "2.10 or older"),
         (json!({ "_nats.req.level": "0" }), "2.10 or older"),
     ] {

@@ -1,4 +1,4 @@
-//! What is asked of JetStream, in which order, and what is made of its answers.
+//! The requests to JetStream, their order, and the interpretation of the answers.
 
 use async_nats::ConnectOptions;
 use serde_json::json;
@@ -17,9 +17,10 @@ async fn the_bucket_is_asked_for_after_both_keys_were_answered() {
     let old = bucket.traits().unwrap().epoch;
     let r = role("r");
     let answering = async {
-        // Both keys at once: neither waits for the other.
+        // Both keys at once: neither request waits for the other.
         let questions = [stand_in.next().await, stand_in.next().await];
-        // Whatever else was asked for along with them comes before this, which the same connection sends after them.
+        // Any other request made along with them arrives before this message, because the same
+        // connection sends it after them.
         let client = bucket.client();
         client.publish("$mark", "".into()).await.unwrap();
         assert_eq!(stand_in.next().await.subject(), "$mark");
@@ -36,7 +37,7 @@ async fn the_bucket_is_asked_for_after_both_keys_were_answered() {
 async fn a_bucket_is_unfit_while_an_old_server_answers_for_it() {
     let mut stand_in = StandIn::new().await;
     let client = connect(&stand_in.server).await;
-    // As 2.10.26 does for a bucket that 2.11 has made.
+    // The answer of 2.10.26 for a bucket that 2.11 created.
     let old = || json!({ "_nats.req.level": "0" });
     let too_old = StoreError::ServerTooOld {
         version: "2.10 or older".into(),
@@ -47,7 +48,7 @@ async fn a_bucket_is_unfit_while_an_old_server_answers_for_it() {
     );
     assert_eq!(opened.unwrap_err(), too_old);
     let bucket = stand_in.bucket().await;
-    // It moves to an old server, and back.
+    // The bucket moves to an old server, and back.
     let (looked, ()) = tokio::join!(
         bucket.inspect(TIMEOUT),
         stand_in.tell_of_bucket_as(OLD, old())
@@ -59,7 +60,7 @@ async fn a_bucket_is_unfit_while_an_old_server_answers_for_it() {
     looked.unwrap();
 }
 
-/// A claim that this is answered.
+/// A claim that receives this answer.
 async fn claimed_by(
     stand_in: &mut StandIn,
     bucket: &Bucket,
@@ -74,7 +75,7 @@ async fn claimed_by(
 }
 
 #[tokio::test]
-async fn a_confirmation_is_taken_if_it_is_of_this_bucket_and_above_what_was_expected() {
+async fn a_confirmation_counts_only_from_this_bucket_and_above_the_expected_sequence() {
     let mut stand_in = StandIn::new().await;
     for domain in [None, Some("hub")] {
         stand_in.domain = domain;
@@ -92,7 +93,7 @@ async fn a_confirmation_is_taken_if_it_is_of_this_bucket_and_above_what_was_expe
             String::new(),
         ] {
             let claimed = claimed_by(&mut stand_in, &bucket, &forged).await;
-            // It may be stored all the same.
+            // The claim may be stored all the same.
             assert!(
                 matches!(claimed, Err(StoreError::Rejected { code: 0, .. })),
                 "{forged}: {claimed:?}"
@@ -106,7 +107,7 @@ async fn a_confirmation_is_taken_if_it_is_of_this_bucket_and_above_what_was_expe
 }
 
 #[tokio::test]
-async fn an_answer_that_goes_anywhere_else_is_none() {
+async fn an_answer_at_another_subject_is_ignored() {
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
     let r = role("r");
@@ -149,7 +150,7 @@ async fn an_answer_that_goes_anywhere_else_is_none() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_leaves_nothing_behind() {
+async fn a_cancelled_request_leaves_nothing_behind() {
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
     let r = role("r");
@@ -177,7 +178,7 @@ async fn answers_come_in_below_the_inbox_prefix_of_the_client() {
 }
 
 #[test]
-fn a_handle_works_on_where_the_runtime_that_opened_it_has_ended() {
+fn a_handle_works_after_the_runtime_that_opened_it_has_ended() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();
     let (lasting, other) = (runtime(), runtime());
     let lab = lasting.block_on(async {

@@ -18,7 +18,7 @@ async fn a_missing_bucket_is_named_and_not_created_unasked() {
 }
 
 #[tokio::test]
-async fn a_server_without_jetstream_says_so_at_once() {
+async fn a_server_without_jetstream_is_reported_at_once() {
     let server = NatsServer::builder().without_jetstream().start().unwrap();
     let client = connect(&server).await;
     let started = clock::now();
@@ -31,7 +31,7 @@ async fn a_server_without_jetstream_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn an_account_without_jetstream_says_so_at_once() {
+async fn an_account_without_jetstream_is_reported_at_once() {
     let accounts = "accounts {
         A { jetstream: enabled, users [{ user: a, password: x }] }
         B { users [{ user: b, password: x }] }
@@ -47,7 +47,7 @@ async fn an_account_without_jetstream_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn of_many_creators_all_open_the_same_bucket() {
+async fn many_concurrent_creators_open_the_same_bucket() {
     let server = NatsServer::start().unwrap();
     let mut clients = Vec::new();
     for _ in 0..8 {
@@ -70,12 +70,12 @@ async fn a_bucket_of_ours_can_do_what_the_server_can() {
     assert!(noted("one replica"), "{info:?}");
     assert!(!noted("memory") && !noted("start low"), "{info:?}");
 
-    // Created now, by the same machine's clock.
+    // The bucket was created now, by the same machine's clock.
     let now = u128::from(clock::unix_micros()) * 1000;
     let age = now.abs_diff(u128::from(info.epoch));
     assert!(age < 60_000_000_000, "{age} ns");
 
-    // And other Key-Value clients can use it.
+    // Other Key-Value clients can use it too.
     let kv = lab.kv().await;
     kv.put("x", "y".into()).await.unwrap();
     assert_eq!(kv.get("x").await.unwrap().as_deref(), Some(&b"y"[..]));

@@ -23,7 +23,7 @@ async fn a_strangers_bucket_takes_claims_and_fences_too() {
 }
 
 #[tokio::test]
-async fn a_fence_stands_only_over_the_one_before_whatever_becomes_of_the_role() {
+async fn a_fence_is_stored_only_over_its_predecessor_whatever_the_state_of_the_role() {
     let lab = Lab::new().await;
     let r = role("r");
     let claimed = lab.claim(&r, 0, 1).await.unwrap();

@@ -31,7 +31,7 @@ fn value(revision: u64, value: &str) -> DataEntry {
 }
 
 impl Lab {
-    /// A new term's fence record over the one before.
+    /// Writes a new term's fence record over the one before.
     async fn next_fence(&self, name: &RoleName) -> u64 {
         let at = self.bucket.fence_sequence(name, TIMEOUT).await.unwrap();
         self.fence(name, at, at).await.unwrap()
@@ -73,7 +73,7 @@ async fn a_fenced_write_holds_until_the_fence_moves() {
     assert_eq!(write(fence, None).await, Err(conflict(newer)));
     assert_eq!(lab.data("jobs.1").await, marker);
     write(newer, Some("two")).await.unwrap();
-    // Another role's fence is another one.
+    // Another role has another fence.
     let other = lab.next_fence(&role("other")).await;
     assert_eq!(write(other, Some("foreign")).await, Err(conflict(newer)));
 }
@@ -99,16 +99,16 @@ async fn a_batch_is_written_whole_or_not_at_all() {
     for (back, (name, text)) in [("c", "3"), ("b", "2"), ("a", "1")].into_iter().enumerate() {
         assert_eq!(lab.data(name).await, Some(value(last - back as u64, text)));
     }
-    // The guard is one empty message that no Key-Value client takes for a key.
+    // The guard is one empty message. No Key-Value client takes it for a key.
     let kv = lab.kv().await;
     assert_eq!(kv.get("_guard.r").await.unwrap(), None);
 
-    // One key stands elsewhere: nothing is written.
+    // One key is at another sequence, so nothing is written.
     let elsewhere = [put("a", "x"), over("b", "x", 7), put("d", "x")];
     assert_eq!(lab.batch(fence, &elsewhere).await, Err(conflict(last - 1)));
     assert_eq!(lab.data("a").await, Some(value(last - 2, "1")));
     assert_eq!(lab.data("d").await, None);
-    // Over what stands, and over a delete marker as over anything else.
+    // The writes replace values and delete markers alike.
     let deletion = DataWrite {
         value: None,
         ..over("b", "", last - 1)
@@ -135,7 +135,7 @@ async fn a_batch_is_written_whole_or_not_at_all() {
     lab.batch(newer, &all).await.unwrap();
     let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
     assert_eq!(keys.len(), MOST_WRITES + 3);
-    // One guard in all.
+    // There is one guard in all.
     let context = jetstream::new(lab.client.clone());
     let stream = context.get_stream("KV_leaders").await.unwrap();
     assert_eq!(

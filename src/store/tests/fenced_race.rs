@@ -1,4 +1,5 @@
-//! Fence records and writes under the fences before them, at the same moment: what the server stores, in which order.
+//! A race between fence records and writes under the fences before them: which messages the server
+//! stores, and in which order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use crate::store::DataWrite;
 use nats_elect_core::name::DataKey;
 use nats_elect_testing::{NatsCluster, eventually};
 
-/// So many terms follow each other, as fast as they can.
+/// The number of terms. They follow each other as fast as they can.
 const TERMS: u64 = 100;
 const WRITERS: usize = 4;
 
@@ -23,7 +24,7 @@ const fn is_refused(error: &StoreError) -> bool {
     )
 }
 
-/// A bucket that forgets nothing.
+/// Creates a bucket that keeps all messages.
 async fn bucket(url: &str, replicas: usize) -> Bucket {
     let client = async_nats::connect(url.split(',').collect::<Vec<_>>());
     let client = client.await.unwrap();
@@ -37,7 +38,7 @@ async fn bucket(url: &str, replicas: usize) -> Bucket {
         ..Config::default()
     };
     let context = jetstream::new(client.clone());
-    // A cluster that has just begun may answer late.
+    // A cluster that has just started may answer late.
     eventually(TIMEOUT, "the stream", async || {
         context.get_or_create_stream(config.clone()).await.ok()
     })
@@ -45,7 +46,8 @@ async fn bucket(url: &str, replicas: usize) -> Bucket {
     open(&client, IfMissing::Fail).await.unwrap().0
 }
 
-/// One term after the other writes its fence record, while writers write under the fence that they heard of last.
+/// One term after the other writes its fence record. Meanwhile writers write under the fence that
+/// they received last.
 async fn race(urls: &[String], replicas: usize, batches: bool) {
     let led = bucket(&urls[0], replicas).await;
     let r = role("r");
@@ -109,7 +111,8 @@ async fn race(urls: &[String], replicas: usize, batches: bool) {
     assert!(stale.is_empty(), "such as {:?}", stale[0]);
 }
 
-/// Data that stands behind a newer fence record than its writer's: its sequence, the writer's fence, the newest.
+/// Returns the data stored behind a newer fence record than its writer's, as the data's sequence,
+/// the writer's fence, and the newest fence.
 async fn stale(bucket: &Bucket) -> Vec<(u64, u64, u64)> {
     let context = jetstream::new(bucket.client().clone());
     let mut stream = context.get_stream("KV_leaders").await.unwrap();
@@ -153,15 +156,15 @@ async fn no_write_lands_behind_a_newer_fence_record_on_three_servers() {
     race(&urls, 3, version >= BATCHES).await;
 }
 
-/// While two of three servers stand still nothing is committed: a fence record and the writes that come after it are on their way
-/// together, in this order.
+/// While two of three servers are stopped, nothing is committed. A fence record and the writes
+/// after it are then in flight together, in this order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
     let cluster = NatsCluster::start(3).unwrap();
     let version = cluster.node(0).version();
     let first = bucket(&cluster.node(0).url(), 3).await;
     let leader = cluster.wait_for_stream_leader("KV_leaders").unwrap();
-    // All on one connection, to the server that leads: it takes them as they were sent.
+    // All go over one connection to the server that leads. It takes them in the order of sending.
     let bucket = bucket(&cluster.node(leader).url(), 3).await;
     drop(first);
     let r = role("r");

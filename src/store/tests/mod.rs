@@ -1,4 +1,5 @@
-//! The store against real servers, of whatever version `NATS_SERVER_BIN` names. What one before 2.12 cannot do is asserted too.
+//! The store against real servers, of the version that `NATS_SERVER_BIN` names. The tests also
+//! assert the limitations of versions before 2.12.
 
 mod asking;
 mod bucket;
@@ -26,11 +27,11 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_testing::NatsServer;
 
-/// Generous: only what is meant to time out ever waits for it.
+/// A generous timeout. Only operations that are meant to time out wait for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
-/// Of every term.
+/// The secret of every term.
 const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
 
 const CREATE: IfMissing = IfMissing::Create {
@@ -105,7 +106,7 @@ impl Lab {
         self.bucket.snapshot(name, TIMEOUT).await.unwrap()
     }
 
-    /// Sequences of the role's key and of its fence key; 0 where there is none.
+    /// Returns the sequences of the role's key and of its fence key; 0 where there is none.
     async fn keys(&self, name: &RoleName) -> (u64, u64) {
         let keys = self.read(name).await;
         (

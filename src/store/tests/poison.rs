@@ -1,4 +1,5 @@
-//! Messages that no Key-Value client writes, but anyone who may publish to the bucket can.
+//! Messages that no Key-Value client writes, but that any client with permission to publish to the
+//! bucket can write.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -8,7 +9,7 @@ use nats_elect_core::name::DataKey;
 use nats_elect_core::record::Content;
 use nats_elect_testing::eventually;
 
-/// Publishes these very header bytes.
+/// Publishes exactly these header bytes.
 fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {
     let url = lab.server.url();
     let mut stream = TcpStream::connect(url.trim_start_matches("nats://")).unwrap();
@@ -31,7 +32,7 @@ fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {
 }
 
 #[tokio::test]
-async fn headers_that_nobody_can_read_make_an_opaque_leader() {
+async fn unreadable_headers_make_an_opaque_leader() {
     let lab = Lab::new().await;
     let r = role("r");
     for headers in [
@@ -61,7 +62,7 @@ async fn headers_that_nobody_can_read_make_an_opaque_leader() {
 }
 
 #[tokio::test]
-async fn data_that_nobody_can_read_is_listed_without_showing_it_to_the_client() {
+async fn unreadable_data_is_listed_without_delivering_it_to_the_client() {
     let lab = Lab::new().await;
     let r = role("r");
     let kv = lab.kv().await;
@@ -71,14 +72,15 @@ async fn data_that_nobody_can_read_is_listed_without_showing_it_to_the_client() 
         connects.load(std::sync::atomic::Ordering::Relaxed)
     };
     let before = connects();
-    // The first ends a client's connection, the second the client, if either is shown to it.
+    // The first message ends a client's connection, and the second ends the client, if the client
+    // receives it.
     for (key, headers) in [
         ("a", &b"NATS/1.0\r\nno colon\r\n\r\n"[..]),
         ("b", b"NATS/1.0\r\nA: b\rc\r\n\r\n"),
     ] {
         publish_raw(&lab, &format!("$KV.leaders._data.r.{key}"), headers, b"x");
         let key = DataKey::new(key).unwrap();
-        // Nothing says when a message is stored for which nobody waits.
+        // Without a waiting publisher, no confirmation shows when a message is stored.
         let read = eventually(TIMEOUT, "the message", async || {
             let read = lab.bucket.data(&r, &key, TIMEOUT).await;
             (!matches!(read, Ok(None))).then_some(read)

@@ -11,7 +11,7 @@ use nats_elect_core::record::{Content, Entry, Release};
 use nats_elect_testing::eventually;
 
 impl Watch {
-    /// The next message of a role's key.
+    /// Returns the next message of a role's key.
     async fn next_entry(&mut self) -> (RoleName, Entry) {
         loop {
             if let Delivery::Entry(role, entry) = self.next().await.unwrap() {
@@ -20,7 +20,7 @@ impl Watch {
         }
     }
 
-    /// The end, whatever comes before.
+    /// Returns the error that ends the watch, after any messages before it.
     async fn ended(&mut self) -> StoreError {
         loop {
             if let Err(error) = self.next().await {
@@ -31,7 +31,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
+async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
     let lab = Lab::new().await;
     let (a, b) = (role("a"), role("b/1"));
     let kv = lab.kv().await;
@@ -54,7 +54,7 @@ async fn a_watch_begins_with_what_stands_and_goes_on_with_what_comes() {
     for _ in 0..2 {
         seen.push(watch.next_entry().await);
     }
-    // Sooner it would take from the watch what stood there before.
+    // An earlier purge would take the stored message from the watch.
     lab.allow_purges().await;
     kv.purge("b/1").await.unwrap();
     seen.push(watch.next_entry().await);
@@ -89,12 +89,12 @@ async fn a_watch_shows_fence_records_as_they_come() {
 }
 
 #[tokio::test]
-async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() {
+async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
     let lab = Lab::new().await;
     let (mut empty, epoch) = lab.bucket.survey(TIMEOUT).await.unwrap();
     assert_eq!(epoch, lab.info.epoch);
     while !empty.has_caught_up() {
-        // Old servers keep a marker there, which is no role's.
+        // Old servers keep a marker there, which belongs to no role.
         assert_eq!(empty.next().await.unwrap(), Delivery::Nothing);
     }
     let kv = lab.kv().await;
@@ -133,7 +133,7 @@ async fn a_survey_shows_fence_keys_too_and_says_when_all_that_stood_was_shown() 
 }
 
 #[tokio::test]
-async fn a_survey_has_caught_up_with_every_role_also_after_removals_and_among_other_keys() {
+async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
     let lab = Lab::new().await;
     let context = jetstream::new(lab.client.clone());
     for storage in [Storage::File, Storage::Memory] {
@@ -153,7 +153,7 @@ async fn a_survey_has_caught_up_with_every_role_also_after_removals_and_among_ot
             kv.put(key, "y".into()).await.unwrap();
         }
         let stream = context.get_stream("KV_leaders").await.unwrap();
-        // The role whose key stood last.
+        // The role whose key was written last.
         let purge = stream.purge().filter("$KV.leaders.r8");
         purge.await.unwrap();
         let (mut survey, _) = bucket.survey(TIMEOUT).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_survey_has_caught_up_with_every_role_also_after_removals_and_among_ot
         while !survey.has_caught_up() {
             match survey.next().await.unwrap() {
                 Delivery::Entry(..) => roles += 1,
-                // Before 2.12 some fence keys do not come. And an old server keeps a marker there.
+                // Before 2.12 some fence keys do not come. An old server also keeps a marker there.
                 Delivery::Fence(..) | Delivery::Nothing | Delivery::Waiting(_) => {}
                 Delivery::Idle => panic!("{storage:?}: it waits for what is not there"),
             }
@@ -185,7 +185,7 @@ async fn an_idle_watch_stays_alive() {
 async fn a_watch_of_thousands_of_roles_loses_none() {
     const ROLES: usize = 3000;
     let lab = Lab::new().await;
-    // Together more than the server sends before it waits for the watcher.
+    // Together they exceed the amount that the server sends before it waits for the watcher.
     let mut large = record(1);
     large.meta.insert("padding".into(), "x".repeat(3000));
     let claims = (0..ROLES).map(async |n| {
@@ -198,7 +198,7 @@ async fn a_watch_of_thousands_of_roles_loses_none() {
         .collect()
         .await;
     let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    // A slow reader is no reason to lose anything either.
+    // A slow reader does not lose anything either.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut seen = BTreeMap::new();
     for _ in 0..ROLES {

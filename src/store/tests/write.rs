@@ -15,7 +15,7 @@ async fn content(lab: &Lab, name: &str) -> Content {
 }
 
 #[tokio::test]
-async fn a_claim_stands_only_over_what_was_seen() {
+async fn a_claim_is_stored_only_over_the_observed_sequence() {
     let lab = Lab::new().await;
     let r = role("eu-west/a=b_");
     let keys = lab.bucket.snapshot(&r, TIMEOUT).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
 }
 
 #[tokio::test]
-async fn markers_of_other_hands_are_foreign() {
+async fn markers_of_other_clients_are_foreign() {
     let lab = Lab::new().await;
     let kv = lab.kv().await;
     for name in ["deleted", "purged"] {
@@ -161,7 +161,7 @@ async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_wri
 }
 
 #[tokio::test]
-async fn nothing_is_sent_while_disconnected_nor_afterwards() {
+async fn requests_while_disconnected_are_never_sent() {
     let mut lab = Lab::new().await;
     let r = role("r");
     let claimed = lab.claim(&r, 0, 1).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_silent_server_is_a_timeout() {
     let keys = lab.bucket.snapshot(&r, short).await;
     silent(keys.unwrap_err(), "$JS.API.STREAM.");
     lab.server.resume().unwrap();
-    // It was written all the same, which is what the nonce is for.
+    // The write was stored all the same. The nonce exists for this case.
     eventually(TIMEOUT, "the ghost write", async || {
         let keys = lab.bucket.snapshot(&r, TIMEOUT).await.ok()?;
         (keys.role?.content.nonce() == Some(nonce(1))).then_some(())
@@ -280,7 +280,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     assert_eq!(info.replicas, 3);
     assert!(info.unique_sequences);
     let r = role("r");
-    // That a stream has a leader may not be known to every node yet.
+    // A node may not know yet that a stream has a leader.
     let claimed = eventually(TIMEOUT, "somebody who answers", async || {
         match bucket.claim(&r, 0, &record(1000), TIMEOUT).await {
             Err(StoreError::Unavailable(_)) => None,
@@ -300,7 +300,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
 }
 
 #[tokio::test]
-async fn what_another_stream_stores_is_no_write_of_ours() {
+async fn a_confirmation_from_another_stream_is_rejected() {
     let lab = Lab::new().await;
     let name = role("scheduler");
     let claimed = lab.claim(&name, 0, 1).await.unwrap();
