@@ -1,7 +1,7 @@
 //! What applications and elections do all the time: `cargo bench --bench hot_paths`.
 //!
-//! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside nothing, since there is no
-//! I/O in it: compare it with the round trip in `handoff`.
+//! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside
+//! nothing, since there is no I/O in it: compare it with the round trip in `handoff`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -245,8 +245,8 @@ fn foreign_record(beat: u64) -> Entry {
     }
 }
 
-/// What a signature costs a leader for each heartbeat, and a follower for every other one at most, beside the heartbeat's
-/// own write.
+/// What a signature costs a leader for each heartbeat, and a follower for every other one at most,
+/// beside the heartbeat's own write.
 #[expect(clippy::disallowed_methods, reason = "a verifier has a wall clock")]
 fn signing(criterion: &mut Criterion) {
     let server = NatsServer::start().expect("a private server");

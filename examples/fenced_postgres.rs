@@ -1,12 +1,13 @@
 //! A stale leader's write that PostgreSQL refuses: `cargo run --example fenced_postgres`
 //!
-//! Without `DATABASE_URL` it starts a private server: the PostgreSQL of this machine, else Debian's package, unpacked
-//! without installing it. What happens, and what `-- --wrong-token` does, is as in `fenced_sqlite`; this one is about
-//! transactions that run side by side.
+//! Without `DATABASE_URL` it starts a private server: the PostgreSQL of this machine, else Debian's
+//! package, unpacked without installing it. What happens, and what `-- --wrong-token` does, is as
+//! in `fenced_sqlite`; this one is about transactions that run side by side.
 //!
-//! **Form of the token:** its two numbers in two columns. PostgreSQL compares rows, column by column, and people who look
-//! at the table find there what the logs of the instances show. `bigint` is signed, but the numbers fit: the epoch, in
-//! nanoseconds, until the year 2262. (Text from `to_sortable` would do too, in a column with `COLLATE "C"`.)
+//! **Form of the token:** its two numbers in two columns. PostgreSQL compares rows, column by
+//! column, and people who look at the table find there what the logs of the instances show.
+//! `bigint` is signed, but the numbers fit: the epoch, in nanoseconds, until the year 2262. (Text
+//! from `to_sortable` would do too, in a column with `COLLATE "C"`.)
 
 #[path = "../tests/support/debian.rs"]
 mod debian;
@@ -32,12 +33,13 @@ const TABLES: &str = "
         epoch bigint NOT NULL, sequence bigint NOT NULL, line text NOT NULL);
 ";
 
-/// Raises the role's fence to this token. If the fence is higher already, no row is changed: the term is stale.
+/// Raises the role's fence to this token. If the fence is higher already, no row is changed: the
+/// term is stale.
 ///
-/// It is one statement, and it locks the role's row until the transaction ends. Whoever comes second waits, and compares
-/// with what the first one has committed, at the isolation level `READ COMMITTED`; at higher levels its transaction
-/// fails with a serialization error, which refuses it as well. With a `SELECT` before the write, two could both find
-/// their token good enough.
+/// It is one statement, and it locks the role's row until the transaction ends. Whoever comes
+/// second waits, and compares with what the first one has committed, at the isolation level `READ
+/// COMMITTED`; at higher levels its transaction fails with a serialization error, which refuses it
+/// as well. With a `SELECT` before the write, two could both find their token good enough.
 const RAISE_FENCE: &str = "
     INSERT INTO fence (role, epoch, sequence) VALUES ($1, $2, $3)
     ON CONFLICT (role) DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence
@@ -66,9 +68,10 @@ impl Postgres {
 }
 
 impl Ledger for Postgres {
-    /// The work is in one transaction with the fence, and in later statements: they see what the one before has
-    /// committed, and a newer leader waits until they stand. (In one statement with the fence, as a `WITH`, the work
-    /// would see the data as they were before the wait for the lock.)
+    /// The work is in one transaction with the fence, and in later statements: they see what the
+    /// one before has committed, and a newer leader waits until they stand. (In one statement with
+    /// the fence, as a `WITH`, the work would see the data as they were before the wait for the
+    /// lock.)
     async fn write(
         &mut self,
         role: &str,
@@ -117,7 +120,8 @@ async fn run() -> Result<(), Problem> {
     told
 }
 
-/// How to connect to the database that `DATABASE_URL` names, or to a private one, which lasts as long as the second value.
+/// How to connect to the database that `DATABASE_URL` names, or to a private one, which lasts as
+/// long as the second value.
 pub fn database() -> Result<(String, Option<Server>), Problem> {
     if let Ok(url) = std::env::var("DATABASE_URL") {
         return Ok((url, None));

@@ -1,12 +1,13 @@
 //! A stale leader's write that SQLite refuses: `cargo run --example fenced_sqlite`
 //!
-//! A lease can end while a write is under way. Nobody but the database can refuse it then, by comparing the term's
-//! fencing token with the highest that it has seen. With `-- --wrong-token` the late write bears the newest token instead
-//! of the one of the term in which it was decided on: the mistake that makes fencing useless.
+//! A lease can end while a write is under way. Nobody but the database can refuse it then, by
+//! comparing the term's fencing token with the highest that it has seen. With `-- --wrong-token`
+//! the late write bears the newest token instead of the one of the term in which it was decided on:
+//! the mistake that makes fencing useless.
 //!
-//! **Form of the token:** text, from [`FencingToken::to_sortable`]. SQLite's integers are signed and have 64 bits, too few
-//! for a token; text it compares byte by byte, which is the order of the tokens. Do not give the column another
-//! collation.
+//! **Form of the token:** text, from [`FencingToken::to_sortable`]. SQLite's integers are signed
+//! and have 64 bits, too few for a token; text it compares byte by byte, which is the order of the
+//! tokens. Do not give the column another collation.
 
 #[path = "fencing/story.rs"]
 mod story;
@@ -25,10 +26,11 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS ledger (n INTEGER PRIMARY KEY, token TEXT NOT NULL, line TEXT NOT NULL) STRICT;
 ";
 
-/// Raises the role's fence to this token. If the fence is higher already, no row is changed: the term is stale.
+/// Raises the role's fence to this token. If the fence is higher already, no row is changed: the
+/// term is stale.
 ///
-/// Compare and write are one statement. Between a `SELECT` that finds the token good enough and a later write, a newer
-/// leader could write.
+/// Compare and write are one statement. Between a `SELECT` that finds the token good enough and a
+/// later write, a newer leader could write.
 const RAISE_FENCE: &str = "
     INSERT INTO fence (role, token) VALUES (?1, ?2)
     ON CONFLICT (role) DO UPDATE SET token = excluded.token
@@ -49,8 +51,9 @@ impl Sqlite {
         Ok(Self { connection })
     }
 
-    /// The work is in one transaction with the fence, and after it: it stands if the fence was raised, and no newer
-    /// leader can raise the fence in between. A new leader that begins by reading should raise the fence before that.
+    /// The work is in one transaction with the fence, and after it: it stands if the fence was
+    /// raised, and no newer leader can raise the fence in between. A new leader that begins by
+    /// reading should raise the fence before that.
     fn write(&mut self, role: &str, token: FencingToken, line: &str) -> rusqlite::Result<Written> {
         let token = token.to_sortable();
         let transaction = self

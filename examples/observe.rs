@@ -1,5 +1,5 @@
-//! Prints who leads what in the bucket `leaders`, and every change: `cargo run --example observe`, for instance beside
-//! `cargo run --example single_role`.
+//! Prints who leads what in the bucket `leaders`, and every change: `cargo run --example observe`,
+//! for instance beside `cargo run --example single_role`.
 
 use futures::StreamExt;
 use nats_elect::{Change, LeaderInfo, Observer};

@@ -1,10 +1,12 @@
 //! Terms as OpenTelemetry traces: `cargo run --example opentelemetry`.
 //!
-//! A private nats-server is started, a role is led, proved and handed back, and its spans are printed as they end. Each term is
-//! a trace of its own: `term` at its root, in it `claim`, `fence`, `renew`, `handoff`, and whatever the handler does.
+//! A private nats-server is started, a role is led, proved and handed back, and its spans are
+//! printed as they end. Each term is a trace of its own: `term` at its root, in it `claim`,
+//! `fence`, `renew`, `handoff`, and whatever the handler does.
 //!
-//! In a service, replace the exporter by that of `opentelemetry-otlp`, and the simple processor by a batch processor: the
-//! simple one exports on the thread that ends a span, and the election thread has leases to keep.
+//! In a service, replace the exporter by that of `opentelemetry-otlp`, and the simple processor by
+//! a batch processor: the simple one exports on the thread that ends a span, and the election
+//! thread has leases to keep.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! One role, led by one of however many processes run this: `cargo run --example single_role` in two terminals.
+//! One role, led by one of however many processes run this: `cargo run --example single_role` in
+//! two terminals.
 
 use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
 

@@ -39,8 +39,8 @@ async fn lead(term: Term) -> Result<(), BoxError> {
                 println!("{error}");
                 break;
             }
-            // `Conflict`: another write of this term moved the cursor. `Unconfirmed`: this write may
-            // have been stored. The term goes on in both cases, and a read tells from where.
+            // `Conflict`: another write of this term moved the cursor. `Unconfirmed`: this write
+            // may have been stored. The term goes on in both cases, and a read tells from where.
             Err(error @ (FencedError::Conflict { .. } | FencedError::Unconfirmed { .. })) => {
                 println!("{error}");
                 (done, revision) = read(&store).await?;

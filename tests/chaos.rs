@@ -14,7 +14,8 @@ use crate::drill::{instance, run};
 
 const SEED: u64 = 5;
 const LENGTH: Duration = Duration::from_secs(20);
-/// What there is time for, some of it of each sort: a cluster needs long to recover from the loss of a node.
+/// What there is time for, some of it of each sort: a cluster needs long to recover from the loss
+/// of a node.
 const FAULTS: [Kind; 15] = [
     Kind::Kill,
     Kind::PauseShort,

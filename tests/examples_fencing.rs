@@ -1,4 +1,5 @@
-//! The examples of fencing in other systems, as a reader runs them; and their statements, against writes in any order.
+//! The examples of fencing in other systems, as a reader runs them; and their statements, against
+//! writes in any order.
 #![cfg(unix)]
 #![allow(clippy::duplicate_mod, reason = "each example has its story")]
 

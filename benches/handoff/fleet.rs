@@ -91,8 +91,8 @@ impl Fleet {
         while self.started.try_recv().is_ok() {}
     }
 
-    /// The leader leaves the role: from the call until the next handler starts. Returns the next leader too, once
-    /// everyone knows it.
+    /// The leader leaves the role: from the call until the next handler starts. Returns the next
+    /// leader too, once everyone knows it.
     pub async fn hand_off(&mut self, role: &str, leader: usize) -> (Duration, usize) {
         let began = Moment::now();
         let leaving = self.managers[leader].remove_role(role);
@@ -103,8 +103,8 @@ impl Fleet {
         (next.at.since(began), next.instance)
     }
 
-    /// The leader hands the role to the next instance, by name. Returns the time from the call, and from the end of the old
-    /// handler, until the new one starts.
+    /// The leader hands the role to the next instance, by name. Returns the time from the call, and
+    /// from the end of the old handler, until the new one starts.
     pub async fn hand_to_next(&mut self, role: &str, leader: usize) -> (Duration, Duration, usize) {
         let next = (leader + 1) % self.managers.len();
         let handle = self.managers[leader].role(role).expect("it stands");

@@ -1,8 +1,9 @@
-//! How fast a role changes hands: `cargo bench --bench handoff`. After ` -- `, `--quick` measures less, `--cluster` against
-//! three NATS servers and buckets with three replicas.
+//! How fast a role changes hands: `cargo bench --bench handoff`. After ` -- `, `--quick` measures
+//! less, `--cluster` against three NATS servers and buckets with three replicas.
 //!
-//! Everything is a ratio to the raw NATS operation, measured in the same run in alternation: one client deletes a key,
-//! the others watch it, one of them creates it. Milliseconds of one machine say little about another.
+//! Everything is a ratio to the raw NATS operation, measured in the same run in alternation: one
+//! client deletes a key, the others watch it, one of them creates it. Milliseconds of one machine
+//! say little about another.
 
 #[path = "../../examples/control_plane/clock.rs"]
 mod clock;

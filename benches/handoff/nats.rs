@@ -28,8 +28,8 @@ impl Nats {
         }
     }
 
-    /// How many messages clients have sent so far, of whatever kind. In a cluster those that pass from server to server
-    /// count too.
+    /// How many messages clients have sent so far, of whatever kind. In a cluster those that pass
+    /// from server to server count too.
     pub fn messages(&self) -> u64 {
         match self {
             Self::One(server) => messages_to(server),

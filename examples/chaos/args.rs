@@ -10,10 +10,11 @@ use crate::drill::plan::{Launch, Plan, Role, Sabotage};
 
 /// Elections in bad times: real instances, a NATS cluster, and faults at random.
 ///
-/// Starts a private NATS cluster of three nodes and some instances, each a process of its own behind a faulty network.
-/// Then, for as long as you say, things go wrong: instances are killed, paused and cut off, NATS nodes die, keys are
-/// deleted. Each instance writes down when it was a valid leader, by a clock that all share. At the end the histories are
-/// read for two leaders at a time, fencing tokens that do not grow, lost or double work, and roles that found no leader.
+/// Starts a private NATS cluster of three nodes and some instances, each a process of its own
+/// behind a faulty network. Then, for as long as you say, things go wrong: instances are killed,
+/// paused and cut off, NATS nodes die, keys are deleted. Each instance writes down when it was a
+/// valid leader, by a clock that all share. At the end the histories are read for two leaders at a
+/// time, fencing tokens that do not grow, lost or double work, and roles that found no leader.
 ///
 /// The last line says what was found; the exit code is 0 only if that is nothing.
 #[derive(Debug, Parser)]
@@ -27,8 +28,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "minutes")]
     seconds: Option<f64>,
 
-    /// Decides which fault comes when and what it aims at; the same number, the same schedule. Who leads then is up to
-    /// the elections. Default: another one each time, which is printed.
+    /// Decides which fault comes when and what it aims at; the same number, the same schedule. Who
+    /// leads then is up to the elections. Default: another one each time, which is printed.
     #[arg(long)]
     seed: Option<u64>,
 
@@ -40,8 +41,9 @@ pub struct Args {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     roles: u8,
 
-    /// How long leases last. The last role has the default lease of 15 s: the short ones are lost with each NATS node
-    /// that leads the stream and dies, and so change hands often; the long one should ride through that.
+    /// How long leases last. The last role has the default lease of 15 s: the short ones are lost
+    /// with each NATS node that leads the stream and dies, and so change hands often; the long one
+    /// should ride through that.
     #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
     ttl: Duration,
 
@@ -49,8 +51,8 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
     faults: Option<Vec<Kind>>,
 
-    /// Where histories, logs, summary and timeline are written. Default: target/chaos/<seed>. What a drill has left there
-    /// before is removed.
+    /// Where histories, logs, summary and timeline are written. Default: target/chaos/<seed>. What
+    /// a drill has left there before is removed.
     #[arg(long)]
     out: Option<PathBuf>,
 

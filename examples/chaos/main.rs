@@ -49,7 +49,8 @@ fn drill(args: &Args) -> Result<bool, Problem> {
     Ok(verdict.is_clean())
 }
 
-/// The first Ctrl-C ends the faults, and the verdict is on what has been; the second one ends everything.
+/// The first Ctrl-C ends the faults, and the verdict is on what has been; the second one ends
+/// everything.
 fn end_on_interrupt(interrupted: Arc<AtomicBool>) -> Result<(), Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

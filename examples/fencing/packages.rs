@@ -38,8 +38,8 @@ pub fn unpack_into(folder: &Path) -> Result<Programs, Problem> {
     })
 }
 
-/// The server's package, and what is not installed of the libraries that it needs. A just-in-time compiler it does
-/// without.
+/// The server's package, and what is not installed of the libraries that it needs. A just-in-time
+/// compiler it does without.
 fn wanted(apt: &Apt) -> Result<Vec<String>, Problem> {
     let is_server = |name: &&String| {
         let version = name.strip_prefix("postgresql-");

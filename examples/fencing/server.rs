@@ -12,7 +12,8 @@ use super::Problem;
 use super::debian::run;
 use super::packages;
 
-/// Runs the server until the input ends, which it also does when whoever holds the other end is killed.
+/// Runs the server until the input ends, which it also does when whoever holds the other end is
+/// killed.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 "$1/postgres" -D "$2/data" -k "$2" -h '' -F >"$2/log" 2>&1 &
@@ -24,7 +25,8 @@ rm -rf -- "$2"
 const POLL: Duration = Duration::from_millis(20);
 const POLLS: usize = 1500;
 
-/// A server that listens on a socket in a temporary folder alone. When this is dropped it is stopped, and its data removed.
+/// A server that listens on a socket in a temporary folder alone. When this is dropped it is
+/// stopped, and its data removed.
 pub struct Server {
     folder: PathBuf,
     guard: Child,

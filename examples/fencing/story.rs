@@ -1,4 +1,5 @@
-//! A leader that does not notice that it was replaced, and the late write that its database refuses.
+//! A leader that does not notice that it was replaced, and the late write that its database
+//! refuses.
 
 use std::fmt;
 use std::future::Future;
@@ -32,7 +33,8 @@ impl fmt::Display for Written {
 
 /// One instance's connection to the database that the role's leaders write to.
 pub trait Ledger: Send + 'static {
-    /// Adds a line for the term that has this token, unless the database has seen a later term of the role.
+    /// Adds a line for the term that has this token, unless the database has seen a later term of
+    /// the role.
     fn write(
         &mut self,
         role: &str,
@@ -60,8 +62,8 @@ pub fn verdict(outcome: Result<(), Problem>) -> ExitCode {
     }
 }
 
-/// Tells the story, with the database connections of two instances. It ends well only if the database refused the late
-/// write, and nothing else.
+/// Tells the story, with the database connections of two instances. It ends well only if the
+/// database refused the late write, and nothing else.
 pub async fn tell<L: Ledger>(mut alpha: L, mut beta: L) -> Result<(), Problem> {
     let server = NatsServer::start()?;
     let network = TcpProxy::start(server.url())?;

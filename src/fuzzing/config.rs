@@ -1,4 +1,5 @@
-//! What a configuration file says: any text as TOML and as JSON, and any document of the right fields.
+//! What a configuration file says: any text as TOML and as JSON, and any document of the right
+//! fields.
 
 use std::time::Duration;
 

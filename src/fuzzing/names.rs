@@ -23,8 +23,8 @@ pub fn hold_for(text: &str) {
     }
 }
 
-/// No control characters, no line breaks, none that show as nothing or turn the text around: it stands in logs and on
-/// dashboards.
+/// No control characters, no line breaks, none that show as nothing or turn the text around: it
+/// stands in logs and on dashboards.
 pub fn shows_what_it_is(text: &str) {
     for c in text.chars() {
         let hidden = matches!(u32::from(c), 0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f

@@ -60,7 +60,8 @@ impl StepDown {
     }
 
     /// Keeps this instance out of the election until this time is over, and at least until its
-    /// cool-down is over. A longer time than [`MAX_HOLD_OFF`](Self::MAX_HOLD_OFF), a day, counts as a day.
+    /// cool-down is over. A longer time than [`MAX_HOLD_OFF`](Self::MAX_HOLD_OFF), a day, counts as
+    /// a day.
     #[must_use]
     pub fn hold_off(mut self, time: Duration) -> Self {
         self.hold_off = time.min(Self::MAX_HOLD_OFF);

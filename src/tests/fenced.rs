@@ -381,7 +381,8 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     assert!(!scene.first.term().is_valid());
     assert_eq!(scene.store.put("a", "2").await, Err(FencedError::NotLeader));
 
-    // The next term has a fence of its own. Purged without a trace it is missing, which is no sequence of anybody.
+    // The next term has a fence of its own. Purged without a trace it is missing, which is no
+    // sequence of anybody.
     let second = scene.journal.started(ROLE, 1).await;
     let store = second.term().store();
     let entry = store.get("a").await.expect("read").expect("a value");

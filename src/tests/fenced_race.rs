@@ -35,7 +35,8 @@ fn child_process() {
     child::run(hammer);
 }
 
-/// Writes under its term's fence in every way, on and on, whatever becomes of the term: with and without heed of its lease.
+/// Writes under its term's fence in every way, on and on, whatever becomes of the term: with and
+/// without heed of its lease.
 async fn hammer(term: Term, _: Work) {
     for unchecked in [false, true] {
         hammer_on(&term, unchecked, move |blow| {
@@ -158,7 +159,8 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
     assert!(second.term().is_valid() && b.is_leader());
 }
 
-/// Both instances write all the time, in office and long after, also as if they had not heard of its end.
+/// Both instances write all the time, in office and long after, also as if they had not heard of
+/// its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_its_history() {
     let server = NatsServer::start().expect("start");

@@ -1,4 +1,5 @@
-//! Every way to write under a term's fence, again and again, and what the bucket's history says of it afterwards.
+//! Every way to write under a term's fence, again and again, and what the bucket's history says of
+//! it afterwards.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Tests on real servers of what no user can do: to make an actor panic, to write although the lease is over.
+//! Tests on real servers of what no user can do: to make an actor panic, to write although the
+//! lease is over.
 
 mod crashes;
 mod fenced;

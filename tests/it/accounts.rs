@@ -1,4 +1,5 @@
-//! The accounts in `deploy/nats/account.conf`: who is in another one sees what is led, and changes nothing.
+//! The accounts in `deploy/nats/account.conf`: who is in another one sees what is led, and changes
+//! nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Operating instances over NATS: who is there, what they say, and what they do when they are asked.
+//! Operating instances over NATS: who is there, what they say, and what they do when they are
+//! asked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -360,7 +361,8 @@ async fn an_instance_that_was_started_anew_is_another_one() {
     assert!(fleet.a.is_leader());
 }
 
-/// Its first check takes longer than a status waits, and says that it is well; later ones say at once that it is not.
+/// Its first check takes longer than a status waits, and says that it is well; later ones say at
+/// once that it is not.
 #[derive(Default)]
 struct Ailing {
     asked: AtomicUsize,

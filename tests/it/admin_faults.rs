@@ -57,7 +57,8 @@ async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
             asked.await.expect("published");
         }
     }
-    // They were all received by the time that this is answered, and none of them was heeded, whatever it asked for.
+    // They were all received by the time that this is answered, and none of them was heeded,
+    // whatever it asked for.
     operator.client.flush().await.expect("flush");
     for subject in &requests[..5] {
         operator.ask(subject, b"").await;
@@ -111,7 +112,8 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
             assert_eq!(refused, ("400".to_owned(), "bad_request".to_owned()));
         }
     }
-    // Nobody but a step-down goes by these; dropped, they would leave a request that means any term.
+    // Nobody but a step-down goes by these; dropped, they would leave a request that means any
+    // term.
     let conditions: [&[u8]; 3] = [
         br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#,
         br#"{"to":"b"}"#,

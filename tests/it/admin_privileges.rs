@@ -79,7 +79,8 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
             .filter(|line| ways.iter().any(|way| line.contains(way)))
             .count()
     };
-    // What is refused to candidates would be found in the log, as it is for one who may not be asked.
+    // What is refused to candidates would be found in the log, as it is for one who may not be
+    // asked.
     let _silent = guest("silent", scene.server.url(), &scene.journal)
         .with(|it| it.user_and_password("admin", PASSWORD))
         .start()

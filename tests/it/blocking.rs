@@ -76,7 +76,8 @@ async fn all_lead(a: &Instance) {
     }
 }
 
-/// Without a health check of the application's own, nothing of a role needs the runtime that its handler runs on.
+/// Without a health check of the application's own, nothing of a role needs the runtime that its
+/// handler runs on.
 async fn costs_no_role_its_term(apart: Apart) {
     let server = NatsServer::start().expect("start");
     let block = Block::default();

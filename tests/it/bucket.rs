@@ -173,7 +173,8 @@ async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
     edited.expect("the old age");
     let second = journal.started(ROLE, 1).await;
     recovered("bucket_unfit_for_a_while", ttl, fault, &second);
-    // It asks within `max_backoff` and its jitter; what it finds may have to be waited for once more.
+    // It asks within `max_backoff` and its jitter; what it finds may have to be waited for once
+    // more.
     let bound = ask * 2 + ttl * 2;
     let after = second.start.since(fault);
     assert!(after < bound, "{after:?}");

@@ -56,8 +56,9 @@ impl Scene {
     }
 }
 
-/// How long the cluster takes writes away is up to NATS and the machine, so it is measured beside: an outage for which
-/// the lease suffices must end no term, and a term may end only for want of a lease.
+/// How long the cluster takes writes away is up to NATS and the machine, so it is measured beside:
+/// an outage for which the lease suffices must end no term, and a term may end only for want of a
+/// lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_default_lease_rides_through_the_death_of_the_stream_leader() {
     let config = RoleConfig::default();
@@ -134,8 +135,8 @@ async fn a_short_lease_is_lost_with_the_stream_leader_and_won_again() {
     assert!(message.sequence > first.fencing_token.sequence);
 }
 
-/// One node says that the name is in use as soon as another one has begun to create the bucket; a third does not know of
-/// it yet.
+/// One node says that the name is in use as soon as another one has begun to create the bucket; a
+/// third does not know of it yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_that_start_at_once_agree_on_one_new_bucket() {
     let cluster = NatsCluster::start(3).expect("start");

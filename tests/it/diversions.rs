@@ -1,5 +1,5 @@
-//! What can be done with the permission to ask JetStream: the server sends its answers, and what consumers deliver, where the asker
-//! says, whether or not he may publish there.
+//! What can be done with the permission to ask JetStream: the server sends its answers, and what
+//! consumers deliver, where the asker says, whether or not he may publish there.
 
 use async_nats::jetstream::{self, kv, stream};
 use async_nats::{HeaderMap, Message, Subscriber};
@@ -52,7 +52,8 @@ async fn scene() -> Scene {
 }
 
 impl Scene {
-    /// Stores a message of the asker's choice, and has it sent to a subject where the asker may publish nothing.
+    /// Stores a message of the asker's choice, and has it sent to a subject where the asker may
+    /// publish nothing.
     async fn divert(&self, to: &str, headers: HeaderMap, value: &'static str) {
         let own = jetstream::new(self.asker.client.clone());
         let stored = own.publish_with_headers("loot.x", headers, value.into());
@@ -136,7 +137,8 @@ async fn a_direct_get_says_anything_to_anybodys_inbox() {
     assert_eq!(next(&mut inbox).await.payload, ack);
 }
 
-/// The message by which the server says that a consumer is idle is an empty one, and so a request to purge everything.
+/// The message by which the server says that a consumer is idle is an empty one, and so a request
+/// to purge everything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumers_heartbeat_is_obeyed_where_somebody_subscribes_to_just_that_subject() {
     let scene = scene().await;
@@ -181,7 +183,8 @@ async fn a_confirmation_is_stored_or_obeyed_where_the_writer_has_it_sent() {
         (ack["stream"] == "loot").then_some(())
     })
     .await;
-    // It names a sequence: up to there all is purged. From 2.12 on the rest of what it says makes it no request.
+    // It names a sequence: up to there all is purged. From 2.12 on the rest of what it says makes
+    // it no request.
     for _ in 0..3 {
         write(PURGE).await;
     }

@@ -32,7 +32,8 @@ async fn a_role_with_a_limit_keeps_no_more_than_that() {
     store.put("c", "").await.expect("just room");
     over(store.put("d", "").await, limit + 513);
     over(store.put("b", vec![b'x'; 1001]).await, limit + 1);
-    // What takes no more than before is let through; what is freed can be used, but for a deleted key's own.
+    // What takes no more than before is let through; what is freed can be used, but for a deleted
+    // key's own.
     store.put("a", &large).await.expect("no more than before");
     store.delete("a").await.expect("less than before");
     store.put("c", &large).await.expect("room");

@@ -1,7 +1,8 @@
-//! Releases that the leader did not write, while it is cut off and goes on within its lease: nobody else leads before that has
-//! passed.
+//! Releases that the leader did not write, while it is cut off and goes on within its lease: nobody
+//! else leads before that has passed.
 //!
-//! Each attack is made on a bucket that allows direct gets and on one that does not, and prints a line `FORGED <what> …`.
+//! Each attack is made on a bucket that allows direct gets and on one that does not, and prints a
+//! line `FORGED <what> …`.
 
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, StorageType};
@@ -24,7 +25,8 @@ const SLACK: std::time::Duration = ms(5000);
 const SECRET: &str = "00000000000000000000000000000000";
 const ITS_HASH: &str = "374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb";
 
-/// `direct` asks for direct gets of a stream of its own, `writer` writes the role's key. Both read the bucket.
+/// `direct` asks for direct gets of a stream of its own, `writer` writes the role's key. Both read
+/// the bucket.
 const USERS: &str = r#"authorization { users = [
   { user: all, password: p }
   { user: direct, password: p, permissions: {
@@ -36,7 +38,8 @@ const USERS: &str = r#"authorization { users = [
 ] }
 "#;
 
-/// A leader `a` that is cut off and does not know it, a follower `b`, and the marker by which an earlier term was released.
+/// A leader `a` that is cut off and does not know it, a follower `b`, and the marker by which an
+/// earlier term was released.
 struct Scene {
     journal: Journal,
     sentry: Sentry,
@@ -131,7 +134,8 @@ impl Scene {
         }
     }
 
-    /// Waits for the next leader: not before the lease that was cut off has passed, and not much later than it may take.
+    /// Waits for the next leader: not before the lease that was cut off has passed, and not much
+    /// later than it may take.
     async fn survive(self, what: &str, allow_direct: bool) {
         let next = self.journal.started(ROLE, 2).await;
         self.b.wait_until_leader().await;

@@ -162,7 +162,8 @@ async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on(
     let journal = Journal::default();
     let config = patient();
     let [a, _b, _c] = three(&server, &journal, &config).await;
-    // The server says that nobody is there: no need to wait for an answer. And some names nobody can have.
+    // The server says that nobody is there: no need to wait for an answer. And some names nobody
+    // can have.
     let patience = config.settings().expect("legal").request_timeout;
     for successor in ["nobody".to_owned(), String::new(), "x".repeat(5000)] {
         let began = Stamp::now();

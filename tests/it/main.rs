@@ -1,7 +1,7 @@
 //! Elections on real servers: what the application sees, and what stands in the bucket.
 //!
-//! Every fault prints a line `RECOVERED <test> ttl=<ms> after=<ms>`, from the fault to the next handler's start:
-//! `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
+//! Every fault prints a line `RECOVERED <test> ttl=<ms> after=<ms>`, from the fault to the next
+//! handler's start: `cargo test --test it -- --nocapture | grep RECOVERED` makes a table of them.
 #![cfg(unix)]
 
 mod accounts;

@@ -1,4 +1,5 @@
-//! Candidates of the Go library and ours on one key. What holds, and what does not, is in `docs/mixed-fleets.md`.
+//! Candidates of the Go library and ours on one key. What holds, and what does not, is in
+//! `docs/mixed-fleets.md`.
 //!
 //! Each handover prints a line `MIXED <what> lease=<ms> …`.
 
@@ -20,7 +21,8 @@ use crate::support::stage::{
 };
 use crate::support::{ROLE, SOON, leased_for, ms};
 
-/// How soon, at the earliest, the lease of a leader ends that stopped renewing it, be it ours or a foreign one.
+/// How soon, at the earliest, the lease of a leader ends that stopped renewing it, be it ours or a
+/// foreign one.
 const LAPSE: Duration = ms(1200);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,8 @@ use crate::support::instance::{Instance, instance, never};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{ROLE, SOON, leased_for, ms, recovered};
 
-/// A server, a leader `a` that reaches it through a proxy, and a follower `b` that reaches it directly.
+/// A server, a leader `a` that reaches it through a proxy, and a follower `b` that reaches it
+/// directly.
 struct Scene {
     journal: Journal,
     first: RecordedTerm,
@@ -113,7 +114,8 @@ async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
     let scene = Scene::of(leased_for(ttl)).await;
     let tape = scene.stranger.tape(ROLE).await;
 
-    // Reads still work: each heartbeat is found to have landed, and the lease goes on from its sending.
+    // Reads still work: each heartbeat is found to have landed, and the lease goes on from its
+    // sending.
     scene.proxy.delay_acks(Duration::MAX);
     eventually(SOON, "some held acks", async || {
         (scene.proxy.acks_held() >= 2).then_some(())
@@ -151,7 +153,8 @@ async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
     assert_eq!(second.instance, "b");
     assert!(!first.term().is_valid());
 
-    // All acks come, and the heartbeats that were held on their way arrive: nothing is revived, nothing overwritten.
+    // All acks come, and the heartbeats that were held on their way arrive: nothing is revived,
+    // nothing overwritten.
     scene.proxy.restore();
     scene.a.wait_until_following("b").await;
     never("a revival", ttl, || {

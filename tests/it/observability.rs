@@ -67,7 +67,8 @@ const fn kind_of(metric: &Metric) -> &'static str {
     }
 }
 
-/// A row of the table for each metric, up to what it tells; states stand there once, the version not at all.
+/// A row of the table for each metric, up to what it tells; states stand there once, the version
+/// not at all.
 fn documented(metric: &Metric) -> String {
     let labels: Vec<_> = metric
         .labels
@@ -108,7 +109,8 @@ fn every_histogram_has_buckets_that_rise_and_nothing_else_has_any() {
     }
 }
 
-/// With its kind, its help, the labels of its scope and its own, whose values are in their closed sets.
+/// With its kind, its help, the labels of its scope and its own, whose values are in their closed
+/// sets.
 fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
     for metric in METRICS {
         let name = metric.name;
@@ -189,7 +191,8 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
         (leads && known).then_some(())
     })
     .await;
-    // One scrape is not one moment: in the first that shows the new leader other metrics may still lack it.
+    // One scrape is not one moment: in the first that shows the new leader other metrics may still
+    // lack it.
     let scrape = Scrape::now();
     let terms = journal.terms(ROLE);
 

@@ -14,7 +14,8 @@ fn told_as_free(on: &Onlooker) -> bool {
     on.of(ROLE).iter().any(|change| change.standing.is_free())
 }
 
-/// Waits until it sees the leader of this term alive, and its fence record, which is written after the claim.
+/// Waits until it sees the leader of this term alive, and its fence record, which is written after
+/// the claim.
 async fn sees_term(on: &Onlooker, term: &RecordedTerm) {
     on.sees("the term", |role| {
         let leader = role.leader.as_ref();
@@ -102,7 +103,8 @@ async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_an
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
     let stranger = Stranger::connect(&server.url()).await;
-    // The observer is to find the next bucket before a lease has passed: then it would have lost sight of the role first.
+    // The observer is to find the next bucket before a lease has passed: then it would have lost
+    // sight of the role first.
     let ttl = ms(3000);
     let join = |id| {
         let it = instance(id, server.url(), &journal).standing(leased_for(ttl));

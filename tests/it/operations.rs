@@ -146,8 +146,9 @@ impl Fleet {
             .await
     }
 
-    /// Whoever joins alone leads, and writes more than it takes to lead anew over a copy from before. It then hands over, and its
-    /// successor writes on: no such copy knows its token. No heartbeat is due just after.
+    /// Whoever joins alone leads, and writes more than it takes to lead anew over a copy from
+    /// before. It then hands over, and its successor writes on: no such copy knows its token. No
+    /// heartbeat is due just after.
     async fn last_token(&self, leader: &Instance, follower: &Instance) -> FencingToken {
         leader.wait_until_leader().await;
         follower.wait_until_following(&leader.id).await;
@@ -180,7 +181,8 @@ impl Fleet {
     }
 }
 
-/// The backups of servers before 2.15 keep the time of creation, those of later ones do not (nats-server#7882).
+/// The backups of servers before 2.15 keep the time of creation, those of later ones do not
+/// (nats-server#7882).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_restored_backup_does_to_fencing_tokens_is_up_to_the_server_and_a_new_bucket_is_not()
 {
@@ -297,8 +299,8 @@ async fn an_old_copy_of_the_disk_under_a_running_fleet_is_noticed_and_tokens_gro
     .await;
 }
 
-/// Some servers then show the time of the first restart as that of the bucket's creation (nats-server#8470). The journal checks that tokens
-/// grow and that no two lead.
+/// Some servers then show the time of the first restart as that of the bucket's creation
+/// (nats-server#8470). The journal checks that tokens grow and that no two lead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_that_is_edited_between_two_restarts_is_led_on_or_anew_in_a_later_epoch() {
     let mut server = NatsServer::start().expect("start");

@@ -1,4 +1,5 @@
-//! Permissions that are missing: said in words, by subject, and soon; and made good by granting them.
+//! Permissions that are missing: said in words, by subject, and soon; and made good by granting
+//! them.
 
 use nats_elect::{Error, Event, FailureKind, LastFailure, RoleConfig, RoleState};
 use nats_elect_testing::{NatsServer, eventually};

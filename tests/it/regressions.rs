@@ -335,7 +335,8 @@ fn publish_raw(server: &NatsServer, subject: &str, headers: &[u8]) {
     assert_eq!(line, "PONG\r\n");
 }
 
-/// The client loses its connection over such headers, or ends for good; a watch shows them to it again each time.
+/// The client loses its connection over such headers, or ends for good; a watch shows them to it
+/// again each time.
 async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
     let server = NatsServer::start().expect("start");
     let manager = builder("a", &server)

@@ -1,5 +1,5 @@
-//! Every way to prove to NATS who one is: accepted if it is right, refused in words if it is not, and told by its field if
-//! it can't be used at all.
+//! Every way to prove to NATS who one is: accepted if it is right, refused in words if it is not,
+//! and told by its field if it can't be used at all.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Encrypted connections: to a server of one's own authority, with a certificate on both sides, and from the first byte on.
+//! Encrypted connections: to a server of one's own authority, with a certificate on both sides, and
+//! from the first byte on.
 
 use nats_elect::{Error, RoleManagerBuilder};
 use nats_elect_testing::NatsServer;

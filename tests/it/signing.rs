@@ -140,7 +140,8 @@ async fn the_first_proof_does_not_wait_for_the_first_heartbeat() {
     let b = join("b", &other).start().await;
     wait_until_told(&b, "a", one.public_key()).await;
 
-    // And where a role changes hands: the claim is seen without a proof, then the heartbeat with it.
+    // And where a role changes hands: the claim is seen without a proof, then the heartbeat with
+    // it.
     let c = join("c", &one).start().await;
     wait_until_told(&c, "a", one.public_key()).await;
     a.stop().await;
@@ -252,7 +253,8 @@ fn forged(id: &str, incarnation: &Value, beat: u64, proof: Option<&str>) -> Valu
     record
 }
 
-/// A follower that was told of the leader `a`, whose lease was left to stand, and the hand of a forger.
+/// A follower that was told of the leader `a`, whose lease was left to stand, and the hand of a
+/// forger.
 struct Forgery {
     _server: NatsServer,
     journal: Journal,

@@ -58,8 +58,9 @@ async fn keeps_its_leader(ttl: Duration, round_trip: Duration) {
     delay(&proxy, round_trip / 2);
     let leads = || a.is_leader() || b.is_leader();
     eventually(SOON, "a leader", async || leads().then_some(())).await;
-    // To connect: the greeting, the login, and at most a second and a half until that is tried. To claim: the watch, a look, the
-    // keys, the claim, its fence, the proof of both, and one of them once more. What stood there runs out meanwhile, at most.
+    // To connect: the greeting, the login, and at most a second and a half until that is tried. To
+    // claim: the watch, a look, the keys, the claim, its fence, the proof of both, and one of them
+    // once more. What stood there runs out meanwhile, at most.
     let bound = ms(1500) + round_trip * 11 + ttl * 2;
     let found = Stamp::now().since(begun);
     eprintln!("LED ttl={ttl:?} round_trip={round_trip:?} after={found:?}");
@@ -81,7 +82,8 @@ async fn a_round_trip_of_almost_a_quarter_of_the_ttl_keeps_its_leader() {
     keeps_its_leader(ms(5000), ms(1200)).await;
 }
 
-/// A claim, its fence and a heartbeat have 78 % of the ttl. A quarter each would leave 60 ms for pauses of a busy machine.
+/// A claim, its fence and a heartbeat have 78 % of the ttl. A quarter each would leave 60 ms for
+/// pauses of a busy machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_trip_of_almost_a_quarter_of_a_short_ttl_keeps_its_leader() {
     keeps_its_leader(ms(2000), ms(450)).await;

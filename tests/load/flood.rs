@@ -1,5 +1,5 @@
-//! A candidate of another role floods the bucket with writes that are conditional on this role's key: on replicas the server
-//! refuses what meets one of them on its way.
+//! A candidate of another role floods the bucket with writes that are conditional on this role's
+//! key: on replicas the server refuses what meets one of them on its way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,8 @@ use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, leased_for, ms};
 
-/// How many writes are under way at a time, and how large each is: the larger, the longer it is on its way.
+/// How many writes are under way at a time, and how large each is: the larger, the longer it is on
+/// its way.
 const ABREAST: usize = 16;
 const LARGE: usize = 60_000;
 const LASTS: Duration = ms(5_000);

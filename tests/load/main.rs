@@ -1,4 +1,5 @@
-//! Leases under floods. These tests need the machine for themselves, so each waits for the one before.
+//! Leases under floods. These tests need the machine for themselves, so each waits for the one
+//! before.
 #![cfg(unix)]
 
 mod admin_flood;

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::{file, mixin};
 
-/// What the dashboard's variables stand for: all of everything, as Grafana writes it, and a minute as it does for scrapes each 15 s.
+/// What the dashboard's variables stand for: all of everything, as Grafana writes it, and a minute
+/// as it does for scrapes each 15 s.
 const VARIABLES: [(&str, &str); 4] = [
     ("\"$bucket\"", "\".*\""),
     ("\"$role\"", "\".*\""),

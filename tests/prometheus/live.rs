@@ -32,7 +32,8 @@ async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
     hand_over(&prometheus, &mut fleet).await;
     replace_the_fence(&nats, &prometheus).await;
 
-    // A failover: the leader's process is killed. Another instance follows it, and so does what Prometheus sees.
+    // A failover: the leader's process is killed. Another instance follows it, and so does what
+    // Prometheus sees.
     let victim = leader_of(&prometheus, "scheduler").await;
     let position = fleet
         .iter()
@@ -121,7 +122,8 @@ async fn hand_over(prometheus: &Prometheus, fleet: &mut [Process]) {
                 return;
             }
         }
-        // The leader had lost the role before it was asked, or the heir has by now, or led not long ago.
+        // The leader had lost the role before it was asked, or the heir has by now, or led not long
+        // ago.
         tokio::time::sleep(TTL).await;
     }
     panic!("nothing was handed over");
@@ -177,7 +179,8 @@ fn check_rules(prometheus: &Prometheus) {
 /// What happened is what Prometheus tells, in numbers.
 async fn check_truths(prometheus: &Prometheus, victim: &str) {
     let ttl = TTL.as_secs_f64();
-    // Of a failover after a crash it is most of a lease that passes; what a histogram tells is the bucket.
+    // Of a failover after a crash it is most of a lease that passes; what a histogram tells is the
+    // bucket.
     let gap = "max(role:election_failover_gap_seconds:p95_1h{role=\"scheduler\"})";
     prometheus
         .until("the gap", gap, |series| {

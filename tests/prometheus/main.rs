@@ -1,7 +1,8 @@
 //! The rules and the dashboard in `deploy`, on a real Prometheus.
 //!
-//! Prometheus is `PROMETHEUS_BIN`, else the one on `PATH`, else Debian's package, unpacked below `target/`; `promtool` is its
-//! neighbour. The mixin is rendered by the Python package `gojsonnet`. Where one of them can't be had the tests fail and say why.
+//! Prometheus is `PROMETHEUS_BIN`, else the one on `PATH`, else Debian's package, unpacked below
+//! `target/`; `promtool` is its neighbour. The mixin is rendered by the Python package `gojsonnet`.
+//! Where one of them can't be had the tests fail and say why.
 #![cfg(unix)]
 
 #[path = "../support/debian.rs"]

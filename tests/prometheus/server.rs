@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::{deploy, promtool};
 
-/// Runs a program until the input ends, which it also does when whoever holds the other end is killed.
+/// Runs a program until the input ends, which it also does when whoever holds the other end is
+/// killed.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 "$@" &
@@ -43,7 +44,8 @@ impl Series {
 }
 
 impl Prometheus {
-    /// Starts it with our rules. It scrapes what stands in `targets.json`, see [`scrape`](Self::scrape).
+    /// Starts it with our rules. It scrapes what stands in `targets.json`, see
+    /// [`scrape`](Self::scrape).
     pub async fn start() -> Self {
         for _ in 0..5 {
             if let Some(prometheus) = Self::try_start().await {

@@ -62,7 +62,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line. Help that was asked for and what is wrong are told, and what to end with is returned.
+    /// Reads the command line. Help that was asked for and what is wrong are told, and what to end
+    /// with is returned.
     pub fn read() -> Result<Self, ExitCode> {
         let command = if is_said("--no-color") {
             Self::command().color(ColorChoice::Never)
@@ -137,8 +138,8 @@ pub enum Inner {
 }
 
 impl Command {
-    /// What is logged unless `-v` is said, if anything may be. Who looks on tells by itself what matters; what the library warns of is
-    /// for those who lead.
+    /// What is logged unless `-v` is said, if anything may be. Who looks on tells by itself what
+    /// matters; what the library warns of is for those who lead.
     pub fn logs(&self) -> Option<&'static str> {
         match self {
             #[cfg(unix)]
@@ -178,7 +179,8 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub user: Option<String>,
 
-    /// The user's password; others on this machine can see options, so rather use [env: NATS_PASSWORD]
+    /// The user's password; others on this machine can see options, so rather use [env:
+    /// NATS_PASSWORD]
     #[arg(
         long,
         global = true,
@@ -250,7 +252,8 @@ pub struct Shared {
     )]
     pub admin_prefix: Option<String>,
 
-    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; of `exec`, for NATS when it starts: 30s]
+    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; of `exec`, for
+    /// NATS when it starts: 30s]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 

@@ -1,4 +1,5 @@
-//! Which NATS, and who connects: options before the environment, before the context, before the defaults.
+//! Which NATS, and who connects: options before the environment, before the context, before the
+//! defaults.
 
 use std::cell::Cell;
 use std::error::Error as _;
@@ -35,7 +36,8 @@ impl Shared {
         Ok(config)
     }
 
-    /// What all of it comes to, over a configuration from elsewhere. Its `start_timeout` stays unless `--timeout` is given.
+    /// What all of it comes to, over a configuration from elsewhere. Its `start_timeout` stays
+    /// unless `--timeout` is given.
     pub fn over(&self, base: ManagerConfig) -> Result<ManagerConfig, Failure> {
         let mut config = base.with_env()?;
         if let Some(servers) = &self.server {
@@ -87,8 +89,8 @@ impl Shared {
         Ok(AdminClient::under(client, &config.bucket, prefix)?)
     }
 
-    /// An observer of these roles, or of all: how they stand is known when it returns. With trusted keys it tells of leaders who
-    /// signed alone.
+    /// An observer of these roles, or of all: how they stand is known when it returns. With trusted
+    /// keys it tells of leaders who signed alone.
     pub async fn observer(
         &self,
         roles: Option<&[String]>,
@@ -103,7 +105,8 @@ impl Shared {
             builder = builder.trusted_keys(keys, trust.max_skew);
         }
         let answers = Cell::new(false);
-        // It waits for a bucket to appear, and hears nothing of what is forbidden; whoever types wants to know at once.
+        // It waits for a bucket to appear, and hears nothing of what is forbidden; whoever types
+        // wants to know at once.
         let hindered = async {
             match self.hindrance(&answers).await {
                 Some(failure) => failure,
@@ -127,7 +130,8 @@ impl Shared {
         let look = async |client: Client, name: String| {
             answers.set(true);
             self.bucket_of(client.clone(), &name).await?;
-            // As a watch is asked for, but for nothing: no server makes one of it, but it says so only to those who may.
+            // As a watch is asked for, but for nothing: no server makes one of it, but it says so
+            // only to those who may.
             let subject = format!("$JS.API.CONSUMER.CREATE.KV_{name}.elect-look");
             let _ = client.request(subject, "{}".into()).await;
             Ok(())
@@ -136,7 +140,8 @@ impl Shared {
         (failure.code != Code::Unreachable).then_some(failure)
     }
 
-    /// Asks NATS, and ends as soon as the server forbids one of the requests: nothing else would tell before the time is over.
+    /// Asks NATS, and ends as soon as the server forbids one of the requests: nothing else would
+    /// tell before the time is over.
     pub async fn reading<T>(
         &self,
         read: impl AsyncFnOnce(Client, String) -> Result<T, Failure>,
@@ -180,7 +185,8 @@ impl Shared {
         })
     }
 
-    /// What to say if JetStream is off, where something else than the bucket was looked for and not found.
+    /// What to say if JetStream is off, where something else than the bucket was looked for and not
+    /// found.
     pub async fn jetstream_off(&self) -> Option<Failure> {
         let failure = self.bucket().await.err()?;
         (failure.code == Code::Failed).then_some(failure)

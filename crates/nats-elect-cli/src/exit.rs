@@ -22,7 +22,8 @@ pub enum Code {
     Usage = 2,
     /// There is no such thing: no leader, no bucket, no context.
     NotFound = 3,
-    /// Somebody refused: NATS the credentials or a permission, an instance a request, a check a proof.
+    /// Somebody refused: NATS the credentials or a permission, an instance a request, a check a
+    /// proof.
     Refused = 4,
     /// NATS, or an instance, did not answer in time.
     Unreachable = 5,
@@ -189,7 +190,8 @@ pub fn told(ended: &Outcome, output: Output) -> ExitCode {
     code_of(ended)
 }
 
-/// As `told`, but returns also if nobody reads what is said: where a supervisor waits for the end of this process.
+/// As `told`, but returns also if nobody reads what is said: where a supervisor waits for the end
+/// of this process.
 #[cfg(unix)]
 pub fn told_in_time(ended: Outcome, output: Output) -> ExitCode {
     let code = code_of(&ended);

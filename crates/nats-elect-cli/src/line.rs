@@ -1,6 +1,7 @@
 //! A connection that hears what it may not do.
 //!
-//! The server tells of a missing permission on the side, as an event of the connection; the request itself just gets no answer.
+//! The server tells of a missing permission on the side, as an event of the connection; the request
+//! itself just gets no answer.
 
 use std::time::Duration;
 
@@ -82,8 +83,9 @@ impl Line {
         .await
     }
 
-    /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences come so far, neither the
-    /// key's nor the bucket's. While nobody answers it asks again: the stream's leader may just have moved.
+    /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences
+    /// come so far, neither the key's nor the bucket's. While nobody answers it asks again: the
+    /// stream's leader may just have moved.
     pub async fn ask_for_refusal(&self, subject: &str) -> Answer {
         let mut answer = self.attempt_refusal(subject).await;
         let mut left = self.patience;
@@ -140,8 +142,8 @@ impl Line {
         }
     }
 
-    /// Publishes empty messages and subscribes for a moment; returns which subjects that was forbidden for, or nothing if it is not
-    /// known because the server did not answer.
+    /// Publishes empty messages and subscribes for a moment; returns which subjects that was
+    /// forbidden for, or nothing if it is not known because the server did not answer.
     pub async fn forbidden(&self, publish: &[String], subscribe: &[String]) -> Option<Vec<Denied>> {
         let mut subscriptions = Vec::new();
         for subject in publish {
@@ -152,7 +154,8 @@ impl Line {
             let made = self.client.subscribe(subject.clone());
             subscriptions.push(timeout(self.patience, made).await.ok()?.ok()?);
         }
-        // The server answers in the order in which it was asked: when it has answered this, it has said all of the above.
+        // The server answers in the order in which it was asked: when it has answered this, it has
+        // said all of the above.
         self.hears_out().await?;
         let wanted = |denied: &Denied| {
             let tried = if denied.publish { publish } else { subscribe };
@@ -179,7 +182,8 @@ impl Line {
         Some(all())
     }
 
-    /// Waits until the server has come to a request that nobody hears: by then it has said all that it had to say.
+    /// Waits until the server has come to a request that nobody hears: by then it has said all that
+    /// it had to say.
     async fn hears_out(&self) -> Option<()> {
         let nobody = Uuid::from_u128(rand::random());
         let last = format!("nats-elect.{}._doctor.{nobody}", self.bucket);
@@ -236,7 +240,8 @@ impl Denied {
         })
     }
 
-    /// What to grant: where the subject has a part that is another one each time, all that stands in its place.
+    /// What to grant: where the subject has a part that is another one each time, all that stands
+    /// in its place.
     pub fn advice(&self) -> String {
         let kind = if self.publish { "publish" } else { "subscribe" };
         let tokens: Vec<_> = self.subject.split('.').collect();

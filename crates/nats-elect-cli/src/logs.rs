@@ -1,7 +1,7 @@
 //! Logs, on stderr.
 //!
-//! Nobody waits until they are read: elections go on while a collector of logs stands still. A thread of its own writes them, and
-//! what comes while the queue to it is full is lost.
+//! Nobody waits until they are read: elections go on while a collector of logs stands still. A
+//! thread of its own writes them, and what comes while the queue to it is full is lost.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -15,8 +15,8 @@ const QUEUE: usize = 4096;
 /// How long the end of the process waits for the last ones.
 pub const LAST: Duration = Duration::from_secs(1);
 
-/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG` has filters in the form of
-/// `RUST_LOG`.
+/// Logs of the library: more as often as `-v` was said, without it of this level; `NATS_ELECT_LOG`
+/// has filters in the form of `RUST_LOG`.
 pub fn to_stderr(verbose: u8, unless_verbose: &str, colours: bool) -> io::Result<Logs> {
     let level = match verbose {
         0 => unless_verbose,

@@ -1,7 +1,8 @@
 //! The command `nats-elect`: looks at elections, changes them, and runs commands under them.
 //!
-//! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and `context` say which NATS; `output`,
-//! `text`, `logs` and `exit` how it is told; `trust` whose signatures count, `top` the live screen.
+//! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and
+//! `context` say which NATS; `output`, `text`, `logs` and `exit` how it is told; `trust` whose
+//! signatures count, `top` the live screen.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]

@@ -6,7 +6,8 @@ use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 
-/// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell before the time is over.
+/// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell
+/// before the time is over.
 pub async fn operating(shared: &Shared, act: impl AsyncFnOnce(AdminClient) -> Outcome) -> Outcome {
     let config = shared.config()?;
     let line = Line::connect(&config, None, shared.patience()).await?;

@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::cli::Shared;
 use crate::text::{clean, clean_json};
 
-/// Where and how things are shown. Everything goes through it, so that nothing panics when nobody reads any more.
+/// Where and how things are shown. Everything goes through it, so that nothing panics when nobody
+/// reads any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -88,7 +89,8 @@ impl Output {
         table
     }
 
-    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the ends of its lines.
+    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the
+    /// ends of its lines.
     pub fn show_fitting(self, mut table: Table, flexible: usize) -> io::Result<()> {
         for column in table.column_iter_mut() {
             if column.index != flexible {

@@ -114,7 +114,8 @@ fn line((name, value): (&String, &Value)) -> String {
     format!("{:<14} {cut}", clean(&name))
 }
 
-/// Takes out what only the leader is to know, wherever it stands: whatever is called a token, but for its first four characters.
+/// Takes out what only the leader is to know, wherever it stands: whatever is called a token, but
+/// for its first four characters.
 fn mask(fields: &mut Map<String, Value>) {
     for (name, value) in fields {
         if name.to_lowercase().contains("token") {

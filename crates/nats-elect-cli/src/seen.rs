@@ -43,7 +43,8 @@ impl Seen {
         }
     }
 
-    /// What programs are told. Times are milliseconds in fields that end in `_ms`, and RFC 3339 else.
+    /// What programs are told. Times are milliseconds in fields that end in `_ms`, and RFC 3339
+    /// else.
     pub fn json(&self) -> Value {
         let seen = &self.observed;
         json!({
@@ -90,7 +91,8 @@ impl Seen {
     }
 }
 
-/// Waits until each leader was seen alive, but no longer than this: whoever began to watch has to wait for a heartbeat of each.
+/// Waits until each leader was seen alive, but no longer than this: whoever began to watch has to
+/// wait for a heartbeat of each.
 pub async fn confirmed(observer: &Observer, within: Duration) {
     let unproven = |seen: &Observed| seen.leader.is_some() && !seen.confirmed;
     while_any(observer, unproven, within).await;

@@ -32,8 +32,9 @@ pub fn bar(left: Duration, ttl: Duration, width: usize) -> String {
     format!("{}{}", "█".repeat(full), "░".repeat(width - full))
 }
 
-/// The end of a fencing token's 32 hexadecimal digits. Within one bucket of two terms the later one has the greater one, for all
-/// that anybody looks at side by side: it begins anew every four billion writes.
+/// The end of a fencing token's 32 hexadecimal digits. Within one bucket of two terms the later one
+/// has the greater one, for all that anybody looks at side by side: it begins anew every four
+/// billion writes.
 pub fn short(token: FencingToken) -> String {
     let whole = token.to_sortable();
     format!("…{}", &whole[whole.len() - 8..])
@@ -74,8 +75,8 @@ pub fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// Text from anywhere, so that it can be shown on a terminal: what would move the cursor, hide, or turn the text around is
-/// written as its number.
+/// Text from anywhere, so that it can be shown on a terminal: what would move the cursor, hide, or
+/// turn the text around is written as its number.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -88,7 +89,8 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// JSON in which nothing can do anything to a terminal either. Its meaning stays: control characters stand in strings only.
+/// JSON in which nothing can do anything to a terminal either. Its meaning stays: control
+/// characters stand in strings only.
 pub fn clean_json(json: &str) -> String {
     let mut clean = String::with_capacity(json.len());
     let mut units = [0; 2];

@@ -1,4 +1,5 @@
-//! The manifests of `deploy/kubernetes`: valid by the schema of Kubernetes, and by what they promise.
+//! The manifests of `deploy/kubernetes`: valid by the schema of Kubernetes, and by what they
+//! promise.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -182,7 +183,8 @@ fn a_pod_of_a_command_runs_it_while_it_leads() {
     assert_eq!(told(&ran).lines().next(), Some("scheduler pod-7"));
 }
 
-/// A follower that is not ready would be taken out of service, and a rollout would wait for it forever.
+/// A follower that is not ready would be taken out of service, and a rollout would wait for it
+/// forever.
 #[test]
 fn nothing_probes_for_leadership() {
     for manifest in manifests() {

@@ -298,7 +298,8 @@ async fn a_delay_is_that_of_a_long_wire() {
 
 #[tokio::test]
 async fn delayed_acks_are_late_while_everything_else_passes() {
-    // A client connects anew when the third PONG in a row is missing: not because of a pause of this process.
+    // A client connects anew when the third PONG in a row is missing: not because of a pause of
+    // this process.
     const PING: Duration = Duration::from_millis(400);
     let wire = Wire::start().await;
     let store = bucket(&wire.client, 1).await;

@@ -17,7 +17,8 @@ pub fn stream() -> String {
     format!("KV_{BUCKET}")
 }
 
-/// Blocking operations on the bucket. Each has a connection of its own: one may be to a node that is gone by the next.
+/// Blocking operations on the bucket. Each has a connection of its own: one may be to a node that
+/// is gone by the next.
 pub struct Admin(Runtime);
 
 /// What a fault does to a key or to the stream.

@@ -55,8 +55,8 @@ pub struct Verdict {
     pub bad_ends: Vec<String>,
     /// Work that counts.
     pub work: u64,
-    /// Work of processes that were paused between the look at their lease and the work, which the fencing token kept
-    /// out: no violation, but what fencing is for.
+    /// Work of processes that were paused between the look at their lease and the work, which the
+    /// fencing token kept out: no violation, but what fencing is for.
     pub refused: u64,
     pub terms: usize,
     pub gaps: Vec<Gap>,
@@ -177,7 +177,8 @@ impl Verdict {
         }
     }
 
-    /// Work that is missing, that a valid leader did and that did not count, or that was done twice.
+    /// Work that is missing, that a valid leader did and that did not count, or that was done
+    /// twice.
     fn judge_work(&mut self, evidence: &Evidence, role: &Role) {
         let nothing = Vec::new();
         let entries = evidence.ledgers.get(&role.name).unwrap_or(&nothing);

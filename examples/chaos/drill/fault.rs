@@ -67,7 +67,8 @@ pub enum Kind {
     RestartAll,
 }
 
-/// What a fault of a kind is done to. Two faults that act on the same thing never do so at one time.
+/// What a fault of a kind is done to. Two faults that act on the same thing never do so at one
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The process of an instance.

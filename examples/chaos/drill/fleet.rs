@@ -93,7 +93,8 @@ impl Fleet {
         let child = Command::new(&plan.launch.program)
             .args(&plan.launch.arguments)
             .env(ORDERS, serde_json::to_string(&orders)?)
-            // Ctrl-C is for this process. And a group whose parent is gone is woken by the system if it stands still.
+            // Ctrl-C is for this process. And a group whose parent is gone is woken by the system
+            // if it stands still.
             .process_group(0)
             .stdout(Stdio::null())
             .stderr(log)

@@ -8,8 +8,8 @@ use super::fault::{Fault, Kind, Subject};
 use super::history::Tenure;
 use super::plan::Role;
 
-/// A fault that is over may end a term for so long after it: until then the leader has renewed its lease, or noticed that it
-/// can't.
+/// A fault that is over may end a term for so long after it: until then the leader has renewed its
+/// lease, or noticed that it can't.
 const AFTER: Duration = Duration::from_secs(3);
 
 /// The last valid act before a kill was some milliseconds before it.
@@ -27,8 +27,8 @@ pub struct Gap {
     pub causes: Vec<Kind>,
     /// The kinds of the faults that came meanwhile and may have made it longer.
     pub company: Vec<Kind>,
-    /// How much of it came after the last fault of NATS or of the role's key, and after NATS took writes again: what the
-    /// protocol must bound.
+    /// How much of it came after the last fault of NATS or of the role's key, and after NATS took
+    /// writes again: what the protocol must bound.
     pub quiet: Duration,
 }
 
@@ -53,7 +53,8 @@ pub fn gaps(evidence: &Evidence, role: &Role) -> Vec<Gap> {
             before = Some(tenure);
         }
     }
-    // Who leads until the end was heard a few milliseconds before it; a busy machine makes that more.
+    // Who leads until the end was heard a few milliseconds before it; a busy machine makes that
+    // more.
     if notes.ended.since(led_until) > Duration::from_secs(1) {
         let open = gap(evidence, role, (led_until, notes.ended), before);
         gaps.push(Gap {

@@ -33,9 +33,9 @@ pub enum What {
         role: String,
         token: FencingToken,
     },
-    /// The term was valid at that time: the clock was read before `Term::is_valid` was asked, and it said yes. Valid
-    /// terms have been so since their start, and once they are not they never are again; so two such lines of a term
-    /// tell that it was valid from the one to the other.
+    /// The term was valid at that time: the clock was read before `Term::is_valid` was asked, and
+    /// it said yes. Valid terms have been so since their start, and once they are not they never
+    /// are again; so two such lines of a term tell that it was valid from the one to the other.
     Valid(u32),
     /// The term has entered its piece of work of this number in the role's ledger.
     Worked { term: u32, number: u64 },

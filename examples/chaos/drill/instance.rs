@@ -125,7 +125,8 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Lines of standard input: each names a role to step down from. Ends with the process that holds the other end.
+/// Lines of standard input: each names a role to step down from. Ends with the process that holds
+/// the other end.
 fn commands() -> mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = mpsc::unbounded_channel();
     // A thread of its own: tokio would wait for its blocking read at the end of the runtime.
@@ -212,8 +213,9 @@ impl Shift {
         })
     }
 
-    /// Looks whether the term is valid, and if so acts as the leader. The order is what makes the history exact: the
-    /// clock first, then the question. Between the answer and the work this process may be paused for any time.
+    /// Looks whether the term is valid, and if so acts as the leader. The order is what makes the
+    /// history exact: the clock first, then the question. Between the answer and the work this
+    /// process may be paused for any time.
     fn look(&mut self, term: &Term) -> io::Result<bool> {
         let at = Moment::now();
         if !term.is_valid() {

@@ -1,9 +1,9 @@
 //! The work of a role: numbered pieces in a file that all instances share.
 //!
-//! It stands for any system that does not know the leases and compares fencing tokens. Appending is the only operation; a
-//! line counts unless one of a greater token stands before it. A leader appends a line of its own token first, and reads
-//! where to go on only then: whatever an earlier leader adds after that, because it was paused at the wrong moment, does
-//! not count.
+//! It stands for any system that does not know the leases and compares fencing tokens. Appending is
+//! the only operation; a line counts unless one of a greater token stands before it. A leader
+//! appends a line of its own token first, and reads where to go on only then: whatever an earlier
+//! leader adds after that, because it was paused at the wrong moment, does not count.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -68,8 +68,8 @@ impl Ledger {
         Ok(Self { path, file })
     }
 
-    /// Appends a line. Lines of several processes do not mix: each is one write. It begins with a line feed, since the
-    /// line before may have been cut short.
+    /// Appends a line. Lines of several processes do not mix: each is one write. It begins with a
+    /// line feed, since the line before may have been cut short.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
         let mut line = vec![b'\n'];
         line.extend(line_of(entry)?);

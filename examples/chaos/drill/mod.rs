@@ -1,7 +1,8 @@
-//! A drill: real instances, a real cluster, faults at random, and a verdict on what the instances wrote down.
+//! A drill: real instances, a real cluster, faults at random, and a verdict on what the instances
+//! wrote down.
 //!
-//! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them, `checker.rs` what must
-//! be true of the histories afterwards.
+//! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them,
+//! `checker.rs` what must be true of the histories afterwards.
 
 pub mod admin;
 pub mod board;

@@ -63,8 +63,8 @@ impl<'a> Nemesis<'a> {
         })
     }
 
-    /// Goes through the schedule until the plan's end, or until `enough` says so; then undoes everything and waits until
-    /// NATS is well. Returns what was done.
+    /// Goes through the schedule until the plan's end, or until `enough` says so; then undoes
+    /// everything and waits until NATS is well. Returns what was done.
     pub fn run(
         mut self,
         schedule: Vec<Planned>,
@@ -74,7 +74,8 @@ impl<'a> Nemesis<'a> {
             .into_iter()
             .rev()
             .partition(|planned| planned.kind.subject() == Subject::Server);
-        // What could not be done in time is tried on. Not so for nodes of NATS, which may have queued up.
+        // What could not be done in time is tried on. Not so for nodes of NATS, which may have
+        // queued up.
         while (self.elapsed() < self.plan.length || !others.is_empty()) && !enough() {
             self.fleet.look();
             self.undo_due(self.elapsed())?;
@@ -193,8 +194,8 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// The one aimed at, or the next one that nothing of that sort is done to. Two are always left alone, or one of three,
-    /// so that there is somebody who can lead.
+    /// The one aimed at, or the next one that nothing of that sort is done to. Two are always left
+    /// alone, or one of three, so that there is somebody who can lead.
     fn choose_instance(&self, kind: Kind, aim: Aim) -> Result<Victim, &'static str> {
         let count = self.plan.instances;
         let suffers = |index: usize| {

@@ -107,9 +107,10 @@ impl Role {
         (0..count).map(role).collect()
     }
 
-    /// How long the role may be without a leader once NATS takes writes, and it and the role's key are left alone. A lease
-    /// is watched to its end; if the key turns out to be purged then, of which nobody was told, another one. A candidate
-    /// that was refused for long asks every 5 s only, and may first have to find a node that answers.
+    /// How long the role may be without a leader once NATS takes writes, and it and the role's key
+    /// are left alone. A lease is watched to its end; if the key turns out to be purged then, of
+    /// which nobody was told, another one. A candidate that was refused for long asks every 5 s
+    /// only, and may first have to find a node that answers.
     pub fn patience(&self) -> Duration {
         self.ttl * 2 + Duration::from_secs(10)
     }

@@ -21,7 +21,8 @@ const FIRST_ELECTION: Duration = Duration::from_secs(60);
 /// How long everything goes on undisturbed at the end.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Runs a drill until its end, or until `enough` says so, and judges it. `Err` means that there was no drill.
+/// Runs a drill until its end, or until `enough` says so, and judges it. `Err` means that there was
+/// no drill.
 pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict), Problem> {
     let folders = plan.folders();
     if plan.out.exists() {

@@ -15,7 +15,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_secs(2);
 /// A fault of an instance may find too many that suffer, a fault of the bucket may find NATS away.
 const TRIES: u8 = 12;
-/// What a cluster is given, at least and at most, to recover from the loss of a node before it loses another.
+/// What a cluster is given, at least and at most, to recover from the loss of a node before it
+/// loses another.
 const RECOVERY: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(9));
 
 /// A fault to come. Whom it hits is known only then: who leads is up to the elections.

@@ -18,7 +18,8 @@ pub fn draw(evidence: &Evidence, verdict: &Verdict) -> String {
     let length = notes.ended.since(notes.begun).as_secs_f64().max(1.0);
     let scale = (1500.0 / length).clamp(7.0, 40.0);
     let instances = notes.instances.len();
-    // Headings, and the lanes: servers, roles' keys, instances' faults; per role one for each instance and one for gaps.
+    // Headings, and the lanes: servers, roles' keys, instances' faults; per role one for each
+    // instance and one for gaps.
     let lanes = NODES + 2 + notes.roles.len() + instances + notes.roles.len() * (instances + 1);
     let blocks = 3 + notes.roles.len();
     let width = LEFT + length * scale + RIGHT;

@@ -1,4 +1,5 @@
-//! Copies of the bucket: as `nats stream backup` takes and `nats stream restore` brings them back, and of a server's disk.
+//! Copies of the bucket: as `nats stream backup` takes and `nats stream restore` brings them back,
+//! and of a server's disk.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -128,7 +128,8 @@ impl Stranger {
         Tape { pieces, reader }
     }
 
-    /// Hears what is sent to a key from now on: also what the next message replaces before a tape has read it.
+    /// Hears what is sent to a key from now on: also what the next message replaces before a tape
+    /// has read it.
     pub async fn hear(&self, key: &str) -> Heard {
         let subject = format!("$KV.{BUCKET}.{key}");
         let subscribed = self.jetstream.client().subscribe(subject).await;

@@ -156,8 +156,8 @@ impl ChildInstance {
         (status, acted)
     }
 
-    /// Waits until it has found that it had stood still for at least that long, and returns what it then thought of
-    /// its leadership at its first look.
+    /// Waits until it has found that it had stood still for at least that long, and returns what it
+    /// then thought of its leadership at its first look.
     pub async fn resumed_after(&self, pause: Duration) -> bool {
         eventually(SOON, "a word of the resumed child", async || {
             let heard = self.heard.lock().expect("no panic");
@@ -231,7 +231,8 @@ pub fn note(note: String) {
     tell(&Told::Noted(note));
 }
 
-/// Obeys the parent in this process, with this handler. Does nothing if the test harness started it.
+/// Obeys the parent in this process, with this handler. Does nothing if the test harness started
+/// it.
 pub fn run<F, Fut>(handler: F)
 where
     F: Fn(Term, Work) -> Fut + Copy + Send + Sync + 'static,

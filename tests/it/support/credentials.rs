@@ -27,7 +27,8 @@ impl Files {
         path
     }
 
-    /// How the configuration of a server of ours includes a file from here, now and when it is told to read it anew.
+    /// How the configuration of a server of ours includes a file from here, now and when it is told
+    /// to read it anew.
     pub fn included(&self, name: &str) -> String {
         // Relative to the server's own folder, which stands beside this one.
         let folder = self.0.path().file_name().expect("a name");

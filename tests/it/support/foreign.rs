@@ -1,12 +1,14 @@
 //! A candidate of the Go library whose record format ours continues, as it behaves on a key.
 //!
-//! It claims by Create, once when it starts, and from then on by up to four attempts whenever it finds the key free: missing, or
-//! its value empty, or its bucket gone. Attempts that meet do not know of each other, and the last one to fail makes a follower of
-//! who has just won. It renews by Update with the revision of its last one, and gives up when the third heartbeat in a
-//! row has failed, whatever the reason. With a priority it updates over a living leader of lower priority. Stopping it
-//! deletes the key, whoever wrote it.
+//! It claims by Create, once when it starts, and from then on by up to four attempts whenever it
+//! finds the key free: missing, or its value empty, or its bucket gone. Attempts that meet do not
+//! know of each other, and the last one to fail makes a follower of who has just won. It renews by
+//! Update with the revision of its last one, and gives up when the third heartbeat in a row has
+//! failed, whatever the reason. With a priority it updates over a living leader of lower priority.
+//! Stopping it deletes the key, whoever wrote it.
 //!
-//! It follows by a watch that loses most of what happens ([`Losses`]), and by a Get every 500 ms, which does the work.
+//! It follows by a watch that loses most of what happens ([`Losses`]), and by a Get every 500 ms,
+//! which does the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -171,7 +173,8 @@ impl Foreign {
         end
     }
 
-    /// Stops it as with `DeleteKey`: it is no leader any more, then the key is deleted, whoever wrote it.
+    /// Stops it as with `DeleteKey`: it is no leader any more, then the key is deleted, whoever
+    /// wrote it.
     pub async fn stop(&self) -> Stamp {
         let end = self.crash();
         self.delete_key().await;
@@ -228,8 +231,9 @@ impl Mind {
     }
 }
 
-/// What its watch hears. Each turn of its loop begins to listen anew and hears nothing else, while those who listened in
-/// earlier turns go on taking what comes, each in its turn, until they have taken two messages that nobody asks for.
+/// What its watch hears. Each turn of its loop begins to listen anew and hears nothing else, while
+/// those who listened in earlier turns go on taking what comes, each in its turn, until they have
+/// taken two messages that nobody asks for.
 #[derive(Default)]
 struct Losses {
     turn: u64,
@@ -348,7 +352,8 @@ impl Running {
         own.is_some_and(|own| leader.priority.unwrap_or(0) < own)
     }
 
-    /// Tries a few times. If all fail it follows, also if another attempt of its own has just led it to leadership.
+    /// Tries a few times. If all fail it follows, also if another attempt of its own has just led
+    /// it to leadership.
     async fn claim(mut self) {
         let jitter = rand::random_range(LEAST_JITTER..JITTER);
         tokio::time::sleep(jitter).await;
@@ -382,7 +387,8 @@ impl Running {
         Some((own, updated.ok()?))
     }
 
-    /// Where nothing stands, or over a delete marker of the Key-Value API. The marker of an expiry is none of those.
+    /// Where nothing stands, or over a delete marker of the Key-Value API. The marker of an expiry
+    /// is none of those.
     async fn create(&self, value: &[u8]) -> Option<u64> {
         let write = async |over| self.store.update(ROLE, value.to_vec().into(), over).await;
         if let Ok(revision) = write(0).await {

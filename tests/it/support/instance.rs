@@ -95,8 +95,8 @@ pub struct Instance {
     logs: Mutex<BTreeMap<String, EventLog>>,
 }
 
-/// An instance of the bucket `leaders`, which is made if it is missing: in memory, for a busy disk should cost no lease
-/// where that is not what is tested.
+/// An instance of the bucket `leaders`, which is made if it is missing: in memory, for a busy disk
+/// should cost no lease where that is not what is tested.
 pub fn instance(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
     guest(id, url, journal).with(|builder| builder.bucket_auto_create().storage(Storage::Memory))
 }
@@ -237,8 +237,8 @@ impl Instance {
     }
 }
 
-/// The events of one role on one instance, with the times at which they were read. When it goes it checks that the
-/// states followed each other along the edges of their diagram.
+/// The events of one role on one instance, with the times at which they were read. When it goes it
+/// checks that the states followed each other along the edges of their diagram.
 #[derive(Clone)]
 pub struct EventLog(Arc<Recording>);
 

@@ -32,8 +32,9 @@ impl RecordedTerm {
     }
 }
 
-/// The runs of all handlers of a test, in the order of their starts. When it goes it checks what always holds: no two
-/// handlers of a role at one time, and fencing tokens that grow from each to the next.
+/// The runs of all handlers of a test, in the order of their starts. When it goes it checks what
+/// always holds: no two handlers of a role at one time, and fencing tokens that grow from each to
+/// the next.
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Arc<Pages>);
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The log since [`install`]: of this crate in every detail, and of its NATS client short of whole messages.
+/// The log since [`install`]: of this crate in every detail, and of its NATS client short of whole
+/// messages.
 #[derive(Clone, Debug, Default)]
 pub struct Logs(Arc<Mutex<Vec<u8>>>);
 

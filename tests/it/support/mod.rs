@@ -38,7 +38,8 @@ pub fn leased_for(ttl: Duration) -> RoleConfig {
     RoleConfig::default().ttl(ttl)
 }
 
-/// Neither the lease nor a question to another instance ends while a busy machine stands still for a moment.
+/// Neither the lease nor a question to another instance ends while a busy machine stands still for
+/// a moment.
 pub fn patient() -> RoleConfig {
     leased_for(ms(15_000))
         .heartbeat_interval(ms(2000))

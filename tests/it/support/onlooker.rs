@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 
 use super::{BUCKET, ROLE, SOON};
 
-/// An observer, and all that it told. When it goes it checks that the changes of each role were a chain.
+/// An observer, and all that it told. When it goes it checks that the changes of each role were a
+/// chain.
 pub struct Onlooker {
     pub observer: Observer,
     changes: Arc<Mutex<Vec<Change>>>,

@@ -10,7 +10,8 @@ use nats_elect::RoleHandle;
 use super::clock::Stamp;
 use super::ms;
 
-/// Asks some instances over and over whether they lead a role, on a thread of its own and by one clock.
+/// Asks some instances over and over whether they lead a role, on a thread of its own and by one
+/// clock.
 pub struct Sentry {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Watched>,

@@ -74,7 +74,8 @@ impl Stage {
         assert!(since + ms(100) >= LEASE, "too early: {since:?}");
     }
 
-    /// Every write of ours names the message over which it was written, or that there is none any more.
+    /// Every write of ours names the message over which it was written, or that there is none any
+    /// more.
     pub fn assert_no_blind_write_of_ours(&self) {
         let pieces = self.tape.all();
         let mut before = 0;

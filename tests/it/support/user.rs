@@ -18,7 +18,8 @@ pub fn users_of(files: &[&str]) -> String {
     format!("authorization {{ users = [ {users} ] }}\n")
 }
 
-/// A configuration with a user `u` who may do anything but publish to these subjects, and a user `all`.
+/// A configuration with a user `u` who may do anything but publish to these subjects, and a user
+/// `all`.
 pub fn all_but(denied: &[&str]) -> String {
     format!(
         "authorization {{ users = [ {{ user: all, password: p }}

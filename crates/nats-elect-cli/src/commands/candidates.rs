@@ -47,8 +47,9 @@ Examples:
 
 /// List the instances that stand for election, and how they are
 ///
-/// It asks the instances themselves, by NATS's conventions for services, as `nats micro ls` does. Instances whose admin service
-/// is switched off do not answer, nor do those of other libraries: `ls` shows them if they lead.
+/// It asks the instances themselves, by NATS's conventions for services, as `nats micro ls` does.
+/// Instances whose admin service is switched off do not answer, nor do those of other libraries:
+/// `ls` shows them if they lead.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Candidates {

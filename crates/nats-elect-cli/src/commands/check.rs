@@ -17,12 +17,14 @@ use crate::output::Output;
 
 /// Check a configuration, and tell what it comes to
 ///
-/// It prints the effective values of every setting, defaults filled in; how long a failover takes at worst for each kind of
-/// failure; and what is allowed but probably not meant. Unknown settings and broken rules are errors that name the place in
-/// the file, the value and the rule. Nothing is connected to, and no file that the configuration names is read.
+/// It prints the effective values of every setting, defaults filled in; how long a failover takes
+/// at worst for each kind of failure; and what is allowed but probably not meant. Unknown settings
+/// and broken rules are errors that name the place in the file, the value and the rule. Nothing is
+/// connected to, and no file that the configuration names is read.
 ///
-/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as docs/configuration.md describes them, in
-/// TOML or JSON; `-` reads it from stdin. The exit code is 2 if anything is wrong with it; warnings do not count.
+/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as
+/// docs/configuration.md describes them, in TOML or JSON; `-` reads it from stdin. The exit code is
+/// 2 if anything is wrong with it; warnings do not count.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'"
@@ -52,7 +54,8 @@ struct RoleReport {
 #[derive(Serialize)]
 struct Failover {
     event: &'static str,
-    /// Without a leader for so long at most, round trips not counted. Unset: not at all, or it depends on NATS alone.
+    /// Without a leader for so long at most, round trips not counted. Unset: not at all, or it
+    /// depends on NATS alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     at_most: Option<String>,
     what: String,

@@ -12,8 +12,9 @@ use crate::exit::Outcome;
 
 /// Write completions for a shell
 ///
-/// They go to stdout. For bash: `nats-elect completions bash > /etc/bash_completion.d/nats-elect`; for zsh a file
-/// `_nats-elect` in a folder of `fpath`; for fish `~/.config/fish/completions/nats-elect.fish`.
+/// They go to stdout. For bash: `nats-elect completions bash > /etc/bash_completion.d/nats-elect`;
+/// for zsh a file `_nats-elect` in a folder of `fpath`; for fish
+/// `~/.config/fish/completions/nats-elect.fish`.
 #[derive(Debug, Args)]
 pub struct Completions {
     /// The shell

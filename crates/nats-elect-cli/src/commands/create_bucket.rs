@@ -19,12 +19,16 @@ Examples:
 
 /// Make the bucket of the elections, if it is not there
 ///
-/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value of each key, no limits, no expiry, no
-/// roll-ups (`nats kv del` works in it, `nats kv purge` does not), numbers that no deleted bucket had. A bucket that is there is left as it is. Then its settings are looked at, as `doctor` does, and told.
+/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value
+/// of each key, no limits, no expiry, no roll-ups (`nats kv del` works in it, `nats kv purge` does
+/// not), numbers that no deleted bucket had. A bucket that is there is left as it is. Then its
+/// settings are looked at, as `doctor` does, and told.
 ///
-/// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it takes.
+/// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it
+/// takes.
 ///
-/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, 4 if this user may not make it, and 5 if NATS does not answer.
+/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, 4 if this
+/// user may not make it, and 5 if NATS does not answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct CreateBucket {

@@ -29,16 +29,20 @@ Examples:
 
 /// Check whether elections can be held, and what they would survive
 ///
-/// It looks at the connection, the server and its version, JetStream and its limits, the bucket and its settings, the records that
-/// stand in it and the instances that run. It tries what the user may do, measures how long NATS takes, and compares that
-/// with the times of a configuration. Each line says ok, warn, FAIL or skipped, what was found and, where something is to be
-/// changed, what and why. What can't be seen from here, as the clocks of other machines, plays no part in elections.
+/// It looks at the connection, the server and its version, JetStream and its limits, the bucket and
+/// its settings, the records that stand in it and the instances that run. It tries what the user
+/// may do, measures how long NATS takes, and compares that with the times of a configuration. Each
+/// line says ok, warn, FAIL or skipped, what was found and, where something is to be changed, what
+/// and why. What can't be seen from here, as the clocks of other machines, plays no part in
+/// elections.
 ///
-/// Nothing is changed, and it may be run while roles are led. To find out whether keys may be written it asks for writes on a
-/// condition that no bucket can fulfil, so that the server refuses them all: for the permission, or for the condition. A watch that it
-/// makes is forgotten by the server after a second. The server's log shows what was denied.
+/// Nothing is changed, and it may be run while roles are led. To find out whether keys may be
+/// written it asks for writes on a condition that no bucket can fulfil, so that the server refuses
+/// them all: for the permission, or for the condition. A watch that it makes is forgotten by the
+/// server after a second. The server's log shows what was denied.
 ///
-/// The exit code is 0 if no check failed, and 1 otherwise; with --strict, warnings count as failures.
+/// The exit code is 0 if no check failed, and 1 otherwise; with --strict, warnings count as
+/// failures.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Doctor {
@@ -50,7 +54,8 @@ pub struct Doctor {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
 
-    /// Try the permissions for this role; may be repeated [default: those of --config, else a made-up one, or any of the bucket]
+    /// Try the permissions for this role; may be repeated [default: those of --config, else a
+    /// made-up one, or any of the bucket]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 

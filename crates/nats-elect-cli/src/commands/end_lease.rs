@@ -47,10 +47,11 @@ Examples:
 
 /// End the wait for a lease whose holder is gone for good
 ///
-/// Candidates wait until the lease of the last record has run out, also after its holder has died. That is seconds; but a
-/// record with a huge `ttl_ms`, of a misconfigured or foreign program, may keep a role without a leader for long. This shows what
-/// stands under the role's key, who wrote it, and how long it may still be waited for. Then it asks every instance to take the record at that
-/// very revision for over. A record that was written meanwhile is not touched.
+/// Candidates wait until the lease of the last record has run out, also after its holder has died.
+/// That is seconds; but a record with a huge `ttl_ms`, of a misconfigured or foreign program, may
+/// keep a role without a leader for long. This shows what stands under the role's key, who wrote
+/// it, and how long it may still be waited for. Then it asks every instance to take the record at
+/// that very revision for over. A record that was written meanwhile is not touched.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct EndLease {
@@ -66,7 +67,8 @@ pub struct EndLease {
     force: bool,
 }
 
-/// What stands under the role's key. If it is missing, at revision 0: then the last lease that was seen is waited for.
+/// What stands under the role's key. If it is missing, at revision 0: then the last lease that was
+/// seen is waited for.
 #[derive(Default)]
 struct Holding {
     revision: u64,

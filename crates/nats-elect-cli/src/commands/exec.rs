@@ -21,7 +21,8 @@ use crate::exit::{Code, Failure, Outcome};
 
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
-/// A command that ended so shortly before a signal has heard it first, from a supervisor that signals all processes of a service.
+/// A command that ended so shortly before a signal has heard it first, from a supervisor that
+/// signals all processes of a service.
 const ANSWER: Duration = Duration::from_secs(1);
 /// How long NATS may take to be told, beyond the command's own end.
 const RELEASE_TIME: Duration = Duration::from_secs(5);
@@ -47,15 +48,18 @@ Examples:
 
 /// Run a command only while this instance leads a role
 ///
-/// It stands for the role, and starts the command when it leads. When the term is wound down the command's process group
-/// gets SIGTERM; what of it still runs shortly before the lease ends is killed, and only when nothing of it is left is the role
-/// freed. So of all instances one at most runs the command, whatever language it is written in.
+/// It stands for the role, and starts the command when it leads. When the term is wound down the
+/// command's process group gets SIGTERM; what of it still runs shortly before the lease ends is
+/// killed, and only when nothing of it is left is the role freed. So of all instances one at most
+/// runs the command, whatever language it is written in.
 ///
-/// A guard process is told each new end of the lease and kills the command by itself when that comes, or when this process is
-/// gone: if it is killed, paused or cut off from NATS, the command does not outlive its lease. docs/cli.md says what remains.
+/// A guard process is told each new end of the lease and kills the command by itself when that
+/// comes, or when this process is gone: if it is killed, paused or cut off from NATS, the command
+/// does not outlive its lease. docs/cli.md says what remains.
 ///
-/// The command's standard input is that of exec, or empty if that is a terminal. Children of the command that leave its process
-/// group are ended with it on Linux; elsewhere they are out of reach.
+/// The command's standard input is that of exec, or empty if that is a terminal. Children of the
+/// command that leave its process group are ended with it on Linux; elsewhere they are out of
+/// reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER)]
 pub struct Exec {
@@ -63,7 +67,8 @@ pub struct Exec {
     #[arg(short, long, required_unless_present = "config")]
     role: Option<String>,
 
-    /// Take the settings from this file; other options go before what it says, and so does the environment
+    /// Take the settings from this file; other options go before what it says, and so does the
+    /// environment
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -83,11 +88,13 @@ pub struct Exec {
     #[arg(long, value_name = "HOW", value_parser = takeover)]
     takeover: Option<Takeover>,
 
-    /// How long before the end of its lease a term is wound down; the command gets three quarters of it to end [default: a fifth of the ttl, at most 3s]
+    /// How long before the end of its lease a term is wound down; the command gets three quarters
+    /// of it to end [default: a fifth of the ttl, at most 3s]
     #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
     stop_budget: Option<Duration>,
 
-    /// Kill the command so long after it was told to end [default: after three quarters of the stop budget, the latest possible]
+    /// Kill the command so long after it was told to end [default: after three quarters of the stop
+    /// budget, the latest possible]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     kill_after: Option<Duration>,
 
@@ -214,7 +221,8 @@ impl Exec {
             Ok(Err(error)) => tracing::warn!(%error, "the role was not freed"),
             Err(_) => tracing::warn!("the role was not freed: its election did not answer"),
         }
-        // What a supervisor sends to all processes of a service may have ended the command before this one heard of it.
+        // What a supervisor sends to all processes of a service may have ended the command before
+        // this one heard of it.
         let why = match (why, is_done.try_recv()) {
             (Why::Signal(_), Ok(done @ Done::Ended(_))) => Why::Done(done),
             (why, _) => why,

@@ -53,7 +53,8 @@ Examples:
 /// Tell who led, and why it changed
 ///
 /// It reads the stream that keeps the leader events of a bucket: instances whose settings say
-/// `events = { publish = true, keep = "30d" }` write it. The oldest comes first, and each role's terms in their order. It is news, not proof: docs/events.md says what it is worth.
+/// `events = { publish = true, keep = "30d" }` write it. The oldest comes first, and each role's
+/// terms in their order. It is news, not proof: docs/events.md says what it is worth.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct History {

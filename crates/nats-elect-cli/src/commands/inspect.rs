@@ -49,8 +49,8 @@ Examples:
 
 /// Tell everything about one role
 ///
-/// It watches a few heartbeats, reads the role's keys, and asks the instances. What can't be had, because instances do not answer
-/// or no history is kept, is told as a note.
+/// It watches a few heartbeats, reads the role's keys, and asks the instances. What can't be had,
+/// because instances do not answer or no history is kept, is told as a note.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Inspect {

@@ -46,8 +46,9 @@ Examples:
 
 /// List the roles, and who leads them
 ///
-/// It looks at all roles of the bucket, writes nothing, and needs no running instance. As the record of a leader that died a
-/// second ago looks like that of a living one, it waits a moment for a heartbeat of each leader; what did not come is told.
+/// It looks at all roles of the bucket, writes nothing, and needs no running instance. As the
+/// record of a leader that died a second ago looks like that of a living one, it waits a moment for
+/// a heartbeat of each leader; what did not come is told.
 ///
 /// With --key or --keys-file only leaders are told whose records one of these keys signed.
 #[derive(Debug, Args)]
@@ -57,7 +58,8 @@ pub struct Ls {
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// How long to wait at most for a heartbeat of each leader; heartbeats come each second unless set otherwise
+    /// How long to wait at most for a heartbeat of each leader; heartbeats come each second unless
+    /// set otherwise
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
     wait: Duration,
 

@@ -29,8 +29,9 @@ Examples:
 
 /// Have instances stand for no new term
 ///
-/// An instance that is paused leads on where it leads, and stands for nothing new until it is resumed; to have it hand over what it
-/// leads, `cordon` it. Of orders that are given one after the other the last counts.
+/// An instance that is paused leads on where it leads, and stands for nothing new until it is
+/// resumed; to have it hand over what it leads, `cordon` it. Of orders that are given one after the
+/// other the last counts.
 ///
 /// An order lives in the process alone: an instance that is started anew stands again.
 #[derive(Debug, Args)]
@@ -42,7 +43,8 @@ pub struct Pause {
 
 /// Have instances stand for election again, after `pause` or `cordon`
 ///
-/// They stand at once, or after a cool-down or a hold-off of `step-down` that still runs: those end by themselves alone.
+/// They stand at once, or after a cool-down or a hold-off of `step-down` that still runs: those end
+/// by themselves alone.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{CODES}  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {
@@ -52,11 +54,12 @@ pub struct Resume {
 
 /// Have instances hand over what they lead, and stand for nothing new: for maintenance
 ///
-/// As `pause`, and each role that the instance leads is wound down and freed, for an instance that is ready to take it if there is one.
-/// It waits until that is done, as long as the handlers may take, and tells what became of each role.
+/// As `pause`, and each role that the instance leads is wound down and freed, for an instance that
+/// is ready to take it if there is one. It waits until that is done, as long as the handlers may
+/// take, and tells what became of each role.
 ///
-/// An order lives in the process alone: an instance that is started anew stands again. That suits a restart; before longer work stop
-/// it as well, or `resume` it in the end.
+/// An order lives in the process alone: an instance that is started anew stands again. That suits a
+/// restart; before longer work stop it as well, or `resume` it in the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one is meant for one of several processes that have one id: it names its incarnation."))]
 pub struct Cordon {
@@ -71,12 +74,13 @@ struct Whom {
     #[arg(short, long, value_name = "ID")]
     instance: Option<String>,
 
-    /// Every instance of the bucket that answers within 400ms of another: with `pause` nobody takes over from a leader that fails,
-    /// with `cordon` nobody leads
+    /// Every instance of the bucket that answers within 400ms of another: with `pause` nobody takes
+    /// over from a leader that fails, with `cordon` nobody leads
     #[arg(long, conflicts_with = "instance")]
     all_instances: bool,
 
-    /// For this role alone; may be repeated [default: all roles, those that are added later among them]
+    /// For this role alone; may be repeated [default: all roles, those that are added later among
+    /// them]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 }
@@ -238,7 +242,8 @@ impl Whom {
     }
 }
 
-/// Whoever answers one of two searches: who is late among many in the first one may not be in the second.
+/// Whoever answers one of two searches: who is late among many in the first one may not be in the
+/// second.
 pub async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
     let mut found = admin.instances(within).await?;
     found.extend(admin.instances(within).await?);

@@ -41,12 +41,14 @@ Examples:
 
 /// Have a role's leader step down, and tell who leads then
 ///
-/// It asks the instances who leads, and the one that does to end its term: that very term, so that a request that comes late ends no
-/// other one. The leader winds its handler down, which may take its stop budget, and frees the role. With --to it first asks the
-/// successor whether it is there, well and able to take the role, and leads on if not.
+/// It asks the instances who leads, and the one that does to end its term: that very term, so that
+/// a request that comes late ends no other one. The leader winds its handler down, which may take
+/// its stop budget, and frees the role. With --to it first asks the successor whether it is there,
+/// well and able to take the role, and leads on if not.
 ///
-/// To force a role from a leader that does not answer, one of another library or with its admin service switched off, delete the
-/// role's key: `nats kv del leaders scheduler`. It notices with its next heartbeat.
+/// To force a role from a leader that does not answer, one of another library or with its admin
+/// service switched off, delete the role's key: `nats kv del leaders scheduler`. It notices with
+/// its next heartbeat.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct StepDown {
@@ -61,7 +63,8 @@ pub struct StepDown {
     #[arg(long, value_name = "TIME", value_parser = hold_off)]
     hold_off: Option<Duration>,
 
-    /// Do nothing unless this is the term's fencing token, in 32 hexadecimal digits [default: the term that is found]
+    /// Do nothing unless this is the term's fencing token, in 32 hexadecimal digits [default: the
+    /// term that is found]
     #[arg(long, value_name = "TOKEN")]
     expect: Option<String>,
 
@@ -176,7 +179,8 @@ impl StepDown {
         (report.fencing_token == Some(leader.fencing_token)).then_some(report)
     }
 
-    /// Whether somebody else than the leader could take the role over. Whoever stepped down can soon, unless it was told to stay out.
+    /// Whether somebody else than the leader could take the role over. Whoever stepped down can
+    /// soon, unless it was told to stay out.
     async fn is_any_left(
         &self,
         admin: &AdminClient,

@@ -25,11 +25,13 @@ Keys: q quits, arrows select, / filters, s sorts, p pauses, ? tells more.";
 
 /// Show live who leads what
 ///
-/// A screen of all roles and instances: for each role its leader, fencing token, what remains of the lease, how often the leader
-/// changed and how long its last heartbeat took; for each instance its state in each role; and the last changes.
+/// A screen of all roles and instances: for each role its leader, fencing token, what remains of
+/// the lease, how often the leader changed and how long its last heartbeat took; for each instance
+/// its state in each role; and the last changes.
 ///
-/// Leaders and leases are seen in the bucket, the rest is what the instances say when they are asked. If they can't be asked, for
-/// want of a permission or because their admin service is off, it is left out, and the screen says so.
+/// Leaders and leases are seen in the bucket, the rest is what the instances say when they are
+/// asked. If they can't be asked, for want of a permission or because their admin service is off,
+/// it is left out, and the screen says so.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Top {

@@ -22,12 +22,15 @@ Examples:
 
 /// Verify a leader's proof
 ///
-/// A leader with a signing key signs who leads which role, until when, and with which fencing token. Whoever trusts its key
-/// can check that, whoever brought the proof: it is read from the argument, a file, stdin, or from the role's record in the
-/// bucket. Only with --role is anything connected to.
+/// A leader with a signing key signs who leads which role, until when, and with which fencing
+/// token. Whoever trusts its key can check that, whoever brought the proof: it is read from the
+/// argument, a file, stdin, or from the role's record in the bucket. Only with --role is anything
+/// connected to.
 ///
-/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify, as where the input is empty,
-/// and 4 if it is not valid, whatever else was read; stderr says why. A file that can't be read is 2. That a proof is valid does not say that the instance still leads: docs/signing.md says what it says.
+/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify,
+/// as where the input is empty, and 4 if it is not valid, whatever else was read; stderr says why.
+/// A file that can't be read is 2. That a proof is valid does not say that the instance still
+/// leads: docs/signing.md says what it says.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Verify {

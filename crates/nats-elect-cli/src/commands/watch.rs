@@ -54,11 +54,12 @@ Examples:
 
 /// Watch leaders change
 ///
-/// It tells how the roles stand, and then each change as it comes, one line each, until Ctrl-C. It makes one watch for all
-/// roles, writes nothing, and goes on by itself when the connection was lost.
+/// It tells how the roles stand, and then each change as it comes, one line each, until Ctrl-C. It
+/// makes one watch for all roles, writes nothing, and goes on by itself when the connection was
+/// lost.
 ///
-/// With --until-leader it ends as soon as each of the named roles has a leader that was seen alive: one that claimed the role or
-/// sent a heartbeat while this command watched.
+/// With --until-leader it ends as soon as each of the named roles has a leader that was seen alive:
+/// one that claimed the role or sent a heartbeat while this command watched.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Watch {
@@ -253,7 +254,8 @@ async fn passed(within: Option<Duration>) {
     }
 }
 
-/// Until nobody reads stdout any more: where nothing changes nothing is written, and so nothing would tell.
+/// Until nobody reads stdout any more: where nothing changes nothing is written, and so nothing
+/// would tell.
 #[cfg(unix)]
 fn unread() -> impl Future<Output = ()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

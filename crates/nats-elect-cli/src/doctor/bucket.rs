@@ -1,6 +1,7 @@
 //! The bucket: whether it is there, what its settings risk, and how its servers are.
 //!
-//! What a setting risks is said by the library, which warns of the same when a manager starts; here is what to change.
+//! What a setting risks is said by the library, which warns of the same when a manager starts; here
+//! is what to change.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -58,7 +59,8 @@ pub async fn standing(line: &Line, bucket: &str) -> Existence {
     }
 }
 
-/// Looks at it, as a place for these roles and for those that stand in it; nothing if no election can be held there.
+/// Looks at it, as a place for these roles and for those that stand in it; nothing if no election
+/// can be held there.
 pub async fn check(
     line: &Line,
     bucket: &str,

@@ -1,6 +1,7 @@
 //! What `doctor` looks at: one file for each part of what an election stands on.
 //!
-//! Nothing here can change a bucket: the only messages to its keys carry two conditions that no stream can fulfil.
+//! Nothing here can change a bucket: the only messages to its keys carry two conditions that no
+//! stream can fulfil.
 
 pub mod bucket;
 pub mod findings;

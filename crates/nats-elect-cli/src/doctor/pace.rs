@@ -1,4 +1,5 @@
-//! How long NATS takes to answer, against what roles are configured to; and which failures their times survive.
+//! How long NATS takes to answer, against what roles are configured to; and which failures their
+//! times survive.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use super::human;
 use crate::line::{Answer, Line};
 
 const ROUND_TRIPS: usize = 100;
-/// How long a three-node cluster takes at most to go on when it loses the node that leads the stream.
+/// How long a three-node cluster takes at most to go on when it loses the node that leads the
+/// stream.
 const NODE_LOST: Duration = Duration::from_secs(6);
 
 /// A role, as lines call it, and its settings.
@@ -31,7 +33,8 @@ impl Measured {
     }
 }
 
-/// Measures, one after the other, and compares: refused writes to a role's key where that may be written, else reads.
+/// Measures, one after the other, and compares: refused writes to a role's key where that may be
+/// written, else reads.
 pub async fn round_trips(
     line: &Line,
     bucket: &str,

@@ -1,8 +1,9 @@
 //! What the user may do, by trying it where nothing comes of it.
 //!
-//! Requests to instances go to an incarnation that does not exist; letters are empty, which is no question; keys are written on
-//! conditions that can't be fulfilled. Subscriptions last for a moment: meanwhile a candidate that looks for another one
-//! is not told at once that nobody is there, but waits for as long as it would if somebody were.
+//! Requests to instances go to an incarnation that does not exist; letters are empty, which is no
+//! question; keys are written on conditions that can't be fulfilled. Subscriptions last for a
+//! moment: meanwhile a candidate that looks for another one is not told at once that nobody is
+//! there, but waits for as long as it would if somebody were.
 
 use std::io;
 
@@ -70,7 +71,8 @@ impl Trial<'_> {
         Ok(readable)
     }
 
-    /// Makes a watch as the library does, over keys that do not exist; the server forgets it after a second.
+    /// Makes a watch as the library does, over keys that do not exist; the server forgets it after
+    /// a second.
     async fn watch(&self, findings: &mut Findings) -> io::Result<()> {
         let (check, bucket) = ("may watch", self.bucket);
         let name = format!("elect-doctor-{}", Uuid::from_u128(rand::random()).simple());
@@ -99,8 +101,9 @@ impl Trial<'_> {
         }
     }
 
-    /// Writes what leaders write, so that it is refused. Returns the first role for which that may be done. Where permissions for a
-    /// made-up role are missing, those for the roles that stand in the bucket tell whether any can be led.
+    /// Writes what leaders write, so that it is refused. Returns the first role for which that may
+    /// be done. Where permissions for a made-up role are missing, those for the roles that stand in
+    /// the bucket tell whether any can be led.
     pub async fn writing<'r>(
         &'r self,
         standing: &[&'r str],
@@ -188,7 +191,8 @@ impl Trial<'_> {
         Ok(None)
     }
 
-    /// What is denied of these; nothing, and it is told, where the answer is another one than expected.
+    /// What is denied of these; nothing, and it is told, where the answer is another one than
+    /// expected.
     async fn refused(
         &self,
         check: &'static str,

@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
-/// Calls back for each child of this process, also for those that have ended and are not reaped. One that there is at the beginning
-/// is not missed.
+/// Calls back for each child of this process, also for those that have ended and are not reaped.
+/// One that there is at the beginning is not missed.
 pub fn for_children(found: impl FnMut(Pid)) -> io::Result<()> {
     match listed()? {
         Some(children) => children.into_iter().for_each(found),
@@ -17,9 +17,10 @@ pub fn for_children(found: impl FnMut(Pid)) -> io::Result<()> {
     Ok(())
 }
 
-/// As the kernel lists them, at the cost of a few short files; nothing if it was built without such lists (`PROC_CHILDREN`). None is
-/// hidden, and none is missed: a list is exact as long as nothing is reaped while it is read, and children stay with their thread
-/// until that ends. All that matter here are those of the first one.
+/// As the kernel lists them, at the cost of a few short files; nothing if it was built without such
+/// lists (`PROC_CHILDREN`). None is hidden, and none is missed: a list is exact as long as nothing
+/// is reaped while it is read, and children stay with their thread until that ends. All that matter
+/// here are those of the first one.
 pub fn listed() -> io::Result<Option<Vec<Pid>>> {
     let me = own_number()?;
     if !fs::exists(format!("/proc/self/task/{me}/children"))? {
@@ -61,7 +62,8 @@ fn scan(mut found: impl FnMut(Pid)) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails where children could be missed, for the kernel does not list them and `/proc` hides processes (`hidepid`).
+/// Fails where children could be missed, for the kernel does not list them and `/proc` hides
+/// processes (`hidepid`).
 pub fn all_are_seen() -> io::Result<()> {
     if listed()?.is_none() && fs::read("/proc/1/stat").is_err() {
         return Err(io::Error::other(

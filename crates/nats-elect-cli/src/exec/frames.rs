@@ -1,8 +1,8 @@
 //! What `exec` and its guard tell each other: numbers of eight bytes, over a socket.
 //!
-//! `exec` sends one number, over and over: when the command is to be killed. The first comes with the command's standard input.
-//! The second says that `exec` knows the command's group, and that it may run. The guard answers with two: the group, and
-//! how the command ended.
+//! `exec` sends one number, over and over: when the command is to be killed. The first comes with
+//! the command's standard input. The second says that `exec` knows the command's group, and that it
+//! may run. The guard answers with two: the group, and how the command ended.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -37,7 +37,8 @@ impl Frames {
         })
     }
 
-    /// The next number; nothing at the end, or where the other side is lost. Nothing is lost by dropping the future.
+    /// The next number; nothing at the end, or where the other side is lost. Nothing is lost by
+    /// dropping the future.
     pub async fn receive(&mut self) -> Option<u64> {
         loop {
             if let Poll::Ready(received) = self.receive_now() {

@@ -1,4 +1,5 @@
-//! The guard: a process that kills the command when the lease is about to end, whatever has become of `exec`.
+//! The guard: a process that kills the command when the lease is about to end, whatever has become
+//! of `exec`.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,10 +27,11 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// What tells the end of a command by a signal from its exit codes.
 pub(super) const BY_SIGNAL: u64 = 1 << 32;
 
-/// Starts the command once there is a lease to run it under, and ends with it. Standard input is the socket to `exec`.
+/// Starts the command once there is a lease to run it under, and ends with it. Standard input is
+/// the socket to `exec`.
 ///
-/// It must stay on the thread that it was called on, the process's first: the kernel ends the command with the thread that
-/// started it.
+/// It must stay on the thread that it was called on, the process's first: the kernel ends the
+/// command with the thread that started it.
 pub fn guard(command: &[OsString]) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (first, stdin) = receive_first(&socket)?;
@@ -113,7 +115,8 @@ async fn watch_over(
     };
     end_children(&[group]);
     exec.send(end);
-    // `exec` may still be about to signal the group: until it lets go the command is not reaped, and its number nobody else's.
+    // `exec` may still be about to signal the group: until it lets go the command is not reaped,
+    // and its number nobody else's.
     while exec.receive().await.is_some() {}
     Ok(())
 }
@@ -151,8 +154,8 @@ fn look_at(child: Pid, options: WaitIdOptions) -> Option<WaitIdStatus> {
     waitid(WaitId::Pid(child), options).ok().flatten()
 }
 
-/// What a supervisor sends to all processes of a service is for `exec`, which ends the command with grace. And if `exec` dies
-/// while this process is paused, it goes on, to see that.
+/// What a supervisor sends to all processes of a service is for `exec`, which ends the command with
+/// grace. And if `exec` dies while this process is paused, it goes on, to see that.
 fn survive() -> io::Result<Vec<tokio::signal::unix::Signal>> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;

@@ -68,7 +68,8 @@ struct Guard {
 }
 
 impl Guarded {
-    /// Starts a command under a guard. `kill_at` tells, at each call, when the guard has to kill it at the latest.
+    /// Starts a command under a guard. `kill_at` tells, at each call, when the guard has to kill it
+    /// at the latest.
     ///
     /// It must be called on the process's first thread, which no process outlives.
     pub async fn start(program: &Program, kill_at: impl Fn() -> Instant) -> io::Result<Self> {
@@ -131,8 +132,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // The guard reaps the command only when this process is gone; and if the guard is gone, its orphans are ours to reap.
-        // Either way this number is still the command's.
+        // The guard reaps the command only when this process is gone; and if the guard is gone, its
+        // orphans are ours to reap. Either way this number is still the command's.
         self.signal(Signal::KILL);
     }
 }

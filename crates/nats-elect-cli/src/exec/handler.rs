@@ -52,8 +52,9 @@ pub struct Conduct {
     /// What the command is told to stop by, and how long it may take until it is killed.
     pub signal: Signal,
     pub kill_after: Duration,
-    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The second is the smaller. Both are
-    /// for machines that stand still for a moment just then: whatever is late by less than this is not too late.
+    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The
+    /// second is the smaller. Both are for machines that stand still for a moment just then:
+    /// whatever is late by less than this is not too late.
     pub margin: Duration,
     pub guard_margin: Duration,
 }
@@ -90,7 +91,8 @@ enum Run {
     Over,
 }
 
-/// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over before this process noticed.
+/// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over
+/// before this process noticed.
 struct Loss<'a>(Option<&'a mpsc::UnboundedSender<Done>>);
 
 impl Drop for Loss<'_> {
@@ -101,8 +103,8 @@ impl Drop for Loss<'_> {
     }
 }
 
-/// Tells, when it is dropped, that the command was killed, if it did not end by itself: also if `run` is dropped, for the lease was
-/// over before this process noticed.
+/// Tells, when it is dropped, that the command was killed, if it did not end by itself: also if
+/// `run` is dropped, for the lease was over before this process noticed.
 struct Killed<'a>(&'a watch::Sender<Option<(End, Instant)>>);
 
 impl Drop for Killed<'_> {
@@ -168,7 +170,8 @@ impl RoleHandler for RunCommand {
 }
 
 impl RunCommand {
-    /// The command, and what it is told about its term. The lease token is no part of it: that is a secret.
+    /// The command, and what it is told about its term. The lease token is no part of it: that is a
+    /// secret.
     async fn program_of(&self, term: &Term) -> Option<Program> {
         let mut instance = self.instance.clone();
         let named = instance.wait_for(Option::is_some).await.ok()?.clone()?;
@@ -184,7 +187,8 @@ impl RunCommand {
         Some(program)
     }
 
-    /// Runs the command once, until it ends or the term does. When this returns, or is dropped, nothing of it is left.
+    /// Runs the command once, until it ends or the term does. When this returns, or is dropped,
+    /// nothing of it is left.
     async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
         let conduct = &self.conduct;
         let mut changes = term.lease_changes();
@@ -205,7 +209,8 @@ impl RunCommand {
         loop {
             tokio::select! {
                 biased;
-                // Before the alarm: a lease that was renewed while this thread was held up is not over.
+                // Before the alarm: a lease that was renewed while this thread was held up is not
+                // over.
                 () = changes.next() => {
                     command.extend(lease_end(term).minus(conduct.guard_margin));
                     deadline.set(lease_end(term).minus(conduct.margin));
@@ -218,7 +223,8 @@ impl RunCommand {
                 () = self.kill_now.cancelled() => return Ok(Run::Over),
                 end = command.ended() => {
                     self.last.send_replace(Some((end, Instant::now())));
-                    // It may have been killed by its guard, for a lease that was over before this process noticed.
+                    // It may have been killed by its guard, for a lease that was over before this
+                    // process noticed.
                     let over = told
                         || term.is_cancelled()
                         || lease_end(term).minus(conduct.margin).is_over();
@@ -239,7 +245,8 @@ impl RunCommand {
     }
 }
 
-/// When the lease ends as it is now. The clock is read first: a pause between the two readings makes it earlier, never later.
+/// When the lease ends as it is now. The clock is read first: a pause between the two readings
+/// makes it earlier, never later.
 fn lease_end(term: &Term) -> Instant {
     let now = Instant::now();
     now.plus(term.remaining())

@@ -24,10 +24,12 @@ pub fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// Kills and reaps every child of this process but those to spare, until none is left. It blocks until the kernel has confirmed
-/// each end: a command that can't be killed, for it waits for a dead disk, keeps its role from being freed.
+/// Kills and reaps every child of this process but those to spare, until none is left. It blocks
+/// until the kernel has confirmed each end: a command that can't be killed, for it waits for a dead
+/// disk, keeps its role from being freed.
 ///
-/// Where there are subreapers the orphans of a command come to this process, also those that left its group.
+/// Where there are subreapers the orphans of a command come to this process, also those that left
+/// its group.
 pub fn end_children(spared: &[Pid]) {
     while !children_have_ended(spared) {
         thread::sleep(Duration::from_millis(1));
@@ -40,7 +42,8 @@ fn children_have_ended(spared: &[Pid]) -> bool {
     let read = for_children(|child| {
         if !spared.contains(&child) {
             ended = false;
-            // At once: one that forks and exits, over and over, would have exited by the end of the reading.
+            // At once: one that forks and exits, over and over, would have exited by the end of the
+            // reading.
             let _ = kill_process(child, Signal::KILL);
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
@@ -48,14 +51,16 @@ fn children_have_ended(spared: &[Pid]) -> bool {
     match read {
         // The last word is the kernel's, where nothing is to be spared.
         Ok(()) => ended && (!spared.is_empty() || has_no_child()),
-        // And without `/proc` the only one. One that is reaped here may have left others: they are seen the next time.
+        // And without `/proc` the only one. One that is reaped here may have left others: they are
+        // seen the next time.
         Err(_) => {
             spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Err(Errno::CHILD))
         }
     }
 }
 
-/// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who started it.
+/// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who
+/// started it.
 #[cfg(not(target_os = "linux"))]
 fn children_have_ended(_spared: &[Pid]) -> bool {
     true
@@ -67,8 +72,8 @@ fn has_no_child() -> bool {
     matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 
-/// Reaps the orphans of a command that have ended, but not the command itself. It is quick: where it would take long to find them,
-/// they are left until the command ends.
+/// Reaps the orphans of a command that have ended, but not the command itself. It is quick: where
+/// it would take long to find them, they are left until the command ends.
 pub fn reap_orphans(command: Pid) {
     #[cfg(target_os = "linux")]
     for child in listed().ok().flatten().unwrap_or_default() {
@@ -80,12 +85,13 @@ pub fn reap_orphans(command: Pid) {
     let _ = command;
 }
 
-/// Becomes the parent of whatever a command leaves behind. Returns the children that this process has already: a shell that has
-/// become this program may have had some. Call it on a runtime.
+/// Becomes the parent of whatever a command leaves behind. Returns the children that this process
+/// has already: a shell that has become this program may have had some. Call it on a runtime.
 pub fn adopt_orphans() -> io::Result<Vec<Pid>> {
     #[cfg(target_os = "linux")]
     {
-        // If whoever started this process ignores it, children would go unreaped, and their numbers be others'.
+        // If whoever started this process ignores it, children would go unreaped, and their numbers
+        // be others'.
         let _handled = signal(SignalKind::child())?;
         set_child_subreaper(Some(getpid()))?;
         all_are_seen()?;

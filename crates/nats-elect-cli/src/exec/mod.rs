@@ -1,12 +1,13 @@
 //! A command that runs only while this instance leads.
 //!
-//! Three processes of this program stand behind one command. `exec` itself takes part in the election (`handler`). For each run of
-//! the command it starts a *guard* (`guard`), which is told each new end of the lease over a socket, and kills the command by itself
-//! when that comes, or when `exec` is gone. The guard starts a *starter* (`starter`) in a process group of its own, which waits until
-//! both know its group, and then becomes the command.
+//! Three processes of this program stand behind one command. `exec` itself takes part in the
+//! election (`handler`). For each run of the command it starts a *guard* (`guard`), which is told
+//! each new end of the lease over a socket, and kills the command by itself when that comes, or
+//! when `exec` is gone. The guard starts a *starter* (`starter`) in a process group of its own,
+//! which waits until both know its group, and then becomes the command.
 //!
-//! So there are two who kill independently of each other, `exec` (`guarded`) and the guard, and no moment in which the command
-//! runs and one of them does not know it.
+//! So there are two who kill independently of each other, `exec` (`guarded`) and the guard, and no
+//! moment in which the command runs and one of them does not know it.
 
 mod alarm;
 #[cfg(target_os = "linux")]
@@ -22,8 +23,8 @@ pub mod starter;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A point on the clock that `exec` and its guard share, in nanoseconds: one that goes on while the machine sleeps, where
-/// there is one.
+/// A point on the clock that `exec` and its guard share, in nanoseconds: one that goes on while the
+/// machine sleeps, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub u64);
 

@@ -21,7 +21,8 @@ pub struct Signals(Vec<(Asked, Stream)>);
 
 impl Signals {
     pub fn new() -> io::Result<Self> {
-        // What a terminal sends when it is closed; without one it is a word for the command, to read its settings anew.
+        // What a terminal sends when it is closed; without one it is a word for the command, to
+        // read its settings anew.
         let hang_up = if io::stdin().is_terminal() {
             Asked::Stop(Signal::HUP)
         } else {

@@ -21,7 +21,8 @@ pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
     };
     die_with(guard)?;
     outlive_signals()?;
-    // The guard sees that this process stands still, and tells `exec` its group. Only then does it go on.
+    // The guard sees that this process stands still, and tells `exec` its group. Only then does it
+    // go on.
     kill_process(getpid(), Signal::STOP).map_err(io::Error::from)?;
     let error = Command::new(program).args(arguments).exec();
     let code = match error.kind() {
@@ -36,7 +37,8 @@ pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Has the kernel kill this process when the guard dies. It stays so in the command, unless that gains privileges.
+/// Has the kernel kill this process when the guard dies. It stays so in the command, unless that
+/// gains privileges.
 fn die_with(guard: i32) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -48,8 +50,8 @@ fn die_with(guard: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is passed on to the command, to read its settings anew or the like, does not end it before it has begun. The command itself
-/// finds these signals as if nothing had been done about them.
+/// What is passed on to the command, to read its settings anew or the like, does not end it before
+/// it has begun. The command itself finds these signals as if nothing had been done about them.
 fn outlive_signals() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,5 @@
-//! What is known of roles and instances: from the observer, and from what the instances say of themselves.
+//! What is known of roles and instances: from the observer, and from what the instances say of
+//! themselves.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,5 @@
-//! The loop: what is seen, what the instances say and what is typed go into the state; the state goes onto the screen.
+//! The loop: what is seen, what the instances say and what is typed go into the state; the state
+//! goes onto the screen.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -192,7 +193,8 @@ async fn stopped() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// The terminal while it is a screen: it is as it was when this is dropped, and when something panics.
+/// The terminal while it is a screen: it is as it was when this is dropped, and when something
+/// panics.
 struct Screen(DefaultTerminal);
 
 impl Screen {
@@ -201,7 +203,8 @@ impl Screen {
             // Some of it may have been done.
             let _ = ratatui::try_restore();
         })?;
-        // Whatever panics, in the library's tasks as well: then the terminal is restored and told why. The screen must not go on.
+        // Whatever panics, in the library's tasks as well: then the terminal is restored and told
+        // why. The screen must not go on.
         let restore = panic::take_hook();
         panic::set_hook(Box::new(move |what| {
             PANICKED.store(true, Ordering::Relaxed);

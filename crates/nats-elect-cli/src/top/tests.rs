@@ -317,7 +317,8 @@ fn a_view_that_is_not_current_says_since_when_and_why() {
 fn transitions_are_counted_with_the_time_of_the_last() {
     let mut state = fleet();
     let facts = state.facts_mut();
-    // It stood so at the start; it is freed; two claims; found after an interruption, the same and another.
+    // It stood so at the start; it is freed; two claims; found after an interruption, the same and
+    // another.
     facts.happened(at(1), happened("metrics", Some(node(1)), false));
     facts.happened(at(2), happened("metrics", None, false));
     facts.happened(at(3), happened("metrics", Some(node(1)), true));

@@ -51,7 +51,8 @@ pub async fn silent(server: &NatsServer, id: &str) -> RoleManager {
     silent.start().await.expect("start")
 }
 
-/// Somebody who answers a search like an instance; and whatever else it is asked with this, if with anything.
+/// Somebody who answers a search like an instance; and whatever else it is asked with this, if with
+/// anything.
 pub async fn stranger(server: &NatsServer, says: Option<&'static str>) -> JoinHandle<()> {
     let client = client(server).await;
     let asked = client.subscribe("nats-elect-admin.leaders.>").await;

@@ -136,7 +136,8 @@ impl Drop for Exec {
     }
 }
 
-/// Waits until nothing of this run is alive any more: it wrote nothing for longer than a busy machine stands still.
+/// Waits until nothing of this run is alive any more: it wrote nothing for longer than a busy
+/// machine stands still.
 pub async fn over(history: &History, run: &Run) -> Run {
     eventually(SOON, "the end of the command", async || {
         let before = find(history, run)?;

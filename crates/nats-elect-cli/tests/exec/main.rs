@@ -1,4 +1,5 @@
-//! `nats-elect exec`, as processes on a real server: killed, paused and cut off, it never runs its command twice at a time.
+//! `nats-elect exec`, as processes on a real server: killed, paused and cut off, it never runs its
+//! command twice at a time.
 #![cfg(target_os = "linux")]
 
 mod command;

@@ -142,8 +142,8 @@ impl Configuration {
 /// Two leases: one that must be watched to its end, and time for what precedes and follows.
 const LIVENESS: u8 = 14;
 
-/// Without a watch another's renewal may be learnt of by a refused claim alone, and then its lease counts anew: two
-/// leases, and the slowest round trips before, between and after.
+/// Without a watch another's renewal may be learnt of by a refused claim alone, and then its lease
+/// counts anew: two leases, and the slowest round trips before, between and after.
 const LIVENESS_WITHOUT_WATCH: u8 = 22;
 
 fn ticks(time: Duration) -> u8 {
@@ -151,8 +151,8 @@ fn ticks(time: Duration) -> u8 {
     u8::try_from(ticks).expect("a few")
 }
 
-/// The shortest lease that has room for everything: seven ticks, of which the last is the drift margin and the two
-/// before it are the stop budget. What recurs beyond the lease is switched off.
+/// The shortest lease that has room for everything: seven ticks, of which the last is the drift
+/// margin and the two before it are the stop budget. What recurs beyond the lease is switched off.
 fn settings() -> RoleSettings {
     let settings = RoleConfig::default().settings().expect("the defaults");
     let never = Duration::MAX;

@@ -3,7 +3,8 @@
 /// Something that may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A request does not reach the server before its sender gives it up. It arrives at any later time, or never.
+    /// A request does not reach the server before its sender gives it up. It arrives at any later
+    /// time, or never.
     Late,
     /// A request takes effect, but its answer does not come in time.
     Unanswered,

@@ -2,22 +2,24 @@
 //!
 //! States that behave alike from here on, up to names, count as one. Four things are names:
 //!
-//! - *True time and clocks.* The core computes with differences of moments of one clock, so all moments are taken
-//!   relative to their clock. Those of more than a lease ago are told apart by their order alone: every comparison
-//!   with the present comes out the same for all of them, for no setting looks back further.
-//! - *Sequences, beats, terms.* They are compared for equality and order and made by counting up, so their ranks do.
-//!   Zero stays zero.
-//! - *Incarnations.* They are compared for equality alone. Instances are alike, so all ways of numbering them are tried
-//!   and the least result is taken.
-//! - *What nobody looks at*: a machine's labels and counters (see `Election::hash_state`), and revisions that an
-//!   instance was shown but has forgotten.
+//! - *True time and clocks.* The core computes with differences of moments of one clock, so all
+//!   moments are taken relative to their clock. Those of more than a lease ago are told apart by
+//!   their order alone: every comparison with the present comes out the same for all of them, for
+//!   no setting looks back further.
+//! - *Sequences, beats, terms.* They are compared for equality and order and made by counting up,
+//!   so their ranks do. Zero stays zero.
+//! - *Incarnations.* They are compared for equality alone. Instances are alike, so all ways of
+//!   numbering them are tried and the least result is taken.
+//! - *What nobody looks at*: a machine's labels and counters (see `Election::hash_state`), and
+//!   revisions that an instance was shown but has forgotten.
 
 use std::hash::{Hash, Hasher};
 
 use crate::instance::{BEAT_SHIFT, CLOCK_BASE, INCARNATION_MARK, Instance, Process};
 use crate::state::State;
 
-/// Sequences of the model bucket begin above this; below are numbers of terms, and sequences of a bucket that counts from 1.
+/// Sequences of the model bucket begin above this; below are numbers of terms, and sequences of a
+/// bucket that counts from 1.
 const FIRST_SEQUENCE: u64 = 1 << 16;
 
 /// A number as its hasher saw it.

@@ -1,4 +1,5 @@
-//! One instance: its process with the real election, the request under way, the term and its handler.
+//! One instance: its process with the real election, the request under way, the term and its
+//! handler.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use uuid::Uuid;
 use crate::configuration::{Configuration, TICK};
 use crate::peers::PeerMessage;
 
-/// Clocks begin here: far above all other numbers, so that a fingerprint can tell times by their size.
+/// Clocks begin here: far above all other numbers, so that a fingerprint can tell times by their
+/// size.
 pub const CLOCK_BASE: u64 = 1 << 60;
 /// The upper half of every incarnation.
 pub const INCARNATION_MARK: u64 = 0xe1ec_0000_0000_0000;
@@ -261,7 +263,8 @@ impl Process {
     }
 }
 
-/// How long a handler whose lease was revoked under it may run on: twice the time that an abort may take.
+/// How long a handler whose lease was revoked under it may run on: twice the time that an abort may
+/// take.
 pub fn allowance(settings: &RoleSettings) -> Duration {
     settings.abort_allowance() * 2
 }

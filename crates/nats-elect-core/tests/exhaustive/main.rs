@@ -1,7 +1,9 @@
-//! All that a few instances of the real core can do, with a bounded number of faults and no bound on time.
+//! All that a few instances of the real core can do, with a bounded number of faults and no bound
+//! on time.
 //!
-//! `cargo test --test exhaustive` explores the small configurations. The large ones want a release build:
-//! `cargo test --release --test exhaustive -- --ignored --nocapture`; `EXHAUSTIVE=<name>,<name>` chooses among them.
+//! `cargo test --test exhaustive` explores the small configurations. The large ones want a release
+//! build: `cargo test --release --test exhaustive -- --ignored --nocapture`;
+//! `EXHAUSTIVE=<name>,<name>` chooses among them.
 
 mod action;
 mod catalogue;
@@ -28,7 +30,8 @@ use explore::{Findings, explore};
 /// An exploration that takes this many transitions stops without having seen all.
 const MOST_TRANSITIONS: usize = 12_000_000;
 
-/// Explores all of a configuration, and insists on what it promises and on what it must be able to bring about.
+/// Explores all of a configuration, and insists on what it promises and on what it must be able to
+/// bring about.
 fn check(configuration: Configuration, limit: Option<usize>) -> Findings {
     let findings = explore(configuration, limit);
     println!("{findings}");

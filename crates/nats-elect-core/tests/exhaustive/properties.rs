@@ -112,7 +112,8 @@ pub fn of(configuration: &Configuration) -> Vec<Property<Space>> {
     properties
 }
 
-/// The property that this can be brought about. A property's condition can capture nothing, hence one for each.
+/// The property that this can be brought about. A property's condition can capture nothing, hence
+/// one for each.
 fn possible(witness: Witness) -> Property<Space> {
     macro_rules! possible {
         ($($witness:ident: $name:literal)*) => {

@@ -71,7 +71,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A write of its own stands there: a read under way need not tell, and a heartbeat over what came before can't be stored.
+    /// A write of its own stands there: a read under way need not tell, and a heartbeat over what
+    /// came before can't be stored.
     pub fn spare_request(&mut self, index: usize, shown: u64) {
         if let Some(request) = &mut self.process(index).request {
             request.spared |= match &request.asks {

@@ -11,7 +11,8 @@ use crate::instance::{Answer, Asks, Instance, Progress};
 use crate::properties::Witness;
 use crate::turn::Turn;
 
-/// Messages of the watch that wait for a process, at most. Of more, those between the first and the last are lost.
+/// Messages of the watch that wait for a process, at most. Of more, those between the first and the
+/// last are lost.
 const MOST_WAITING: usize = 3;
 
 impl Turn<'_> {
@@ -105,8 +106,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Forgets late writes that can't take effect any more: a key never comes back to a sequence that it has left, except
-    /// to none at all by a purge.
+    /// Forgets late writes that can't take effect any more: a key never comes back to a sequence
+    /// that it has left, except to none at all by a purge.
     fn lay_ghosts(&mut self) {
         if self.state.ghosts.is_empty() {
             return;

@@ -24,7 +24,8 @@ pub struct State {
     pub last_token: Option<FencingToken>,
     /// For how many ticks nothing has gone wrong and nobody has led.
     pub leaderless: u8,
-    /// Further back, in nanoseconds, only the order of moments matters: a lease and a tick. The same throughout.
+    /// Further back, in nanoseconds, only the order of moments matters: a lease and a tick. The
+    /// same throughout.
     pub look_back: u64,
     /// Whether each instance has a priority of its own. The same throughout.
     pub ranked: bool,

@@ -1,7 +1,7 @@
 //! Whatever an election may hear, in any order and at any time, made up by a liar.
 //!
-//! The property is that of the fuzz target `election` in `fuzz/`. Here it is tried on a few thousand inputs, on every
-//! input that once broke it, and on some that are absurd by design.
+//! The property is that of the fuzz target `election` in `fuzz/`. Here it is tried on a few
+//! thousand inputs, on every input that once broke it, and on some that are absurd by design.
 
 mod election;
 mod inputs;

@@ -82,8 +82,8 @@ impl ModelBucket {
         self
     }
 
-    /// Somebody edits the max age, so that it is below the leases, or puts it back. (That keys would expire then is not modelled: it
-    /// would be an early expiry.)
+    /// Somebody edits the max age, so that it is below the leases, or puts it back. (That keys
+    /// would expire then is not modelled: it would be an early expiry.)
     pub const fn edit_max_age(&mut self, unfit: Option<Duration>) {
         self.made.max_age = match unfit {
             Some(_) => unfit,
@@ -162,7 +162,8 @@ impl ModelBucket {
         fence.as_ref().map(|(entry, _)| *entry)
     }
 
-    /// What a server says that refuses this write by what stood there so long ago; nothing if it would have stored it then.
+    /// What a server says that refuses this write by what stood there so long ago; nothing if it
+    /// would have stored it then.
     pub fn refusal_of(&self, write: &Write, ago: Duration, now: Duration) -> Option<u64> {
         let state = self.state_of(ago, now);
         let (is, over) = match &write.kind {
@@ -248,7 +249,8 @@ impl ModelBucket {
         self.state.role = None;
     }
 
-    /// The server drops what is older than the bucket's max age. Returns whether that left a marker under either key.
+    /// The server drops what is older than the bucket's max age. Returns whether that left a marker
+    /// under either key.
     pub fn expire(&mut self, now: Duration) -> bool {
         let Some(max_age) = self.ages else {
             return false;
@@ -277,7 +279,8 @@ impl ModelBucket {
         marked
     }
 
-    /// Whether the role's message has outlived the bucket's max age and the server has not noticed yet.
+    /// Whether the role's message has outlived the bucket's max age and the server has not noticed
+    /// yet.
     pub fn is_role_overdue(&self, now: Duration) -> bool {
         let Some(max_age) = self.ages else {
             return false;

@@ -1,4 +1,5 @@
-//! Applications that write under their term's fence, at any time: in office, right after a pause, and long after their end.
+//! Applications that write under their term's fence, at any time: in office, right after a pause,
+//! and long after their end.
 //!
 //! They draw from a chance of their own, so that a seed's other events stay what they are.
 
@@ -198,7 +199,8 @@ impl World {
         writer.over = chance
             .permille(400)
             .then(|| key.saturating_sub(chance.below(2)));
-        // Whoever is paused between its look at the lease and its write looks as if it had not looked.
+        // Whoever is paused between its look at the lease and its write looks as if it had not
+        // looked.
         let heedless = chance.permille(500);
         let slow = chance.permille(250).then(|| chance.upto(ttl * 3));
         let lost = chance.permille(50);
@@ -221,7 +223,8 @@ impl World {
         }
     }
 
-    /// The server looks at the fence key's sequence, and for creates, updates and batches at the key's own.
+    /// The server looks at the fence key's sequence, and for creates, updates and batches at the
+    /// key's own.
     fn fenced_arrives(&mut self, writer: Writer, back: Option<Duration>) {
         if !self.bucket.exists {
             return;

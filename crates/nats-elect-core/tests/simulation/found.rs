@@ -1,7 +1,8 @@
 //! Seeds that once broke a promise, each with the rule that was missing.
 //!
-//! Every one still breaks it without that rule, as `--cfg nats_elect_mutations` shows. If the way in which seeds become plans
-//! changes, they are to be found anew: the run of the broken rules prints them.
+//! Every one still breaks it without that rule, as `--cfg nats_elect_mutations` shows. If the way
+//! in which seeds become plans changes, they are to be found anew: the run of the broken rules
+//! prints them.
 
 /// The rule by its name among the breakages, and the seed.
 pub const FOUND: [(&str, u64); 4] = [

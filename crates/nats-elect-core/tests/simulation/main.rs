@@ -1,9 +1,11 @@
-//! Several real elections against one model bucket, under one true time and a virtual clock each, from one seed.
+//! Several real elections against one model bucket, under one true time and a virtual clock each,
+//! from one seed.
 //!
-//! A seed makes a [`plan`](plan): a fleet with its settings, clocks and bucket, and a list of faults with their times. A
-//! [`World`] runs it: it carries out the core's effects as the actors do, and lets network, server, processes and applications
-//! misbehave. The [`checkers`] hear of everything and know what is promised. Whatever fails is shrunk to as few faults as
-//! still fail, and printed with the command that replays it.
+//! A seed makes a [`plan`](plan): a fleet with its settings, clocks and bucket, and a list of
+//! faults with their times. A [`World`] runs it: it carries out the core's effects as the actors
+//! do, and lets network, server, processes and applications misbehave. The [`checkers`] hear of
+//! everything and know what is promised. Whatever fails is shrunk to as few faults as still fail,
+//! and printed with the command that replays it.
 
 #![expect(
     clippy::unchecked_time_subtraction,

@@ -2,7 +2,8 @@
 //!
 //! `SIM_RULES=SkipFence,ReuseNonce` chooses among them.
 //!
-//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test simulation --target-dir target/mutations mutations`
+//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test simulation --target-dir
+//! target/mutations mutations`
 
 use std::fmt::Write;
 
@@ -14,7 +15,8 @@ use crate::schedules::{attacks, unseen};
 use crate::seeds::{say, survey};
 use crate::shrink::shrink;
 
-/// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is noticed by a schedule.
+/// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
+/// noticed by a schedule.
 const SCHEDULES: [(Mutation, &str, fn()); 9] = [
     (
         Mutation::ForgetWhatIsHeld,

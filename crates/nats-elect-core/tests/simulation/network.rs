@@ -60,7 +60,8 @@ pub enum Wire {
     Cut,
     /// What it sends is lost.
     Mute,
-    /// What is sent to it is lost: its writes take effect, and it hears neither answers nor the watch.
+    /// What is sent to it is lost: its writes take effect, and it hears neither answers nor the
+    /// watch.
     Deaf,
 }
 

@@ -1,4 +1,5 @@
-//! Questions between instances, as the courier carries them: over the same network, and apart from the bucket.
+//! Questions between instances, as the courier carries them: over the same network, and apart from
+//! the bucket.
 
 use std::time::Duration;
 

@@ -58,8 +58,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Each seed meets some kinds of fault and is spared the others: rare combinations come up only where the common ones are
-    /// away now and then.
+    /// Each seed meets some kinds of fault and is spared the others: rare combinations come up only
+    /// where the common ones are away now and then.
     pub fn of_seed(seed: u64, allowed: &[String]) -> Self {
         let mut chance = Chance::new(seed ^ 0x5eed_0000_0000_0000);
         let options = Options::of(|kind| {
@@ -86,8 +86,8 @@ impl Plan {
         plan
     }
 
-    /// In some fleets instances are paused, cordoned and resumed amid the faults. Drawn apart from all else, and so that the
-    /// seeds in `found` stay what they were.
+    /// In some fleets instances are paused, cordoned and resumed amid the faults. Drawn apart from
+    /// all else, and so that the seeds in `found` stay what they were.
     fn add_orders(&mut self) {
         let mut chance = Chance::new(self.seed ^ 0x0bde_0009_0000_0000);
         if !chance.permille(400) {
@@ -164,8 +164,8 @@ impl Plan {
         }
     }
 
-    /// In some fleets the network is slow at all times: a round trip takes up to a quarter of the shortest ttl, and all but that is as
-    /// defaults have it. Drawn apart from all else.
+    /// In some fleets the network is slow at all times: a round trip takes up to a quarter of the
+    /// shortest ttl, and all but that is as defaults have it. Drawn apart from all else.
     fn slow_down(&mut self) {
         let mut chance = Chance::new(self.seed ^ 0x510_3000_0000_0000);
         if !chance.permille(100) {
@@ -180,7 +180,8 @@ impl Plan {
             config.retry.max_backoff = member.settings.ttl;
             member.settings = config.settings().expect("the defaults obey the rules");
         }
-        // Whether a claim stands in the bucket that was looked at takes another look where sequences are used again.
+        // Whether a claim stands in the bucket that was looked at takes another look where
+        // sequences are used again.
         let most = match self.kind {
             Kind::Plain => shortest / 16,
             _ => shortest * 23 / 200,
@@ -196,7 +197,8 @@ impl Plan {
             ttl: settings.ttl,
             timeout: settings.request_timeout,
             stop_budget: settings.stop_budget,
-            // Where fence records expire nothing else tells of the lease that a stranger writes over.
+            // Where fence records expire nothing else tells of the lease that a stranger writes
+            // over.
             foreign: match self.kind {
                 Kind::Aging { max_age, .. } => max_age,
                 _ => Duration::ZERO,

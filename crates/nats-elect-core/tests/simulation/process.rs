@@ -30,8 +30,8 @@ impl World {
         self.tell(&Note::Died { node });
     }
 
-    /// The election's actor crashed: the process lives on, its handler was ended and its leases revoked, and a new machine
-    /// goes on with the same incarnation.
+    /// The election's actor crashed: the process lives on, its handler was ended and its leases
+    /// revoked, and a new machine goes on with the same incarnation.
     pub fn restart_actor(&mut self, node: usize) {
         self.crash(node);
         let now = self.now;
@@ -59,7 +59,8 @@ impl World {
         self.nodes[node].paused = true;
     }
 
-    /// The process wakes up: its timer and what came in meanwhile are there at once, in either order.
+    /// The process wakes up: its timer and what came in meanwhile are there at once, in either
+    /// order.
     pub fn resume(&mut self, node: usize) {
         self.say(node, "goes on", &());
         self.nodes[node].paused = false;
@@ -78,7 +79,8 @@ impl World {
         });
     }
 
-    /// Something befalls a process and passes after a while; what befalls it meanwhile may make it longer.
+    /// Something befalls a process and passes after a while; what befalls it meanwhile may make it
+    /// longer.
     pub fn afflict(&mut self, node: usize, trouble: Trouble, length: Duration) {
         let until = self.now + length;
         let longest = self.nodes[node].troubles.entry(trouble).or_default();

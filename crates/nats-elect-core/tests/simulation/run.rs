@@ -86,9 +86,10 @@ fn strike_and_heal(plan: &Plan, trace: bool) -> Ending {
     }
 }
 
-/// How long a role may be without a leader once faults have stopped: two leases of the longest that anybody claims (one for what stands
-/// there, and one where a refused claim or fence record shows that somebody led meanwhile), where keys expire the expiry on top, the
-/// longest cool-down, the longest pause between two attempts, and a few round trips.
+/// How long a role may be without a leader once faults have stopped: two leases of the longest that
+/// anybody claims (one for what stands there, and one where a refused claim or fence record shows
+/// that somebody led meanwhile), where keys expire the expiry on top, the longest cool-down, the
+/// longest pause between two attempts, and a few round trips.
 ///
 /// Where no fence record is left, a record that no leader wrote is waited for longer: four leases.
 fn bound(plan: &Plan, world: &World) -> Duration {

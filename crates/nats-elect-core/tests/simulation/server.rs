@@ -51,7 +51,8 @@ impl World {
         }
     }
 
-    /// Both keys are asked for at once, and answered each at its own moment; when both are, the bucket is looked at.
+    /// Both keys are asked for at once, and answered each at its own moment; when both are, the
+    /// bucket is looked at.
     fn begin_reading(&mut self, node: usize, op: OpId, back: Duration) {
         let life = self.nodes[node].life;
         let mut reading = Reading {
@@ -121,8 +122,9 @@ impl World {
         self.schedule(at, Happening::Answer { node, op, answer });
     }
 
-    /// A stream without a leader loses a request, refuses it, or keeps it until there is a leader again. One that has
-    /// lost its office without knowing still answers reads, and refuses writes by what it knows, while its successor hears them, too.
+    /// A stream without a leader loses a request, refuses it, or keeps it until there is a leader
+    /// again. One that has lost its office without knowing still answers reads, and refuses writes
+    /// by what it knows, while its successor hears them, too.
     fn arrive_in_an_outage(
         &mut self,
         node: usize,
@@ -284,7 +286,8 @@ impl World {
         self.schedule(at, Happening::Watch { node, shown });
     }
 
-    /// The watch is made anew: it begins with what stands there. (Not every server shows the fence record then.)
+    /// The watch is made anew: it begins with what stands there. (Not every server shows the fence
+    /// record then.)
     pub fn watch_again(&mut self, node: usize) {
         self.nodes[node].watching = true;
         self.nodes[node].troubles.remove(&Trouble::Unwatched);

@@ -346,8 +346,8 @@ impl World {
         }
     }
 
-    /// After each event: what holds at all times is looked at, and at the end of an instant also what timers of that
-    /// instant may still put right.
+    /// After each event: what holds at all times is looked at, and at the end of an instant also
+    /// what timers of that instant may still put right.
     fn look(&mut self) {
         let over = self
             .queue
@@ -462,8 +462,8 @@ impl World {
         }
     }
 
-    /// The client is connected and has looked at the bucket. As the monitor does, it first tells of the bucket as it knew it, if its
-    /// sequences are never used twice.
+    /// The client is connected and has looked at the bucket. As the monitor does, it first tells of
+    /// the bucket as it knew it, if its sequences are never used twice.
     pub fn link(&mut self, node: usize) {
         let now = self.now;
         let held_up = |node: &Node| {

@@ -15,8 +15,8 @@ use super::look::Look;
 use super::state::State;
 use words::{clock, columns, fit, padded};
 
-/// Lines that are always there: two of the header, two of the roles and one about the selected one, three of the matrix, one of the
-/// changes, and the footer.
+/// Lines that are always there: two of the header, two of the roles and one about the selected one,
+/// three of the matrix, one of the changes, and the footer.
 const FIXED: usize = 10;
 /// Changes that a screen shows even where there are many roles.
 const LEAST_CHANGES: usize = 4;

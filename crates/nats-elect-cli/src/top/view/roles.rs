@@ -36,7 +36,8 @@ impl Column {
         Self::Last,
         Self::Heartbeat,
     ];
-    /// Where not all of them fit, the first of these stay. The token is told of the selected role, too.
+    /// Where not all of them fit, the first of these stay. The token is told of the selected role,
+    /// too.
     const BY_WORTH: [Self; 5] = [
         Self::Lease,
         Self::Heartbeat,

@@ -63,7 +63,8 @@ async fn the_picture_for_the_docs() {
     let mut terminal = Terminal::run((32, 110), &arguments, &[]);
     terminal.shows(&["3 instances answer"]).await;
 
-    // One is killed and comes back, another one is paused for a role that it does not lead, a third role is handed over.
+    // One is killed and comes back, another one is paused for a role that it does not lead, a third
+    // role is handed over.
     let killed = leads("network").await.instance_id;
     let at = NODES.iter().position(|id| *id == killed).expect("a node");
     drop(nodes.remove(at));

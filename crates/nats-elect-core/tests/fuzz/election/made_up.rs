@@ -62,7 +62,8 @@ impl Life {
         Ok(Input::WriteEnded { op, outcome })
     }
 
-    /// The answer to what was not answered in time: an honest one, or of a server that stores it only now.
+    /// The answer to what was not answered in time: an honest one, or of a server that stores it
+    /// only now.
     pub(super) fn late_answer(&mut self, u: &mut Unstructured<'_>) -> Result<Option<Input>> {
         if self.late.is_empty() {
             return Ok(None);

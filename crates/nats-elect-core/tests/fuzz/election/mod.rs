@@ -1,7 +1,8 @@
-//! The state machine of one election, told anything at any time: by a network, a server, other writers and an application
-//! that need not make sense.
+//! The state machine of one election, told anything at any time: by a network, a server, other
+//! writers and an application that need not make sense.
 //!
-//! A model of the bucket answers honestly where the input says so, so that every state is reached; the rest is made up.
+//! A model of the bucket answers honestly where the input says so, so that every state is reached;
+//! the rest is made up.
 
 mod checks;
 mod honest;
@@ -72,7 +73,8 @@ struct Life {
     untold: Option<WriteOutcome>,
     /// Requests that were not answered in time.
     late: VecDeque<Late>,
-    /// A late answer or the watch may have told what the pending read was to tell: it may be forgotten.
+    /// A late answer or the watch may have told what the pending read was to tell: it may be
+    /// forgotten.
     overtaken: bool,
     /// A late answer is of another bucket.
     elsewhere: bool,
@@ -520,7 +522,8 @@ impl Life {
                 self.ended(matches!(outcome, Err(failure) if times_out(failure)));
             }
             Input::ReadEnded { op, outcome } => {
-                // Which late answers are still waited for is the machine's own affair: it was shown this in any case.
+                // Which late answers are still waited for is the machine's own affair: it was shown
+                // this in any case.
                 if let Ok(snapshot) = outcome {
                     self.saw(snapshot);
                 }

@@ -1,5 +1,6 @@
-//! The rules of the protocol and of the core's interface: one request at a time, no write without having seen what it
-//! replaces, no nonce twice, nothing freed or claimed under a running handler, no lease that comes back, no busy loop.
+//! The rules of the protocol and of the core's interface: one request at a time, no write without
+//! having seen what it replaces, no nonce twice, nothing freed or claimed under a running handler,
+//! no lease that comes back, no busy loop.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::{Note, demand};
 use crate::network::Kind;
 use crate::world::World;
 
-/// More steps of one instance than this in a hundredth of a virtual second are a busy loop: a round trip takes most of a
-/// millisecond.
+/// More steps of one instance than this in a hundredth of a virtual second are a busy loop: a round
+/// trip takes most of a millisecond.
 const MOST_STEPS: usize = 150;
 
 #[derive(Debug)]
@@ -56,7 +57,8 @@ struct Seen {
     role: HashSet<u64>,
     fence: HashSet<u64>,
     steps: VecDeque<Duration>,
-    /// The step was taken for what the watch brought: after a pause of the process there may be much of that.
+    /// The step was taken for what the watch brought: after a pause of the process there may be
+    /// much of that.
     watched: bool,
 }
 
@@ -202,8 +204,9 @@ impl Seen {
         self.pending.take_if(|(pending, _)| *pending == op);
     }
 
-    /// This is now known to stand in the role's key, or to have stood there: a read under way need not tell. If it is of this
-    /// instance, a heartbeat over what came before can't be stored any more; if not, its refusal tells of that.
+    /// This is now known to stand in the role's key, or to have stood there: a read under way need
+    /// not tell. If it is of this instance, a heartbeat over what came before can't be stored any
+    /// more; if not, its refusal tells of that.
     fn spared_by(&mut self, revision: u64, own: bool) {
         self.pending.take_if(|(_, asked)| match asked {
             Asked::Read => true,

@@ -1,7 +1,8 @@
-//! No fenced write takes effect once a newer fence record of the role was stored, and none is told so before.
+//! No fenced write takes effect once a newer fence record of the role was stored, and none is told
+//! so before.
 //!
-//! Where NATS gives sequences again, a write of before the loss may by chance meet the sequence that it expects. And where it lost
-//! fence records, those before them count again.
+//! Where NATS gives sequences again, a write of before the loss may by chance meet the sequence
+//! that it expects. And where it lost fence records, those before them count again.
 
 use nats_elect_core::WriteKind;
 use nats_elect_core::token::FencingToken;

@@ -1,5 +1,6 @@
-//! Claims over a living leader. Where the settings of whoever claims allow that, the old leader's lease may last for a while:
-//! it ends with the deadline that it had, and the fence refuses what is still written under it.
+//! Claims over a living leader. Where the settings of whoever claims allow that, the old leader's
+//! lease may last for a while: it ends with the deadline that it had, and the fence refuses what is
+//! still written under it.
 
 use nats_elect_core::{Moment, WriteKind};
 

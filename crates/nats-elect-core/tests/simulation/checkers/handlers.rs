@@ -1,5 +1,6 @@
-//! A handler never runs outside its own valid lease, except within the scheduling allowance after a revocation, after a
-//! pause of its whole process that was longer than the lease, or in an overrun that was told of.
+//! A handler never runs outside its own valid lease, except within the scheduling allowance after a
+//! revocation, after a pause of its whole process that was longer than the lease, or in an overrun
+//! that was told of.
 
 use std::time::Duration;
 

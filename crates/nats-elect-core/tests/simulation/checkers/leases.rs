@@ -1,5 +1,5 @@
-//! At no true instant do two instances hold a valid lease on the role, but for those that a loss left in the air,
-//! and those that were claimed over by force.
+//! At no true instant do two instances hold a valid lease on the role, but for those that a loss
+//! left in the air, and those that were claimed over by force.
 
 use super::Note;
 use super::forced::Forced;

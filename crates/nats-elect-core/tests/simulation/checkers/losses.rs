@@ -1,11 +1,12 @@
 //! What NATS has lost although it was confirmed, and which leases that leaves in the air.
 //!
-//! Nothing tells an instance that the write on which it rests is gone. What is promised instead of a single leader is that
-//! such a lease is not extended: it ends with the deadline that it had.
+//! Nothing tells an instance that the write on which it rests is gone. What is promised instead of
+//! a single leader is that such a lease is not extended: it ends with the deadline that it had.
 //!
-//! Where sequences are given again, by a stream that lost its end or a bucket that numbers from 1, there is more: an old
-//! heartbeat, or the claim of somebody who saw the old record expire, may by chance meet the very sequence that it
-//! expects and displace a record. A lease is safe from that as soon as it rests on a sequence above all that were lost.
+//! Where sequences are given again, by a stream that lost its end or a bucket that numbers from 1,
+//! there is more: an old heartbeat, or the claim of somebody who saw the old record expire, may by
+//! chance meet the very sequence that it expects and displace a record. A lease is safe from that
+//! as soon as it rests on a sequence above all that were lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -76,8 +77,8 @@ impl Losses {
         sequence <= self.reused
     }
 
-    /// Whether this instance must have waited for the leases of before the loss: a bucket that is made anew is noticed by
-    /// whoever knew the old one, as long as it numbers on.
+    /// Whether this instance must have waited for the leases of before the loss: a bucket that is
+    /// made anew is noticed by whoever knew the old one, as long as it numbers on.
     pub fn must_have_waited(&self, node: usize) -> bool {
         self.reused == 0 && self.knew[node]
     }

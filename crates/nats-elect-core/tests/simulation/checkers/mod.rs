@@ -1,4 +1,5 @@
-//! What is promised, checked apart from what happens: each checker has only what it hears, and the truth to look at.
+//! What is promised, checked apart from what happens: each checker has only what it hears, and the
+//! truth to look at.
 
 mod conduct;
 mod fenced;
@@ -61,7 +62,8 @@ pub enum Note<'a> {
     HistoryLost {
         /// What is written next may get the sequences of what was lost.
         reused: bool,
-        /// Whoever knew what was lost notices by what comes next: a bucket that was made anew is another one.
+        /// Whoever knew what was lost notices by what comes next: a bucket that was made anew is
+        /// another one.
         noticed: bool,
     },
     /// Something has happened, and time went on to it.
@@ -80,7 +82,8 @@ pub enum Promise {
     RisingTokens,
     /// No fenced write takes effect once a newer term's fence record was stored.
     FencedWrites,
-    /// A handler never runs outside its own valid lease, but for the scheduling allowance and named overruns.
+    /// A handler never runs outside its own valid lease, but for the scheduling allowance and named
+    /// overruns.
     HandlersInLease,
     /// Once faults stop, somebody leads within a stated bound.
     SomebodyLeads,

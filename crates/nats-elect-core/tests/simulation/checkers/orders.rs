@@ -1,4 +1,5 @@
-//! Who is paused stands for nothing: it claims nothing, begins no term, asks nobody to yield, and does not say that it is ready.
+//! Who is paused stands for nothing: it claims nothing, begins no term, asks nobody to yield, and
+//! does not say that it is ready.
 
 use nats_elect_core::event::Event;
 use nats_elect_core::peer::{PeerReply, PeerRequest};

@@ -1,6 +1,8 @@
-//! The fencing tokens of promoted terms strictly increase, and each is the sequence of a fence record that its leader wrote.
+//! The fencing tokens of promoted terms strictly increase, and each is the sequence of a fence
+//! record that its leader wrote.
 //!
-//! Where NATS loses confirmed writes, the order holds among the terms that were proved after the loss.
+//! Where NATS loses confirmed writes, the order holds among the terms that were proved after the
+//! loss.
 
 use std::collections::HashMap;
 
@@ -35,7 +37,8 @@ impl Tokens {
                 effect: Effect::StartTerm(start),
             } => {
                 let lost = losses.may_be_reused(start.fencing_token.sequence);
-                // Claimed over before its promotion: its fence came first, and its token is the smaller one.
+                // Claimed over before its promotion: its fence came first, and its token is the
+                // smaller one.
                 let overruled = forced.excuse(*node, start.proved);
                 if lost || overruled || losses.excuse(world, *node, start.proved) {
                     return Ok(());

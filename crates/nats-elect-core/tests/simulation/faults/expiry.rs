@@ -1,5 +1,5 @@
-//! In buckets with a max age: keys expire late and unevenly, or early where the server's clock jumps, and an expiry may wipe
-//! a renewal that came after it was due.
+//! In buckets with a max age: keys expire late and unevenly, or early where the server's clock
+//! jumps, and an expiry may wipe a renewal that came after it was due.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ impl EarlyExpiry {
         };
         let revision = role.revision;
         world.wipe(revision);
-        // Without a marker, and once the fence record has expired, nothing tells a newcomer, or whoever was cut off, that anybody led. That is why the
-        // docs say that the server's clock matters in such buckets.
+        // Without a marker, and once the fence record has expired, nothing tells a newcomer, or
+        // whoever was cut off, that anybody led. That is why the docs say that the server's clock
+        // matters in such buckets.
         if !world.bucket.expiry_markers {
             world.tell(&Note::HistoryLost {
                 reused: false,

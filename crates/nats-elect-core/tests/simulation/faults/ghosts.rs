@@ -1,4 +1,5 @@
-//! One request of a kind meets a fate: lost, its answer lost, delivered twice, or long after its sender gave it up.
+//! One request of a kind meets a fate: lost, its answer lost, delivered twice, or long after its
+//! sender gave it up.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! NATS loses what it has confirmed: the end of the stream, a key without a trace, or the whole bucket.
+//! NATS loses what it has confirmed: the end of the stream, a key without a trace, or the whole
+//! bucket.
 
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ impl HistoryFault {
             Self::Tail { writes } => world.lose_tail(writes),
             Self::Purge => {
                 world.bucket.purge(world.now);
-                // The fence record stays, and tells a newcomer of the lease. Where it expires or was lost nothing does.
+                // The fence record stays, and tells a newcomer of the lease. Where it expires or
+                // was lost nothing does.
                 let ages = world.bucket.made.max_age.is_some();
                 if ages || world.bucket.fence().is_none() {
                     world.tell(&Note::HistoryLost {

@@ -1,4 +1,5 @@
-//! What can go wrong: a file for each kind of fault, with its own options, each to be switched on or off.
+//! What can go wrong: a file for each kind of fault, with its own options, each to be switched on
+//! or off.
 
 mod expiry;
 mod foreign;

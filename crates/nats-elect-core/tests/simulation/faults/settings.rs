@@ -1,4 +1,5 @@
-//! Somebody edits the bucket so that no election can be held in it, and puts it back later: nobody is told of either.
+//! Somebody edits the bucket so that no election can be held in it, and puts it back later: nobody
+//! is told of either.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ impl Default for SettingsOptions {
     }
 }
 
-/// A max age that is shorter than the leases, for so long. One instance connects anew just then, and learns of it.
+/// A max age that is shorter than the leases, for so long. One instance connects anew just then,
+/// and learns of it.
 #[derive(Clone, Debug)]
 pub struct Unfit {
     length: Duration,

@@ -1,4 +1,5 @@
-//! Several ttls, other hands on the keys, long outages, slow networks: what an attack on the protocol found.
+//! Several ttls, other hands on the keys, long outages, slow networks: what an attack on the
+//! protocol found.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ fn awaited(world: &mut World, limit: Duration) -> Duration {
     led.unwrap_or_else(|| panic!("nobody leads within {limit:?}"))
 }
 
-/// X led with the short lease; A leads with the long one, unseen by C, and is cut off; somebody deletes the key.
+/// X led with the short lease; A leads with the long one, unseen by C, and is cut off; somebody
+/// deletes the key.
 #[test]
 fn a_marker_over_an_unseen_longer_lease_makes_no_two_leaders() {
     for (short, long) in [(5, 15), (1, 15)] {
@@ -196,7 +198,8 @@ fn a_release_that_is_put_again_frees_nothing() {
     }
 }
 
-/// Whoever may write both keys makes up a whole term: its record, its fence record, and its release.
+/// Whoever may write both keys makes up a whole term: its record, its fence record, and its
+/// release.
 #[test]
 fn a_made_up_term_and_its_release_free_nothing_that_is_held() {
     let secret = ReleaseSecret::new(4);
@@ -270,8 +273,9 @@ pub fn any_constant_round_trip_up_to_a_quarter_of_the_ttl_keeps_its_leader() {
     }
 }
 
-/// 150 ms each way, and some of the messages are held up for half a second: a fifth, and more of them where other roles share the
-/// connection, for what is held up holds up all that comes after it.
+/// 150 ms each way, and some of the messages are held up for half a second: a fifth, and more of
+/// them where other roles share the connection, for what is held up holds up all that comes after
+/// it.
 #[test]
 pub fn a_network_that_stalls_demotes_nobody() {
     for (seed, stalled) in (0..60).zip([200, 500, 800].into_iter().cycle()) {

@@ -83,7 +83,8 @@ fn hand_to(world: &mut World, leader: usize, heir: usize) {
     world.input(leader, input);
 }
 
-/// The heir's watch was dead during a handoff: it would wait for the lease of the leader before, whose release it has not seen.
+/// The heir's watch was dead during a handoff: it would wait for the lease of the leader before,
+/// whose release it has not seen.
 #[test]
 fn a_role_is_handed_by_name_only_to_an_instance_that_would_believe_the_release() {
     let took = worst(|seed| {

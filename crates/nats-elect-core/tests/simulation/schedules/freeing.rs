@@ -78,7 +78,8 @@ fn expiries_of_every_kind_make_no_two_leaders() {
             world.run(ms(3000));
             assert_eq!(world.leader(), Some(leader));
             world.crash(leader);
-            // The record's lease, then the marker's, and where that has expired too, the wait on a missing key.
+            // The record's lease, then the marker's, and where that has expired too, the wait on a
+            // missing key.
             world.await_leader(ms(3300));
         }
     }

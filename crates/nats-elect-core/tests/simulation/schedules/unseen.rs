@@ -27,8 +27,8 @@ fn led_after_the_second_had_read(seed: u64) -> World {
     world
 }
 
-/// It read that the key was missing, lost its connection before it claimed, and comes back after a purge: its new watch brings the fence record
-/// before the read is answered.
+/// It read that the key was missing, lost its connection before it claimed, and comes back after a
+/// purge: its new watch brings the fence record before the read is answered.
 #[test]
 fn a_fence_record_brought_by_the_watch_does_not_make_an_old_sight_of_a_missing_key_count() {
     for seed in 0..20 {
@@ -383,7 +383,8 @@ fn an_operator_ends_the_wait_after_a_made_up_release_too() {
     assert!(took <= ms(100), "{took:?}");
 }
 
-/// Writes are lost, and what is left is deleted: a read shows nothing. What is written then lies below what was confirmed.
+/// Writes are lost, and what is left is deleted: a read shows nothing. What is written then lies
+/// below what was confirmed.
 #[test]
 pub fn a_loss_that_the_watch_shows_is_not_found_out_only_after_the_wait() {
     let ttl = ms(3000);
@@ -419,8 +420,8 @@ fn forcing(ttl: Duration) -> RoleSettings {
     })
 }
 
-/// It may claim over who leads with a lower priority. The record that stands there was written by another hand, over one who leads with
-/// the same.
+/// It may claim over who leads with a lower priority. The record that stands there was written by
+/// another hand, over one who leads with the same.
 #[test]
 pub fn a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover() {
     for cut_off in [false, true] {
@@ -443,7 +444,8 @@ pub fn a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover() {
     }
 }
 
-/// A leader whose fence record has expired, in a bucket with a max age of six seconds; it is cut off, and does not know.
+/// A leader whose fence record has expired, in a bucket with a max age of six seconds; it is cut
+/// off, and does not know.
 fn led_without_a_fence_record(markers: bool, all: Vec<RoleSettings>) -> World {
     let mut bucket = ModelBucket::new().max_age(ms(6000));
     bucket.expiry_markers = markers;
@@ -486,7 +488,8 @@ fn where_fence_records_expire_a_forced_takeover_waits_for_whoever_may_lead_witho
     }
 }
 
-/// The first leads unseen, after the second has asked for the role; then the record that the second follows is put again.
+/// The first leads unseen, after the second has asked for the role; then the record that the second
+/// follows is put again.
 #[test]
 fn a_forced_takeover_waits_for_a_term_that_began_after_it_was_asked_for() {
     let mut second = forcing(ms(4000));
