@@ -103,9 +103,9 @@ async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_an
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
     let stranger = Stranger::connect(&server.url()).await;
-    // The observer is to find the next bucket before a lease has passed: then it would have lost
+    // The observer is to find the next bucket before a lease has passed: otherwise it has lost
     // sight of the role first.
-    let ttl = ms(3000);
+    let ttl = ms(10_000);
     let join = |id| {
         let it = instance(id, server.url(), &journal).standing(leased_for(ttl));
         it.role("metrics", leased_for(ttl))

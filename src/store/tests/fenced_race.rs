@@ -51,18 +51,16 @@ async fn bucket(url: &str, replicas: usize) -> Bucket {
 async fn race(urls: &[String], replicas: usize, batches: bool) {
     let led = bucket(&urls[0], replicas).await;
     let r = role("r");
-    let (fence, over) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let fence = Arc::new(AtomicU64::new(0));
+    let landed = Arc::new(AtomicU64::new(0));
+    let over = Arc::new(AtomicBool::new(false));
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        let (fence, over) = (Arc::clone(&fence), Arc::clone(&over));
+        let (fence, over, landed) = (Arc::clone(&fence), Arc::clone(&over), Arc::clone(&landed));
         let bucket = bucket(&urls[writer % urls.len()], replicas).await;
         let r = r.clone();
         writers.push(tokio::spawn(async move {
             let key = DataKey::new(&format!("k{writer}")).unwrap();
-            let mut landed = 0;
             while !over.load(Ordering::Relaxed) {
                 let at = fence.load(Ordering::Relaxed);
                 let value = at.to_string();
@@ -78,12 +76,13 @@ async fn race(urls: &[String], replicas: usize, batches: bool) {
                     bucket.write_fenced(&r, at, &key, value, TIMEOUT).await
                 };
                 match written {
-                    Ok(_) => landed += 1,
+                    Ok(_) => {
+                        landed.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(error) if is_refused(&error) => {}
                     Err(other) => panic!("{other:?}"),
                 }
             }
-            landed
         }));
     }
     let mut fenced = 0;
@@ -95,13 +94,17 @@ async fn race(urls: &[String], replicas: usize, batches: bool) {
             }
         };
         fence.store(fenced, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(beat % 5)).await;
+        // Some terms end at once, in others a few writes land.
+        let enough = landed.load(Ordering::Relaxed) + beat % 5;
+        while landed.load(Ordering::Relaxed) < enough {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
     over.store(true, Ordering::Relaxed);
-    let mut landed = 0;
     for writer in writers {
-        landed += writer.await.unwrap();
+        writer.await.unwrap();
     }
+    let landed = landed.load(Ordering::Relaxed);
     let stale = stale(&led).await;
     eprintln!(
         "fenced writes against {TERMS} fence records on {replicas} replicas: {landed} landed, {} of them after a newer one",
