@@ -94,7 +94,10 @@ async fn faults_at_random_never_run_two_commands_at_once() {
         wrong.len()
     );
     assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}\nafter {done:?}");
-    assert!(runs.len() >= 10, "the faults hit nobody: {runs:#?}");
+    assert!(
+        runs.len() * 5 >= done.len(),
+        "the faults hit nobody: {runs:#?}"
+    );
 }
 
 impl Fleet {
