@@ -21,7 +21,7 @@ use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
-use crate::store::{BucketInfo, Denied, IfMissing};
+use crate::store::{BucketInfo, IfMissing};
 use nats_elect_core::name::RoleName;
 
 /// The data that the children need.
@@ -116,13 +116,6 @@ impl Children {
         Some(told)
     }
 
-    /// Passes on a refusal of the server to the admin service.
-    pub fn admin_denied(&self, denied: &Denied) {
-        if let Some(handler) = &self.setup.admin_handler {
-            handler.denied(denied);
-        }
-    }
-
     #[cfg(test)]
     pub fn crash_admin(&self) {
         if let Some(admin) = &self.admin {
@@ -194,7 +187,7 @@ impl Spawner<'_> {
         start_timeout: Duration,
         ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
     ) -> Result<ActorRef<MonitorMsg>, ActorProcessingErr> {
-        let (links, refusals) = (self.supervisor.clone(), self.supervisor.clone());
+        let links = self.supervisor.clone();
         let setup = MonitorSetup {
             tell: Box::new(move |link| {
                 let _ = links.send_message(SupervisorMsg::LinkChanged(link));
@@ -203,12 +196,7 @@ impl Spawner<'_> {
             bucket: self.setup.instance.bucket.clone(),
             if_missing: self.setup.if_missing,
             routes: self.setup.routes.clone(),
-            admin: self.setup.admin_handler.as_ref().map(|admin_handler| {
-                let tell = move |denied| {
-                    let _ = refusals.send_message(SupervisorMsg::AdminDenied(denied));
-                };
-                (admin_handler.subjects().clone(), Box::new(tell) as _)
-            }),
+            admin: self.setup.admin_handler.clone(),
             start_timeout,
             ready,
         };

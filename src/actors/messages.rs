@@ -13,7 +13,7 @@ use crate::store::{self, BucketInfo, Denied, StoreError};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{self as core, Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
+use nats_elect_core::{Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
 
 /// The link to the bucket, for all of its users.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) enum Link {
     Unusable(Failure),
     Up {
         bucket: store::Bucket,
-        info: core::Bucket,
+        info: nats_elect_core::Bucket,
     },
 }
 
@@ -49,8 +49,6 @@ pub(crate) enum SupervisorMsg {
     /// This role's election cannot use the bucket as it was seen last. The election is to receive
     /// the present state, changed or not.
     Reopen(RoleName),
-    /// The server refused the admin service an operation.
-    AdminDenied(Denied),
     #[cfg(test)]
     CrashAdmin,
     /// Restart a crashed role's election: its handler has ended.

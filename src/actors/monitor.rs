@@ -4,6 +4,7 @@
 mod looks;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,14 +13,13 @@ use async_nats::connection::State as ConnectionState;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
+use super::admin::AdminHandler;
 use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::model::admin::AdminSubjects;
 use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
-use nats_elect_core as core;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
 
@@ -34,9 +34,6 @@ const RENEWAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct MonitorActor;
 
-/// The receiver of the server's refusals.
-pub(crate) type TellDenied = Box<dyn Fn(Denied) + Send + Sync>;
-
 pub(crate) struct MonitorSetup {
     /// Called at each change of the link.
     pub tell: Box<dyn Fn(Link) + Send + Sync>,
@@ -44,9 +41,8 @@ pub(crate) struct MonitorSetup {
     pub bucket: BucketName,
     pub if_missing: IfMissing,
     pub routes: Routes,
-    /// The subjects of the admin service, if there is one, and the receiver of the server's
-    /// refusals to it.
-    pub admin: Option<(AdminSubjects, TellDenied)>,
+    /// The admin service, if there is one. It takes the server's refusals that concern it.
+    pub admin: Option<Arc<AdminHandler>>,
     pub start_timeout: Duration,
     /// Receives one message: that the bucket was opened, or that it cannot be.
     pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
@@ -58,7 +54,7 @@ pub(crate) struct MonitorState {
     client: Option<Client>,
     connects: u64,
     link: LinkState,
-    bucket: Option<(store::Bucket, core::Bucket)>,
+    bucket: Option<(store::Bucket, nats_elect_core::Bucket)>,
     looks: u64,
     looking: bool,
     looked_at: Option<Moment>,
@@ -269,10 +265,10 @@ impl MonitorState {
     }
 
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
-        if self.is_admins(&denied) {
-            if let Some((_, tell)) = &self.setup.admin {
-                tell(denied);
-            }
+        if let Some(admin) = self.setup.admin.as_ref()
+            && self.is_admins(admin, &denied)
+        {
+            admin.denied(&denied);
             return;
         }
         tracing::warn!("{denied}: grant it");
@@ -310,17 +306,14 @@ impl MonitorState {
 
     /// Returns whether the refusal concerns the admin service. No other part publishes to inboxes,
     /// or subscribes to the subjects of services.
-    fn is_admins(&self, denied: &Denied) -> bool {
+    fn is_admins(&self, admin: &AdminHandler, denied: &Denied) -> bool {
         let Denied { publish, subject } = denied;
-        let asked = |(admin, _): &(AdminSubjects, _)| {
-            let elsewhere = if *publish {
-                subject.starts_with("_INBOX.") || self.is_inbox(subject)
-            } else {
-                subject.starts_with("$SRV.")
-            };
-            elsewhere || admin.include(subject)
+        let elsewhere = if *publish {
+            subject.starts_with("_INBOX.") || self.is_inbox(subject)
+        } else {
+            subject.starts_with("$SRV.")
         };
-        self.setup.admin.as_ref().is_some_and(asked)
+        elsewhere || admin.subjects().include(subject)
     }
 
     fn is_inbox(&self, subject: &str) -> bool {

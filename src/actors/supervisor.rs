@@ -156,9 +156,6 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(state.overrun());
             }
-            SupervisorMsg::AdminDenied(denied) => {
-                state.children.admin_denied(&denied);
-            }
             #[cfg(test)]
             SupervisorMsg::CrashAdmin => state.children.crash_admin(),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,

@@ -11,8 +11,8 @@ use crate::actors::connection::{Connection, StartFailure};
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
 use crate::clock;
 use crate::store::{self, BucketInfo, IfMissing, StoreError};
+use nats_elect_core::Failure;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::{self as core, Failure};
 
 /// The maximum time of one look at the bucket.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -106,7 +106,7 @@ impl MonitorState {
             Ok((bucket, info)) => {
                 self.failures = 0;
                 self.denied = None;
-                let core = core::Bucket {
+                let traits = nats_elect_core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
                     unique_sequences: info.unique_sequences,
@@ -114,8 +114,8 @@ impl MonitorState {
                 let same = self
                     .bucket
                     .as_ref()
-                    .is_some_and(|(_, known)| *known == core);
-                self.bucket = Some((bucket.clone(), core));
+                    .is_some_and(|(_, known)| *known == traits);
+                self.bucket = Some((bucket.clone(), traits));
                 if let Some(ready) = self.setup.ready.take() {
                     for note in &info.notes {
                         tracing::warn!(bucket = %self.setup.bucket, "{note}");
@@ -130,7 +130,10 @@ impl MonitorState {
                     // The next connection brings another look.
                     return;
                 }
-                let link = Link::Up { bucket, info: core };
+                let link = Link::Up {
+                    bucket,
+                    info: traits,
+                };
                 if !same || self.link != LinkState::Up {
                     self.link = LinkState::Down;
                     self.tell_all(LinkState::Up, link);
