@@ -138,8 +138,8 @@ pub enum Inner {
 }
 
 impl Command {
-    /// What is logged unless `-v` is said, if anything may be. Who looks on tells by itself what
-    /// matters; what the library warns of is for those who lead.
+    /// Returns the log filter without `-v`; nothing may be logged if there is none. Commands that
+    /// only look on print what matters themselves; the library's warnings are for leaders.
     pub fn logs(&self) -> Option<&'static str> {
         match self {
             #[cfg(unix)]

@@ -25,7 +25,7 @@ use crate::trust::Trust;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Shared {
-    /// What all of it comes to, over the context.
+    /// Returns the configuration: the options and the environment over the context.
     pub fn config(&self) -> Result<ManagerConfig, Failure> {
         let base = match &self.context {
             Some(name) => context::named(name)?,
@@ -36,8 +36,8 @@ impl Shared {
         Ok(config)
     }
 
-    /// What all of it comes to, over a configuration from elsewhere. Its `start_timeout` stays
-    /// unless `--timeout` is given.
+    /// Returns the options and the environment over a configuration from elsewhere. Its
+    /// `start_timeout` stays unless `--timeout` is given.
     pub fn over(&self, base: ManagerConfig) -> Result<ManagerConfig, Failure> {
         let mut config = base.with_env()?;
         if let Some(servers) = &self.server {

@@ -67,8 +67,8 @@ pub struct EndLease {
     force: bool,
 }
 
-/// What stands under the role's key. If it is missing, at revision 0: then the last lease that was
-/// seen is waited for.
+/// The message under the role's key. Revision 0 stands for a missing one: then the instances wait
+/// for the last lease that they saw.
 #[derive(Default)]
 struct Holding {
     revision: u64,

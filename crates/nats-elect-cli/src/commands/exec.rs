@@ -221,8 +221,8 @@ impl Exec {
             Ok(Err(error)) => tracing::warn!(%error, "the role was not freed"),
             Err(_) => tracing::warn!("the role was not freed: its election did not answer"),
         }
-        // What a supervisor sends to all processes of a service may have ended the command before
-        // this one heard of it.
+        // A supervisor's signal to all processes of a service may have ended the command before
+        // this process received it.
         let why = match (why, is_done.try_recv()) {
             (Why::Signal(_), Ok(done @ Done::Ended(_))) => Why::Done(done),
             (why, _) => why,

@@ -242,8 +242,8 @@ impl Whom {
     }
 }
 
-/// Whoever answers one of two searches: who is late among many in the first one may not be in the
-/// second.
+/// Returns the instances that answer one of two searches. An instance that is late among many in
+/// the first one may not be late in the second.
 pub async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
     let mut found = admin.instances(within).await?;
     found.extend(admin.instances(within).await?);

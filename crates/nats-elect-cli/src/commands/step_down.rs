@@ -179,8 +179,8 @@ impl StepDown {
         (report.fencing_token == Some(leader.fencing_token)).then_some(report)
     }
 
-    /// Whether somebody else than the leader could take the role over. Whoever stepped down can
-    /// soon, unless it was told to stay out.
+    /// Returns whether an instance other than the leader could take the role over. The instance
+    /// that stepped down can soon, unless it was told to stay out.
     async fn is_any_left(
         &self,
         admin: &AdminClient,

@@ -23,9 +23,9 @@ Examples:
 /// Verify a leader's proof
 ///
 /// A leader with a signing key signs who leads which role, until when, and with which fencing
-/// token. Whoever trusts its key can check that, whoever brought the proof: it is read from the
-/// argument, a file, stdin, or from the role's record in the bucket. Only with --role is anything
-/// connected to.
+/// token. With its public key, anyone can check that, wherever the proof comes from: the argument,
+/// a file, stdin, or the role's record in the bucket. The command connects to NATS only with
+/// --role.
 ///
 /// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify,
 /// as where the input is empty, and 4 if it is not valid, whatever else was read; stderr says why.

@@ -154,8 +154,9 @@ fn look_at(child: Pid, options: WaitIdOptions) -> Option<WaitIdStatus> {
     waitid(WaitId::Pid(child), options).ok().flatten()
 }
 
-/// What a supervisor sends to all processes of a service is for `exec`, which ends the command with
-/// grace. And if `exec` dies while this process is paused, it goes on, to see that.
+/// Survives the signals that a supervisor sends to all processes of a service. They are for `exec`,
+/// which ends the command with grace. If `exec` dies while this process is paused, this process is
+/// continued, so that it sees that.
 fn survive() -> io::Result<Vec<tokio::signal::unix::Signal>> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
