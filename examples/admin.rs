@@ -61,9 +61,8 @@ async fn hand_over(admin: &AdminClient) -> Result<(), AdminError> {
     report(admin).await?;
     let from = &leader.instance.instance_id;
     let to = if from == "node-1" { "node-2" } else { "node-1" };
-    // The token names the term that was seen. In any other term nothing is done.
-    let how = StepDown::to(to).expecting(leader.fencing_token);
-    match admin.step_down(&leader.instance, ROLE, how).await {
+    // The request names the term that was found. In any other term nothing is done.
+    match admin.step_down_leader(&leader, StepDown::to(to)).await {
         Ok(done) => println!("{from} stepped down, {to}: {:?}", done.handoff),
         // Nothing was done, for example because the successor is not well. The leader leads on.
         Err(error @ AdminError::Refused { .. }) => println!("{error}"),

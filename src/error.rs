@@ -38,7 +38,7 @@ pub enum Error {
     #[error("there is no role `{0}` here: add it first")]
     UnknownRole(String),
     /// `start` was called outside a tokio runtime. Handlers need one to run on.
-    #[error("no tokio runtime: call `start` inside one, handlers run on it")]
+    #[error("no tokio runtime: call `start` inside one, because handlers run on it")]
     NoRuntime,
     /// The system could not create a thread or a runtime for the elections.
     #[error("the election thread could not be started: {0}")]
@@ -67,7 +67,7 @@ pub enum Error {
     #[error("{0}")]
     BucketUnfit(String),
     /// The connected server, or the one that leads the bucket's stream, is older than 2.11.2.
-    #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
+    #[error("nats-server {version} is too old for elections: upgrade it to 2.11.2 or later")]
     ServerTooOld {
         /// The server's version, as far as it reported it.
         version: String,
@@ -111,7 +111,7 @@ pub enum Error {
     Stopped,
     /// Handlers did not end in time, or NATS was out of reach so that their roles could not be
     /// freed. The leases run out.
-    #[error("after {after:?} not left: {}; either a handler still runs (it must return when its term is cancelled), or NATS could not be told; the leases run out", .roles.join(", "))]
+    #[error("not left after {after:?}: {}; either a handler still runs (it must return when its term is cancelled), or NATS is out of reach; the leases run out", .roles.join(", "))]
     StopTimedOut {
         /// How long the manager waited.
         after: Duration,

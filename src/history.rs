@@ -27,7 +27,7 @@ pub enum HistoryError {
     Name(#[from] NameError),
     /// Nothing has ever been kept.
     #[error(
-        "there is no stream {stream}: set `events = {{ publish = true, keep = \"30d\" }}` in the instances' settings to keep what changes hands from now on"
+        "there is no stream {stream}: set `events = {{ publish = true, keep = \"30d\" }}` in the instances' settings to keep leader changes from now on"
     )]
     NotKept {
         /// The stream that was looked for.

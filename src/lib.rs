@@ -81,6 +81,7 @@ mod access;
 mod actors;
 pub mod admin;
 mod backoff;
+mod broadcasts;
 mod clock;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -89,6 +90,7 @@ pub mod fuzzing;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
+mod lock;
 mod manager;
 mod metrics;
 mod model;
@@ -107,15 +109,21 @@ mod tests;
 #[cfg(test)]
 extern crate self as nats_elect;
 
+/// The NATS client. [`ManagerConfig::connect`] returns its connection, and [`admin::AdminClient`]
+/// and [`History`] take one.
+///
+/// So the version of async-nats is a part of this crate's interface. A version that Cargo takes for
+/// incompatible, such as 0.52 after 0.51, comes with a new major version of this crate. Use this
+/// re-export, or depend on a compatible version.
+pub use async_nats;
+
 pub use crate::error::Error;
 pub use crate::history::{History, HistoryError};
 pub use crate::manager::{
     NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder, RoleReadiness,
     StepDown, StopOptions,
 };
-pub use crate::metrics::{
-    HEARTBEAT_BUCKETS, LEADER_BUCKETS, METRICS, Metric, MetricKind, MetricScope, MetricUnit,
-};
+pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig,
     HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
@@ -134,6 +142,7 @@ pub use crate::role::{
 pub use crate::signing::{
     KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
+pub use crate::store::Denied;
 pub use crate::store::{BucketNote, BucketReview};
 pub use nats_elect_core::event::{
     Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,

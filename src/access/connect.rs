@@ -1,6 +1,6 @@
 //! A plain client from a configuration.
 
-use async_nats::{Client, Event};
+use async_nats::{Client, ConnectOptions};
 
 use super::resolved;
 use crate::actors::{lasting, problem};
@@ -25,34 +25,47 @@ impl ManagerConfig {
     /// # Cancel safety
     /// If the future is dropped, no connection is left.
     pub async fn connect(&self, name: &str) -> Result<Client, Error> {
-        self.connect_hearing(name, |_| {}).await
+        self.connect_with(name, |options| options).await
     }
 
-    /// Does the same as [`connect`](Self::connect), and passes the events of the connection on. The
-    /// server reports a missing permission in no other way.
+    /// Does the same as [`connect`](Self::connect), with changes to the options of the connection.
     ///
-    /// `heard` is called on the runtime of the caller and must not block.
+    /// `adjust` gets the options as this configuration sets them. It can, for example, set a
+    /// callback for the events of the connection. Without one nobody hears of them, and the server
+    /// reports a missing permission in no other way: [`Denied`](crate::Denied) reads it.
+    ///
+    /// ```no_run
+    /// use nats_elect::ManagerConfig;
+    ///
+    /// # async fn run() -> Result<(), nats_elect::Error> {
+    /// let client = ManagerConfig::default()
+    ///     .connect_with("reports", |options| {
+    ///         options.event_callback(|event| async move { eprintln!("NATS: {event}") })
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The same as `connect`.
     ///
     /// # Cancel safety
     /// If the future is dropped, no connection is left.
-    pub async fn connect_hearing(
+    pub async fn connect_with(
         &self,
         name: &str,
-        heard: impl Fn(Event) + Send + Sync + 'static,
+        adjust: impl FnOnce(ConnectOptions) -> ConnectOptions,
     ) -> Result<Client, Error> {
         self.validate()?;
         let (servers, options) = resolved(self.clone(), None).await?;
-        let options = options
-            .name(name)
-            .event_callback(move |event| {
-                heard(event);
-                std::future::ready(())
-            })
-            .connection_timeout(self.start_timeout)
-            .max_reconnects(None);
+        let options = adjust(
+            options
+                .name(name)
+                .event_callback(|_| std::future::ready(()))
+                .connection_timeout(self.start_timeout)
+                .max_reconnects(None),
+        );
         let unavailable = |reason| Error::Unavailable {
             after: self.start_timeout,
             reason,

@@ -25,52 +25,26 @@ pub(crate) struct Access {
     pub client: Option<Client>,
 }
 
-/// How to connect, before the client has its name.
-pub(crate) struct Route {
-    config: ManagerConfig,
-    options: Option<ConnectOptions>,
-    client: Option<Client>,
-}
-
 impl Access {
-    /// Checks every rule, and returns the resulting settings.
-    pub fn settle(self) -> Result<(ManagerConfig, Route), Error> {
-        let Self {
-            mut config,
-            auth,
-            unreadable,
-            options,
-            client,
-        } = self;
-        if let Some(error) = unreadable {
+    /// Checks every rule. The resulting settings are in `config`.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.unreadable.take() {
             return Err(error.into());
         }
+        let auth = std::mem::take(&mut self.auth);
         if !auth.is_empty() {
-            config.auth = auth;
+            self.config.auth = auth;
         }
-        config.validate()?;
-        let route = Route {
-            config: config.clone(),
-            options,
-            client,
-        };
-        Ok((config, route))
+        Ok(self.config.validate()?)
     }
-}
 
-impl Route {
-    /// Returns the connection, under this name.
+    /// Returns the connection under this name, by the settings that were settled.
     pub async fn connection(self, name: &str) -> Result<Connection, Error> {
-        let Self {
-            config,
-            options: given,
-            client,
-        } = self;
-        if let Some(client) = client {
-            options::nothing_said(&config)?;
+        if let Some(client) = self.client {
+            options::nothing_said(&self.config)?;
             return Ok(Connection::Given(client));
         }
-        let (servers, options) = resolved(config, given).await?;
+        let (servers, options) = resolved(self.config, self.options).await?;
         Ok(Connection::Own {
             options: tuned(options, name),
             servers,

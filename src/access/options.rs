@@ -48,7 +48,7 @@ pub(super) fn nothing_said(config: &ManagerConfig) -> Result<(), ConfigError> {
     Err(ConfigError::new(
         said,
         HIDDEN,
-        "a client was given that is connected already: make that client with this setting, and leave it out here",
+        "the given client is connected already: create that client with this setting, and remove it here",
     ))
 }
 
@@ -139,7 +139,7 @@ fn encrypted(mut options: ConnectOptions, tls: &TlsConfig) -> Result<ConnectOpti
             })
             .map_err(|error| {
                 let rule =
-                    format!("it does not go with the certificate of `tls.cert_file` ({error})");
+                    format!("it does not match the certificate of `tls.cert_file` ({error})");
                 wrong("tls.key_file", key_file, &rule)
             })?;
         options = options.add_client_certificate(cert_file.clone(), key_file.clone());

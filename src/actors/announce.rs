@@ -78,7 +78,7 @@ fn log(event: &Event) {
                 "no health check: the runtime that runs handlers does not answer, something blocks it"
             );
         }
-        Event::ValidationFailed => tracing::warn!("somebody else wrote to the role's key"),
+        Event::ValidationFailed => tracing::warn!("another client wrote to the role's key"),
         Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),
         Event::Failure {
             kind: FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended,

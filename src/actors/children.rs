@@ -3,6 +3,7 @@
 //! module starts them, reports the link to them, and restarts them.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use tokio::sync::oneshot;
 use super::admin::AdminHandler;
 use super::connection::{Connection, StartFailure};
 use super::linked::{Linked, LinkedActor};
-use super::messages::{LinkedMsg, MonitorMsg, PublisherMsg, SupervisorMsg};
+use super::messages::{LinkedMsg, MonitorMsg, SupervisorMsg};
 use super::monitor::{MonitorActor, MonitorSetup};
 use super::peers::Peers;
-use super::publisher::{PublisherActor, PublisherSetup};
+use super::publisher::Publisher;
 use super::watch::Watch;
 use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
@@ -32,7 +33,7 @@ pub(super) struct ChildrenSetup {
     pub if_missing: IfMissing,
     pub routes: Routes,
     /// Without it nothing is published.
-    pub publisher: Option<PublisherSetup>,
+    pub publisher: Option<Arc<Publisher>>,
     /// Present unless the admin service is switched off.
     pub admin_handler: Option<Arc<AdminHandler>>,
 }
@@ -53,7 +54,7 @@ pub(super) struct Children {
     monitor: ActorRef<MonitorMsg>,
     watch: ActorRef<LinkedMsg>,
     peers: ActorRef<LinkedMsg>,
-    publisher: Option<ActorRef<PublisherMsg>>,
+    publisher: Option<ActorRef<LinkedMsg>>,
     admin: Option<ActorRef<LinkedMsg>>,
     /// The number of crashes of each child.
     crashes: HashMap<Child, u32>,
@@ -86,11 +87,8 @@ impl Children {
     }
 
     pub fn link_changed(&self, link: &Link) {
-        for child in [&self.watch, &self.peers].into_iter().chain(&self.admin) {
+        for child in self.linked() {
             let _ = child.send_message(LinkedMsg::LinkChanged(link.clone()));
-        }
-        if let Some(publisher) = &self.publisher {
-            let _ = publisher.send_message(PublisherMsg::LinkChanged(link.clone()));
         }
     }
 
@@ -103,17 +101,21 @@ impl Children {
     }
 
     pub fn publish(&self, event: LeaderEvent) {
-        if let Some(publisher) = &self.publisher {
-            let _ = publisher.send_message(PublisherMsg::Tell(event));
+        if let Some(publisher) = &self.setup.publisher {
+            publisher.tell(event);
         }
     }
 
-    /// Returns a receiver that resolves when everything is published.
-    pub fn all_published(&self) -> Option<oneshot::Receiver<()>> {
-        let (done, told) = oneshot::channel();
-        let publisher = self.publisher.as_ref()?;
-        let _ = publisher.send_message(PublisherMsg::Finish(done));
-        Some(told)
+    /// Returns a future that waits until everything is published.
+    pub fn all_published(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let publisher = self.setup.publisher.as_ref();
+        publisher.map(|publisher| publisher.all_published())
+    }
+
+    /// Returns the children that work on the bucket while there is a link to it.
+    fn linked(&self) -> impl Iterator<Item = &ActorRef<LinkedMsg>> {
+        let always = [&self.watch, &self.peers].into_iter();
+        always.chain(&self.publisher).chain(&self.admin)
     }
 
     #[cfg(test)]
@@ -124,13 +126,8 @@ impl Children {
     }
 
     pub fn stop(&self) {
-        self.watch.stop(None);
-        self.peers.stop(None);
-        if let Some(publisher) = &self.publisher {
-            publisher.stop(None);
-        }
-        if let Some(admin) = &self.admin {
-            admin.stop(None);
+        for child in self.linked() {
+            child.stop(None);
         }
         self.monitor.stop(None);
     }
@@ -217,14 +214,11 @@ impl Spawner<'_> {
         self.linked(work).await
     }
 
-    async fn publisher(&self) -> Result<Option<ActorRef<PublisherMsg>>, ActorProcessingErr> {
-        let Some(setup) = self.setup.publisher.clone() else {
+    async fn publisher(&self) -> Result<Option<ActorRef<LinkedMsg>>, ActorProcessingErr> {
+        let Some(publisher) = self.setup.publisher.clone() else {
             return Ok(None);
         };
-        let publisher = self
-            .spawn(PublisherActor, (setup, self.link.clone()))
-            .await?;
-        Ok(Some(publisher))
+        self.linked(publisher).await.map(Some)
     }
 
     async fn admin(&self) -> Result<Option<ActorRef<LinkedMsg>>, ActorProcessingErr> {

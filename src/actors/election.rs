@@ -25,7 +25,7 @@ use super::signatures::Signatures;
 use crate::clock;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
-use crate::store::{self, Denied};
+use crate::store;
 use nats_elect_core::Moment;
 use nats_elect_core::event::{Event, FailureKind, Vacancy};
 use nats_elect_core::record::Entry;
@@ -33,7 +33,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, OpId, Reply, ReplyId,
+    Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, Reply, ReplyId,
     RequestId, TermId, WriteOutcome,
 };
 
@@ -56,10 +56,6 @@ pub(super) struct ElectionState {
     supervisor: ActorRef<SupervisorMsg>,
     bucket: Option<store::Bucket>,
     running: Option<RunningTerm>,
-    /// The write in progress. It fails at once if the server forbids it.
-    writing: Option<OpId>,
-    /// The read in progress. It fails at once in the same way.
-    reading: Option<OpId>,
     /// The requests that were sent last. Some may not have been answered in time.
     asked: VecDeque<AbortHandle>,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
@@ -124,8 +120,6 @@ impl Actor for ElectionActor {
             supervisor,
             bucket: None,
             running: None,
-            writing: None,
-            reading: None,
             asked: VecDeque::new(),
             requests: HashMap::new(),
             next_request: 0,
@@ -179,7 +173,6 @@ impl ElectionState {
             }
             ElectionMsg::ObservedFence(fence) => Input::ObservedFence(fence),
             ElectionMsg::WriteEnded { op, outcome } => {
-                self.writing.take_if(|writing| *writing == op);
                 match &outcome {
                     WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
                     // No message is stored there. It may be another bucket of the same name.
@@ -189,18 +182,20 @@ impl ElectionState {
                 Input::WriteEnded { op, outcome }
             }
             ElectionMsg::ReadEnded { op, mut outcome } => {
-                self.reading.take_if(|reading| *reading == op);
                 match &mut outcome {
                     Ok(snapshot) => {
                         if let Some(entry) = &mut snapshot.role {
                             self.judge(entry);
                         }
                     }
+                    // A look finds out whether the bucket can be read at all.
+                    Err(failure) if failure.kind == FailureKind::PermissionDenied => {
+                        self.look_at_bucket();
+                    }
                     Err(failure) => self.doubt_bucket(failure),
                 }
                 Input::ReadEnded { op, outcome }
             }
-            ElectionMsg::Denied(denied) => return self.denied(&denied),
             ElectionMsg::DataDenied(denied) => {
                 let kind = FailureKind::PermissionDenied;
                 let detail = format!("{denied}, which fenced writes need: grant it");
@@ -240,22 +235,6 @@ impl ElectionState {
         if let Some(why) = self.signatures.judge(entry, now) {
             announce(&self.scope, Event::UntrustedRecord { why });
         }
-    }
-
-    /// Fails a request at once whose answer will not come.
-    fn denied(&mut self, denied: &Denied) -> Option<Input> {
-        let failure = Failure {
-            kind: FailureKind::PermissionDenied,
-            detail: format!("{denied}: grant it, or let this instance not stand for the role"),
-        };
-        if denied.subject.starts_with("$KV.") {
-            let op = self.writing.take()?;
-            let outcome = WriteOutcome::Failed(failure);
-            return Some(Input::WriteEnded { op, outcome });
-        }
-        let op = self.reading.take()?;
-        let outcome = Err(failure);
-        Some(Input::ReadEnded { op, outcome })
     }
 
     /// Has the monitor look at the bucket. A request without a responder may mean that the bucket

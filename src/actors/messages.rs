@@ -110,23 +110,6 @@ pub(crate) enum LinkedMsg {
     Crash,
 }
 
-/// Messages to the event publisher.
-pub(crate) enum PublisherMsg {
-    LinkChanged(Link),
-    /// Publish this.
-    Tell(LeaderEvent),
-    /// The attempt with this number ended.
-    Told {
-        number: u64,
-        outcome: Result<(), StoreError>,
-    },
-    Retry {
-        number: u64,
-    },
-    /// Say when everything is published.
-    Finish(oneshot::Sender<()>),
-}
-
 /// Messages to an election.
 pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
@@ -143,8 +126,6 @@ pub(crate) enum ElectionMsg {
         op: OpId,
         outcome: Result<Snapshot, Failure>,
     },
-    /// The server refused a publish to one of the role's keys, or the reading of keys.
-    Denied(Denied),
     /// The server refused a publish to the data of the role's leader.
     DataDenied(Denied),
     /// Another instance asks, and waits for an answer at this subject.

@@ -19,7 +19,7 @@ use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::store::{self, BucketInfo, Denied, IfMissing, StoreError};
+use crate::store::{self, BucketInfo, Denied, IfMissing, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
 
@@ -29,7 +29,7 @@ const POLL_OWN: Duration = Duration::from_millis(100);
 const POLL_GIVEN: Duration = Duration::from_millis(20);
 /// The pause between looks at a bucket that cannot be used, and between attempts to connect.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-/// The pause between new connections that are made to retry a refused subscription.
+/// The pause between new connections that are made while the subscription to answers is refused.
 const RENEWAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct MonitorActor;
@@ -52,6 +52,7 @@ pub(crate) struct MonitorSetup {
 pub(crate) struct MonitorState {
     setup: MonitorSetup,
     client: Option<Client>,
+    mailbox: Arc<Mailbox>,
     connects: u64,
     link: LinkState,
     bucket: Option<(store::Bucket, nats_elect_core::Bucket)>,
@@ -68,13 +69,12 @@ pub(crate) struct MonitorState {
     last_problem: String,
     /// The error of a missing bucket, while the bucket is awaited.
     awaited: Option<StoreError>,
-    /// The server's last refusal of an operation that a look needs. The requests themselves only
-    /// time out.
-    denied: Option<Denied>,
     /// The moment when the connection was last renewed for a refused subscription.
     renewed_at: Option<Moment>,
     /// Said once in each outage.
     told_refused: bool,
+    /// Said once until a look succeeds: the subscription to answers is refused.
+    told_unanswered: bool,
 }
 
 /// The last reported state of the link.
@@ -100,6 +100,7 @@ impl Actor for MonitorActor {
         }
         let state = MonitorState {
             client: None,
+            mailbox: Arc::default(),
             connects: 0,
             link: LinkState::Down,
             bucket: None,
@@ -113,9 +114,9 @@ impl Actor for MonitorActor {
             failures: 0,
             last_problem: "no answer yet".into(),
             awaited: None,
-            denied: None,
             renewed_at: None,
             told_refused: false,
+            told_unanswered: false,
             setup,
         };
         state.connect(&myself);
@@ -163,13 +164,6 @@ impl Actor for MonitorActor {
     }
 }
 
-/// Returns whether the refused request concerns the bucket's stream. The published events may have
-/// another stream.
-fn is_about(denied: &Denied, bucket: &BucketName) -> bool {
-    let stream = denied.subject.strip_prefix("$JS.API.STREAM.");
-    stream.is_some_and(|rest| rest.ends_with(&format!(".KV_{bucket}")))
-}
-
 impl MonitorState {
     fn connect(&self, myself: &ActorRef<MonitorMsg>) {
         match self.setup.connection.clone() {
@@ -202,6 +196,7 @@ impl MonitorState {
     fn connect_anew(&mut self, myself: &ActorRef<MonitorMsg>) {
         tracing::error!("the connection to NATS has ended for good: making a new one");
         self.client = None;
+        self.mailbox = Arc::default();
         self.bucket = None;
         self.looked_at = None;
         self.connects = 0;
@@ -220,8 +215,8 @@ impl MonitorState {
     fn client_event(&mut self, myself: &ActorRef<MonitorMsg>, event: &async_nats::Event) {
         tracing::debug!(%event, "connection");
         match event {
-            async_nats::Event::ServerError(error) => {
-                if let Some(denied) = Denied::parse(&error.to_string()) {
+            async_nats::Event::ServerError(_) => {
+                if let Some(denied) = Denied::of(event) {
                     self.denied(myself, denied);
                 }
             }
@@ -244,91 +239,44 @@ impl MonitorState {
         }
     }
 
-    /// Renews the connection, if the subscription to answers was refused. Only another connection
-    /// retries it. Returns whether the connection is renewed.
+    /// Renews the connection, if the subscription to answers is refused. A new connection may have
+    /// new credentials. Returns whether the connection is renewed.
     fn reconnect(&mut self) -> bool {
-        let refused = self.denied.as_ref().is_some_and(|denied| !denied.publish);
         let own = matches!(self.setup.connection, Connection::Own { .. });
         let lately = self
             .renewed_at
             .is_some_and(|at| clock::now() < at + RENEWAL);
-        let Some(client) = self.client.clone().filter(|_| refused && own) else {
+        let refused = own && !lately && self.mailbox.is_refused();
+        let Some(client) = self.client.clone().filter(|_| refused) else {
             return false;
         };
-        if lately {
-            return false;
-        }
         self.renewed_at = Some(clock::now());
         // The client's events, or the next poll, report the result.
         tokio::spawn(async move { client.force_reconnect().await });
         true
     }
 
+    /// Takes a refusal of the server. It ends the requests that it concerns, some of which may have
+    /// been given up before.
     fn denied(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
-        if let Some(admin) = self.setup.admin.as_ref()
-            && self.is_admins(admin, &denied)
+        let unanswered = self.mailbox.denied(&denied);
+        let inbox = self.client.as_ref().map(inbox_prefix);
+        if let (Some(admin), Some(inbox)) = (&self.setup.admin, inbox)
+            && admin.denied(&denied, &inbox)
         {
-            admin.denied(&denied);
             return;
         }
-        tracing::warn!("{denied}: grant it");
-        let bucket = &self.setup.bucket;
-        if let Some(role) = denied.data_of(bucket) {
-            // No election and no look waits for it.
-            self.setup
-                .routes
-                .send(&role, ElectionMsg::DataDenied(denied));
-            return;
+        // Each request subscribes again, and is refused again.
+        if !unanswered || !std::mem::replace(&mut self.told_unanswered, true) {
+            tracing::warn!("{denied}: grant it");
         }
-        let key = denied.subject.strip_prefix(&format!("$KV.{bucket}."));
-        let key = key.filter(|_| denied.publish);
-        let role = key.map(|key| key.strip_prefix("_fence.").unwrap_or(key));
-        if let Some(role) = role.and_then(|role| RoleName::new(role).ok()) {
-            self.setup.routes.send(&role, ElectionMsg::Denied(denied));
-        } else if denied.subject.starts_with("$JS.API.STREAM.MSG.GET.") {
-            // Every role reads its keys.
-            for election in self.setup.routes.all() {
-                let _ = election.send_message(ElectionMsg::Denied(denied.clone()));
-            }
-        } else if !denied.publish {
-            if self.is_inbox(&denied.subject) {
-                // No request will receive an answer.
-                self.not_looked(myself, denied);
-            }
-        } else if key.is_some() || is_about(&denied, bucket) {
-            if self.looking {
-                self.not_looked(myself, denied);
-            } else {
-                self.denied = Some(denied);
-            }
+        if let Some(role) = denied.data_of(&self.setup.bucket) {
+            // The election makes no such request.
+            let message = ElectionMsg::DataDenied(denied);
+            self.setup.routes.send(&role, message);
+        } else if unanswered && !self.looking && !self.retrying {
+            self.look_at_bucket(myself);
         }
-    }
-
-    /// Returns whether the refusal concerns the admin service. No other part publishes to inboxes,
-    /// or subscribes to the subjects of services.
-    fn is_admins(&self, admin: &AdminHandler, denied: &Denied) -> bool {
-        let Denied { publish, subject } = denied;
-        let elsewhere = if *publish {
-            subject.starts_with("_INBOX.") || self.is_inbox(subject)
-        } else {
-            subject.starts_with("$SRV.")
-        };
-        elsewhere || admin.subjects().include(subject)
-    }
-
-    fn is_inbox(&self, subject: &str) -> bool {
-        let inbox = self.client.as_ref().map(Client::new_inbox);
-        let prefix = inbox.as_deref().and_then(|inbox| inbox.rsplit_once('.'));
-        prefix.is_some_and(|(prefix, _)| subject.starts_with(prefix))
-    }
-
-    /// Takes a refusal that prevents a look at the bucket. The answer to a look will not come.
-    fn not_looked(&mut self, myself: &ActorRef<MonitorMsg>, denied: Denied) {
-        self.denied = Some(denied);
-        self.looks += 1;
-        self.looking = false;
-        let subject = String::new();
-        self.look_failed(myself, &StoreError::Timeout { subject });
     }
 
     fn poll_later(&self, myself: &ActorRef<MonitorMsg>) {
@@ -361,7 +309,6 @@ impl MonitorState {
             return;
         }
         self.connects = connects;
-        self.denied = None;
         self.told_refused = false;
         if flapped && self.link != LinkState::Down {
             self.tell(LinkState::Down, Link::Down);

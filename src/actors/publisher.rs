@@ -3,15 +3,16 @@
 
 mod line;
 
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, watch};
 
 use self::line::Line;
-use super::Link;
-use super::latest_task::LatestTask;
-use super::messages::PublisherMsg;
+use super::linked::Linked;
+use crate::lock::lock;
 use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
 use crate::store::{self, StoreError, events_stream};
@@ -20,8 +21,8 @@ use crate::store::{self, StoreError, events_stream};
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before another attempt.
 const RETRY: Duration = Duration::from_secs(1);
-
-pub(super) struct PublisherActor;
+/// The same, where a permission is missing.
+const RETRY_DENIED: Duration = Duration::from_secs(3);
 
 /// The published events, and the place where they are kept.
 #[derive(Clone)]
@@ -31,138 +32,90 @@ pub(crate) struct PublisherSetup {
     pub storage: Storage,
 }
 
-pub(super) struct PublisherState {
+pub(super) struct Publisher {
     setup: PublisherSetup,
-    bucket: Option<store::Bucket>,
-    news: Line,
-    /// The attempt in progress, or the pause before the next.
-    task: LatestTask,
-    complained: bool,
-    /// Whether the stream took an event since the connection was made.
-    stream_made: bool,
-    /// Notified when everything is published.
-    finishing: Option<oneshot::Sender<()>>,
+    line: Mutex<Line>,
+    /// Notified when a change joins the line.
+    joined: Notify,
+    /// Whether everything is published. Where events are kept, the stream must exist for that.
+    is_done: watch::Sender<bool>,
+    complained: AtomicBool,
 }
 
-impl Actor for PublisherActor {
-    type Msg = PublisherMsg;
-    type State = PublisherState;
-    type Arguments = (PublisherSetup, Link);
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<PublisherMsg>,
-        (setup, link): (PublisherSetup, Link),
-    ) -> Result<PublisherState, ActorProcessingErr> {
-        let mut state = PublisherState {
+impl Publisher {
+    pub fn new(setup: PublisherSetup) -> Arc<Self> {
+        Arc::new(Self {
+            is_done: watch::Sender::new(setup.events.keep.is_none()),
             setup,
-            bucket: None,
-            news: Line::default(),
-            task: LatestTask::default(),
-            complained: false,
-            stream_made: false,
-            finishing: None,
-        };
-        state.link_changed(&myself, link);
-        Ok(state)
+            line: Mutex::default(),
+            joined: Notify::new(),
+            complained: AtomicBool::new(false),
+        })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<PublisherMsg>,
-        message: PublisherMsg,
-        state: &mut PublisherState,
-    ) -> Result<(), ActorProcessingErr> {
-        match message {
-            PublisherMsg::LinkChanged(link) => state.link_changed(&myself, link),
-            PublisherMsg::Tell(event) => {
-                state.news.join(event);
-                if !state.task.is_under_way() {
-                    state.go_on(&myself);
-                }
-            }
-            PublisherMsg::Told { number, outcome } if state.task.is(number) => {
-                state.told(&myself, outcome);
-            }
-            PublisherMsg::Retry { number } if state.task.is(number) => state.go_on(&myself),
-            PublisherMsg::Told { .. } | PublisherMsg::Retry { .. } => {}
-            PublisherMsg::Finish(done) => {
-                state.finishing = Some(done);
-                state.end_if_done();
-            }
+    /// Publishes this as soon as possible.
+    pub fn tell(&self, event: LeaderEvent) {
+        let mut line = self.line();
+        line.join(event);
+        self.is_done.send_replace(false);
+        self.joined.notify_one();
+    }
+
+    /// Waits until everything is published.
+    pub fn all_published(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_done = self.is_done.subscribe();
+        async move {
+            let _ = is_done.wait_for(|done| *done).await;
         }
-        Ok(())
+    }
+
+    /// Records that the first change of the line, if there was one, is published.
+    fn told(&self) {
+        self.complained.store(false, Ordering::Relaxed);
+        let mut line = self.line();
+        line.told();
+        if line.is_empty() {
+            self.is_done.send_replace(true);
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        lock(&self.line)
     }
 }
 
-impl PublisherState {
-    fn link_changed(&mut self, myself: &ActorRef<PublisherMsg>, link: Link) {
-        match link {
-            Link::Up { bucket, .. } => {
-                self.bucket = Some(bucket);
-                self.go_on(myself);
+impl Linked for Publisher {
+    /// Creates the stream even if there is no event yet.
+    async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
+        let mut is_prepared = self.setup.events.keep.is_none();
+        loop {
+            let event = self.line().tell();
+            if event.is_none() && is_prepared {
+                self.joined.notified().await;
+                continue;
             }
-            // A disconnected client sends its messages whenever it is connected again.
-            Link::Down | Link::Unusable(_) => {
-                self.bucket = None;
-                // The next server may be another one.
-                self.stream_made = false;
-            }
+            publish(&bucket, &self.setup, event.as_ref(), is_prepared).await?;
+            is_prepared = true;
+            self.told();
         }
     }
 
-    /// Publishes the first event of the line. Creates the stream even if there is no event yet.
-    fn go_on(&mut self, myself: &ActorRef<PublisherMsg>) {
-        self.task.stop();
-        let Some(bucket) = self.bucket.clone() else {
-            return;
-        };
-        let event = self.news.tell();
-        if event.is_none() && self.is_prepared() {
-            return;
+    /// A disconnected client sends its messages whenever it is connected again.
+    fn ends_with_link(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, error: Option<&StoreError>) -> Duration {
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            let error = error.map(ToString::to_string);
+            tracing::warn!(
+                error,
+                "a leader change could not be published: trying again"
+            );
         }
-        let (setup, stream_made) = (self.setup.clone(), self.stream_made);
-        let myself = myself.clone();
-        self.task.begin(async move |number| {
-            let outcome = publish(&bucket, &setup, event.as_ref(), stream_made).await;
-            let _ = myself.send_message(PublisherMsg::Told { number, outcome });
-        });
-    }
-
-    fn told(&mut self, myself: &ActorRef<PublisherMsg>, outcome: Result<(), StoreError>) {
-        match outcome {
-            Ok(()) => {
-                self.news.told();
-                self.complained = false;
-                self.stream_made = true;
-                self.go_on(myself);
-                self.end_if_done();
-            }
-            Err(error) => {
-                self.stream_made = false;
-                if !std::mem::replace(&mut self.complained, true) {
-                    tracing::warn!(%error, "a leader change could not be published: trying again");
-                }
-                let myself = myself.clone();
-                self.task.begin(async move |number| {
-                    tokio::time::sleep(RETRY).await;
-                    let _ = myself.send_message(PublisherMsg::Retry { number });
-                });
-            }
-        }
-    }
-
-    /// Returns whether the stream exists, if one is configured.
-    const fn is_prepared(&self) -> bool {
-        self.stream_made || self.setup.events.keep.is_none()
-    }
-
-    fn end_if_done(&mut self) {
-        if self.news.is_empty()
-            && self.is_prepared()
-            && let Some(done) = self.finishing.take()
-        {
-            let _ = done.send(());
+        match error {
+            Some(StoreError::PermissionDenied(_)) => RETRY_DENIED,
+            _ => RETRY,
         }
     }
 }
@@ -172,7 +125,7 @@ async fn publish(
     bucket: &store::Bucket,
     setup: &PublisherSetup,
     event: Option<&LeaderEvent>,
-    stream_made: bool,
+    is_prepared: bool,
 ) -> Result<(), StoreError> {
     let prefix = &setup.events.subject_prefix;
     let news = event.map(|event| {
@@ -181,7 +134,7 @@ async fn publish(
         (subject, event.to_json(), id)
     });
     let made = match setup.events.keep {
-        Some(keep) if !stream_made => {
+        Some(keep) if !is_prepared => {
             let (replicas, storage) = (setup.replicas, setup.storage);
             bucket
                 .create_events_stream(prefix, keep, replicas, storage, TIMEOUT)
@@ -198,7 +151,7 @@ async fn publish(
             // Another client may have created the stream that this user may not create.
             let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
             let stream = kept.map_err(|error| made.err().unwrap_or(error))?;
-            if !stream_made && stream != events_stream(bucket.name()) {
+            if !is_prepared && stream != events_stream(bucket.name()) {
                 tracing::warn!(
                     stream,
                     "another stream keeps the leader changes: the history does not find them there"

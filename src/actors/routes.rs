@@ -1,56 +1,37 @@
 //! The routes to each role's election.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use ractor::ActorRef;
 
 use super::messages::ElectionMsg;
+use crate::lock::lock;
 use nats_elect_core::name::RoleName;
 
 /// The current election actor of each role. The supervisor writes it, and all others read it.
 #[derive(Clone, Default)]
-pub(crate) struct Routes(Arc<RwLock<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
+pub(crate) struct Routes(Arc<Mutex<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
 
 impl Routes {
     pub(super) fn set(&self, role: RoleName, actor: ActorRef<ElectionMsg>) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(role, actor);
+        lock(&self.0).insert(role, actor);
     }
 
     pub(super) fn remove(&self, role: &RoleName) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(role);
+        lock(&self.0).remove(role);
     }
 
     fn to(&self, role: &RoleName) -> Option<ActorRef<ElectionMsg>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(role)
-            .cloned()
+        lock(&self.0).get(role).cloned()
     }
 
     pub(crate) fn names(&self) -> Vec<RoleName> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .keys()
-            .cloned()
-            .collect()
+        lock(&self.0).keys().cloned().collect()
     }
 
     pub(super) fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        lock(&self.0).values().cloned().collect()
     }
 
     /// Sends a message to a role's election. If there is none, the message is dropped, and a caller

@@ -123,7 +123,7 @@ impl Signatures {
         {
             tracing::warn!(
                 why = why.as_str(),
-                "whoever wrote the role's record is not trusted: it is waited for, but not told as the leader"
+                "the writer of the role's record is not trusted: its lease counts, but it is not reported as leader"
             );
         }
         self.doubted = doubt;

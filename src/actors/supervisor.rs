@@ -15,7 +15,7 @@ use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
 use super::messages::{ElectionMsg, SupervisorMsg};
-use super::publisher::PublisherSetup;
+use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
@@ -117,7 +117,7 @@ impl Actor for SupervisorActor {
             connection,
             if_missing,
             routes: routes.clone(),
-            publisher,
+            publisher: publisher.map(Publisher::new),
             admin_handler,
         };
         Ok(SupervisorState {

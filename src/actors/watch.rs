@@ -1,6 +1,6 @@
 //! The bucket watch: one watch over all role keys. Its messages are hints for the elections.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -10,6 +10,7 @@ use super::messages::{ElectionMsg, SupervisorMsg};
 use super::watch_backoff::WatchBackoff;
 use super::{Link, Routes};
 use crate::clock;
+use crate::lock::lock;
 use crate::metrics::InstanceLabels;
 use crate::store::{self, Delivery, StoreError};
 
@@ -38,7 +39,7 @@ impl Watch {
     }
 
     fn backoff(&self) -> MutexGuard<'_, WatchBackoff> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.backoff)
     }
 }
 
@@ -95,7 +96,7 @@ impl Linked for Watch {
         tracing::warn!(
             error = error.map(ToString::to_string),
             ?wait,
-            "the watch ended: watching anew"
+            "the watch ended: watching again"
         );
         self.labels.watch_restarted();
         wait

@@ -10,14 +10,15 @@ use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use uuid::Uuid;
 
-use super::discovery::{Asking, Discovery};
-use super::{AdminError, Instance, InstanceReport};
+use super::discovery::Discovery;
+use super::{AdminError, Instance, InstanceReport, RoleReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
     AdminReply, AdminRequest, AdminSubjects, Done, Ended, Problem, ProblemCode, Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::role::SteppedDown;
+use crate::store::Asking;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::token::FencingToken;
 
@@ -64,8 +65,12 @@ pub struct Member {
 pub struct LeaderFound {
     /// The instance.
     pub instance: Instance,
+    /// The role.
+    pub role: RoleName,
     /// The fencing token of its term, for [`StepDown::expecting`].
     pub fencing_token: FencingToken,
+    /// The instance's report about the role.
+    pub report: RoleReport,
 }
 
 impl AdminClient {
@@ -217,7 +222,7 @@ impl AdminClient {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn leader(&self, role: &str, within: Duration) -> Result<LeaderFound, AdminError> {
-        RoleName::new(role)?;
+        let role = &RoleName::new(role)?;
         let mut discovery = self.discover(within).await?;
         let mut asked = FuturesUnordered::new();
         let mut searching = true;
@@ -233,16 +238,19 @@ impl AdminClient {
                 },
             }
         }
-        Err(AdminError::NoLeader(role.to_owned()))
+        Err(AdminError::NoLeader(role.to_string()))
     }
 
     /// Returns the instance's term of the role, if it leads the role.
-    async fn leads(&self, instance: Instance, role: &str) -> Option<LeaderFound> {
-        let report = self.status_of(&instance, role).await.ok()?;
-        let report = report.roles.get(role).filter(|report| report.is_leader)?;
+    async fn leads(&self, instance: Instance, role: &RoleName) -> Option<LeaderFound> {
+        let mut report = self.status_of(&instance, role.as_str()).await.ok()?;
+        let report = report.roles.remove(role.as_str());
+        let report = report.filter(|report| report.is_leader)?;
         Some(LeaderFound {
-            fencing_token: report.fencing_token?,
             instance,
+            role: role.clone(),
+            fencing_token: report.fencing_token?,
+            report,
         })
     }
 
@@ -256,6 +264,7 @@ impl AdminClient {
     ///
     /// The client first asks the instance for its status, to learn how long it may take. By the
     /// instance's own settings this is its stop budget, three heartbeats and two requests at most.
+    /// [`step_down_leader`](Self::step_down_leader) does without that question.
     ///
     /// # Errors
     /// Returns [`AdminError::Refused`] with the codes `NotLeader`, `UnexpectedTerm`,
@@ -274,19 +283,49 @@ impl AdminClient {
         role: &str,
         how: StepDown,
     ) -> Result<SteppedDown, AdminError> {
-        let name = RoleName::new(role)?;
-        let within = self.time_to_end(instance, Some(&name)).await?;
+        let role = RoleName::new(role)?;
+        let within = self.time_to_end(instance, Some(&role)).await?;
+        self.end_term(instance, &role, how, within).await
+    }
+
+    /// Has a leader that [`leader`](Self::leader) found end its term, and waits until it has. The
+    /// request names that term, unless `how` expects another one. Otherwise the same as
+    /// [`step_down`](Self::step_down).
+    ///
+    /// # Errors
+    /// The same as `step_down`, without [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after the request was sent, the term ends all the same.
+    pub async fn step_down_leader(
+        &self,
+        leader: &LeaderFound,
+        mut how: StepDown,
+    ) -> Result<SteppedDown, AdminError> {
+        how.expected.get_or_insert(leader.fencing_token);
+        let within = time_for([&leader.report]);
+        self.end_term(&leader.instance, &leader.role, how, within)
+            .await
+    }
+
+    async fn end_term(
+        &self,
+        instance: &Instance,
+        role: &RoleName,
+        how: StepDown,
+        within: Duration,
+    ) -> Result<SteppedDown, AdminError> {
         let request = AdminRequest {
             to: how.to,
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
             revision: None,
         };
-        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(&name), &request, within);
+        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
         let not_understood = || AdminError::NotUnderstood {
             instance: Box::new(instance.clone()),
         };
-        let ended = asked.await?.ended.remove(role);
+        let ended = asked.await?.ended.remove(role.as_str());
         ended.map(stepped_down).ok_or_else(not_understood)
     }
 
@@ -394,16 +433,14 @@ impl AdminClient {
     ) -> Result<Duration, AdminError> {
         let request = AdminRequest::default();
         let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &request, STATUS);
-        let roles = match asked.await {
-            Ok(report) => report.roles,
+        match asked.await {
+            Ok(report) => Ok(time_for(report.roles.values())),
             // The instance has more roles than it can report at once, or just now.
             Err(error) => match error.refusal() {
-                Some(ProblemCode::TooLarge | ProblemCode::Busy) => return Ok(UNKNOWN),
-                _ => return Err(error),
+                Some(ProblemCode::TooLarge | ProblemCode::Busy) => Ok(UNKNOWN),
+                _ => Err(error),
             },
-        };
-        let takes = roles.values().map(|role| role.answers_within).max();
-        Ok(takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY)
+        }
     }
 
     async fn ask<T: AdminReply>(
@@ -416,11 +453,13 @@ impl AdminClient {
     ) -> Result<T, AdminError> {
         let subject = self.subjects.request(verb, instance.incarnation, role);
         let body = serde_json::json!(request).to_string().into_bytes();
-        let mut asking = Asking::begin(&self.client, &self.subjects, subject, body).await?;
+        let answers = self.subjects.answers();
+        let asking = Asking::begin(&self.client, &answers, subject, body).await;
+        let mut asking = asking.map_err(AdminError::unavailable)?;
         let Ok(answer) = tokio::time::timeout(within, asking.next()).await else {
-            return Err(asking.timed_out(within));
+            return Err(AdminError::timed_out(&asking, within));
         };
-        let Some(message) = answer? else {
+        let Some(message) = answer.map_err(AdminError::unavailable)? else {
             return Err(AdminError::NoSuchInstance(instance.to_string()));
         };
         if let Some(problem) = parse::<Problem>(&message.payload) {
@@ -434,6 +473,12 @@ impl AdminClient {
             instance: Box::new(instance.clone()),
         })
     }
+}
+
+/// Returns how long an instance may take to end its terms of these roles, by its own settings.
+fn time_for<'a>(roles: impl IntoIterator<Item = &'a RoleReport>) -> Duration {
+    let takes = roles.into_iter().map(|role| role.answers_within).max();
+    takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY
 }
 
 fn stepped_down(ended: Ended) -> SteppedDown {

@@ -1,21 +1,15 @@
-//! One request, and the answers to it.
-//!
-//! Answers come to a subject of the admin service's own, not to `_INBOX`. So instances need no
-//! permission to publish to inboxes. With that permission they could pretend to be the server that
-//! confirms other instances' writes.
+//! The search for instances.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use async_nats::connection::State;
-use async_nats::{Client, Message, StatusCode};
-use futures::StreamExt;
-use uuid::Uuid;
+use async_nats::Client;
 
 use super::{AdminError, Instance};
 use crate::clock;
 use crate::model::admin::micro::Info;
 use crate::model::admin::{AdminSubjects, parse};
+use crate::store::Asking;
 use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
 
@@ -24,58 +18,6 @@ const QUIET: Duration = Duration::from_millis(400);
 /// The most instances that are listed. No real fleet has as many, and a client that may answer
 /// could invent more.
 const MOST_INSTANCES: usize = 10_000;
-
-/// A request that is on its way.
-pub(super) struct Asking {
-    answers: async_nats::Subscriber,
-    pub subject: String,
-    pub inbox: String,
-}
-
-impl Asking {
-    pub async fn begin(
-        client: &Client,
-        subjects: &AdminSubjects,
-        subject: String,
-        body: Vec<u8>,
-    ) -> Result<Self, AdminError> {
-        let lost = |error: &dyn std::fmt::Display| AdminError::Unavailable(error.to_string());
-        if client.connection_state() != State::Connected {
-            // The client would send the request later, when the caller does not wait any more.
-            return Err(lost(&"not connected"));
-        }
-        let number = Uuid::from_u128(rand::random());
-        let inbox = format!("{}.{number}", subjects.answers());
-        let answers = client.subscribe(inbox.clone()).await;
-        let answers = answers.map_err(|error| lost(&error))?;
-        client
-            .publish_with_reply(subject.clone(), inbox.clone(), body.into())
-            .await
-            .map_err(|error| lost(&error))?;
-        Ok(Self {
-            answers,
-            subject,
-            inbox,
-        })
-    }
-
-    /// Returns the next answer. Returns `None` if no instance listens.
-    pub async fn next(&mut self) -> Result<Option<Message>, AdminError> {
-        match self.answers.next().await {
-            Some(message) if message.status == Some(StatusCode::NO_RESPONDERS) => Ok(None),
-            Some(message) => Ok(Some(message)),
-            None => Err(AdminError::Unavailable("the connection ended".into())),
-        }
-    }
-
-    pub fn timed_out(&self, after: Duration) -> AdminError {
-        AdminError::Timeout {
-            subject: self.subject.clone(),
-            inbox: self.inbox.clone(),
-            after,
-        }
-    }
-}
 
 /// The search for instances: each is found when its answer comes.
 pub(super) struct Discovery<'a> {
@@ -97,7 +39,9 @@ impl<'a> Discovery<'a> {
         prefix: &'a str,
         within: Duration,
     ) -> Result<Self, AdminError> {
-        let asking = Asking::begin(client, subjects, subjects.search(), Vec::new()).await?;
+        let asking = Asking::begin(client, &subjects.answers(), subjects.search(), Vec::new())
+            .await
+            .map_err(AdminError::unavailable)?;
         Ok(Self {
             asking,
             bucket,
@@ -126,11 +70,11 @@ impl<'a> Discovery<'a> {
                     }
                 }
                 Ok(Ok(None)) => return Ok(None),
-                Ok(Err(error)) => return Err(error),
+                Ok(Err(error)) => return Err(AdminError::unavailable(error)),
                 Err(_) if self.heard => return Ok(None),
                 // An instance is subscribed there. Otherwise the server would have reported that
                 // there is none.
-                Err(_) => return Err(self.asking.timed_out(self.within)),
+                Err(_) => return Err(AdminError::timed_out(&self.asking, self.within)),
             }
         }
         Ok(None)

@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::Instance;
 use crate::model::admin::ProblemCode;
 use crate::model::config::ConfigError;
+use crate::store::{Asking, StoreError};
 use nats_elect_core::name::NameError;
 
 /// The reason why a request to an instance did not succeed.
@@ -19,11 +20,11 @@ pub enum AdminError {
     Config(#[from] ConfigError),
     /// No process listens. The instance has ended, has its admin service switched off, or was
     /// restarted.
-    #[error("no instance {0} is there: look again who is, it may have been started anew")]
+    #[error("no instance {0} answers: it may have ended or restarted, so list the instances again")]
     NoSuchInstance(String),
     /// Several running processes have this id.
     #[error(
-        "{} instances are called {id:?}: name one by its incarnation ({})",
+        "{} instances have the id {id:?}: name one by its incarnation ({})",
         .found.len(),
         .found.iter().map(|it| it.incarnation.to_string()).collect::<Vec<_>>().join(", ")
     )]
@@ -53,7 +54,7 @@ pub enum AdminError {
     /// connection.
     #[error(
         "no answer to {subject:?} within {after:?}: the instance may be cut off, or this user may not publish there or subscribe to {inbox:?}; \
-         what acts may have been done, ask for the status"
+         the request may have been carried out, so ask for the status"
     )]
     Timeout {
         /// The subject of the request.
@@ -64,17 +65,33 @@ pub enum AdminError {
         after: std::time::Duration,
     },
     /// This version does not understand the answer.
-    #[error("{instance} gave an answer that is not understood: it may be of another version")]
+    #[error("the answer of {instance} can't be read: it may be of another version")]
     NotUnderstood {
         /// The instance.
         instance: Box<Instance>,
     },
     /// The connection does not take requests just now.
-    #[error("NATS can't be asked just now: {0}")]
+    #[error("NATS takes no requests just now: {0}")]
     Unavailable(String),
 }
 
 impl AdminError {
+    /// Converts the error of a connection that does not take requests.
+    pub(super) fn unavailable(error: StoreError) -> Self {
+        Self::Unavailable(match error {
+            StoreError::Unavailable(detail) => detail,
+            error => error.to_string(),
+        })
+    }
+
+    pub(super) fn timed_out(asking: &Asking, after: std::time::Duration) -> Self {
+        Self::Timeout {
+            subject: asking.subject.clone(),
+            inbox: asking.reply.clone(),
+            after,
+        }
+    }
+
     /// Returns the instance's reason for programs, if the instance refused the request.
     pub const fn refusal(&self) -> Option<ProblemCode> {
         match self {

@@ -20,10 +20,9 @@
 //!         Err(error) => println!("{}: {error}", member.instance),
 //!     }
 //! }
-//! // The leader of the scheduler hands it to node-2, if it still leads in the term that was seen.
+//! // The leader of the scheduler hands it to node-2, if it still leads in the term that was found.
 //! let leader = admin.leader("scheduler", Duration::from_secs(2)).await?;
-//! let how = StepDown::to("node-2").expecting(leader.fencing_token);
-//! let down = admin.step_down(&leader.instance, "scheduler", how).await?;
+//! let down = admin.step_down_leader(&leader, StepDown::to("node-2")).await?;
 //! println!("{:?}", down.handoff);
 //! # Ok(())
 //! # }

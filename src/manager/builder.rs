@@ -168,11 +168,12 @@ impl RoleManagerBuilder {
 
     async fn launch(self) -> Result<RoleManager, Error> {
         let Self {
-            access,
+            mut access,
             roles,
             keyring,
         } = self;
-        let (config, route) = access.settle()?;
+        access.settle()?;
+        let config = access.config.clone();
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
         let instance_id = match &config.instance_id {
@@ -180,7 +181,7 @@ impl RoleManagerBuilder {
             None => InstanceId::new(&default_instance_id())?,
         };
         let incarnation = Uuid::from_u128(rand::random());
-        let connection = route.connection(instance_id.as_str()).await?;
+        let connection = access.connection(instance_id.as_str()).await?;
         let routes = Routes::default();
         let registry = RoleRegistry::default();
         let instance = Arc::new(Instance {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, stream};
-use tokio::sync::broadcast::error::RecvError;
+use futures::Stream;
 use tokio::sync::oneshot;
 
+use crate::broadcasts::until_ended;
 use crate::error::Error;
 use crate::model::admin::LONGEST_HOLD_OFF;
 use crate::model::status::RoleStatus;
@@ -118,23 +118,7 @@ impl RoleHandle {
     pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
         let events = self.scope.events.subscribe();
         let ended = self.scope.ended.clone();
-        Box::pin(stream::unfold(
-            (events, ended),
-            |(mut events, ended)| async move {
-                let event = tokio::select! {
-                    biased;
-                    event = events.recv() => event,
-                    () = ended.cancelled() => return None,
-                };
-                match event {
-                    Ok(event) => Some((event, (events, ended))),
-                    Err(RecvError::Lagged(missed)) => {
-                        Some((Event::Lagged { missed }, (events, ended)))
-                    }
-                    Err(RecvError::Closed) => None,
-                }
-            },
-        ))
+        until_ended(events, ended, |missed| Event::Lagged { missed })
     }
 
     /// Waits until this instance or another one is known to lead.

@@ -30,6 +30,7 @@ use nats_elect_core::name::RoleName;
 
 /// Whether a role is freed for others when its election is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Release {
     /// Do as the role's `delete_on_stop` says.
     #[default]
@@ -51,7 +52,19 @@ impl Release {
 }
 
 /// How to stop.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use nats_elect::{Release, StopOptions};
+///
+/// let restart = StopOptions::default()
+///     .release(Release::Keep)
+///     .timeout(Duration::from_secs(10));
+/// assert_eq!(restart.release, Release::Keep);
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct StopOptions {
     /// Whether the roles are freed. Default: as each role is configured.
     pub release: Release,
@@ -65,6 +78,22 @@ impl Default for StopOptions {
             release: Release::default(),
             timeout: Duration::from_secs(30),
         }
+    }
+}
+
+impl StopOptions {
+    /// Sets [`release`](field@Self::release).
+    #[must_use]
+    pub const fn release(mut self, release: Release) -> Self {
+        self.release = release;
+        self
+    }
+
+    /// Sets [`timeout`](field@Self::timeout).
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 }
 
@@ -205,17 +234,12 @@ impl RoleManager {
     pub async fn remove_role(&self, name: &str) -> Result<(), Error> {
         let scope = self.fleet.registry.strike(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
-        let (reply, left) = oneshot::channel();
-        let message = SupervisorMsg::RemoveRole {
+        self.ask(|reply| SupervisorMsg::RemoveRole {
             role: scope.role.clone(),
             release: scope.settings.delete_on_stop,
             reply,
-        };
-        self.thread
-            .supervisor
-            .send_message(message)
-            .map_err(|_| Error::Stopped)?;
-        left.await.map_err(|_| Error::Stopped)
+        })
+        .await
     }
 
     /// Pauses every role, as [`RoleHandle::pause`] does. Roles that are added later begin paused.
@@ -264,12 +288,8 @@ impl RoleManager {
     }
 
     async fn order(&self, order: Order) -> Result<Vec<(RoleName, SteppedDown)>, Error> {
-        let (reply, followed) = oneshot::channel();
-        self.thread
-            .supervisor
-            .send_message(SupervisorMsg::Order { order, reply })
-            .map_err(|_| Error::Stopped)?;
-        followed.await.map_err(|_| Error::Stopped)
+        self.ask(|reply| SupervisorMsg::Order { order, reply })
+            .await
     }
 
     /// Runs until `signal` resolves, then stops gracefully with [`StopOptions::default`].
@@ -340,19 +360,26 @@ impl RoleManager {
     }
 
     async fn stand(&self, scope: Arc<RoleScope>) -> Result<(), Error> {
-        let (reply, added) = oneshot::channel();
-        let message = SupervisorMsg::AddRole {
-            scope: Arc::clone(&scope),
-            reply,
-        };
-        self.thread
-            .supervisor
-            .send_message(message)
-            .map_err(|_| Error::Stopped)?;
-        if !added.await.map_err(|_| Error::Stopped)? {
-            return Err(Error::DuplicateRole(scope.role.clone()));
+        let role = scope.role.clone();
+        let is_new = self
+            .ask(|reply| SupervisorMsg::AddRole { scope, reply })
+            .await?;
+        if is_new {
+            Ok(())
+        } else {
+            Err(Error::DuplicateRole(role))
         }
-        Ok(())
+    }
+
+    /// Sends a message to the supervisor, and waits for its reply.
+    async fn ask<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> SupervisorMsg,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.thread.supervisor.send_message(message(reply));
+        sent.map_err(|_| Error::Stopped)?;
+        answer.await.map_err(|_| Error::Stopped)
     }
 }
 

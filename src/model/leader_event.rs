@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::sortable;
 use nats_elect_core::event::{EndCause, Vacancy};
+use nats_elect_core::millis;
 use nats_elect_core::text::printable;
 use nats_elect_core::token::{CorrelationId, FencingToken};
 
@@ -61,23 +63,31 @@ pub enum LeaderChange {
     },
 }
 
+/// The JSON of an event.
 #[derive(Serialize, Deserialize)]
 struct Json {
     v: u32,
+    #[serde(flatten, with = "EventJson")]
+    event: LeaderEvent,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LeaderEvent")]
+struct EventJson {
     bucket: String,
     role: String,
     instance_id: String,
     incarnation: Uuid,
     correlation_id: CorrelationId,
-    /// The token as text, because JavaScript can't represent its numbers exactly.
-    fencing_token: String,
+    #[serde(with = "sortable")]
+    fencing_token: FencingToken,
     at_ms: u64,
-    #[serde(flatten)]
-    change: ChangeJson,
+    #[serde(flatten, with = "ChangeJson")]
+    change: LeaderChange,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(remote = "LeaderChange", tag = "event", rename_all = "snake_case")]
 enum ChangeJson {
     TermStarted {
         vacancy: String,
@@ -86,7 +96,8 @@ enum ChangeJson {
     },
     TermEnded {
         cause: String,
-        lasted_ms: u64,
+        #[serde(rename = "lasted_ms", with = "millis")]
+        lasted: Duration,
         released: bool,
     },
 }
@@ -119,33 +130,8 @@ impl LeaderEvent {
 
     /// Returns the JSON of the event, as it is published.
     pub fn to_json(&self) -> String {
-        let change = match &self.change {
-            LeaderChange::TermStarted { vacancy, previous } => ChangeJson::TermStarted {
-                vacancy: vacancy.clone(),
-                previous: previous.clone(),
-            },
-            LeaderChange::TermEnded {
-                cause,
-                lasted,
-                released,
-            } => ChangeJson::TermEnded {
-                cause: cause.clone(),
-                lasted_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
-                released: *released,
-            },
-        };
-        let json = Json {
-            v: 1,
-            bucket: self.bucket.clone(),
-            role: self.role.clone(),
-            instance_id: self.instance_id.clone(),
-            incarnation: self.incarnation,
-            correlation_id: self.correlation_id.clone(),
-            fencing_token: self.fencing_token.to_sortable(),
-            at_ms: self.at_ms,
-            change,
-        };
-        serde_json::json!(json).to_string()
+        let event = self.clone();
+        serde_json::json!(Json { v: 1, event }).to_string()
     }
 
     /// Reads a published event. Returns `None` if it is not an event of this version. Names in it
@@ -154,32 +140,19 @@ impl LeaderEvent {
         if payload.len() > MAX_BYTES {
             return None;
         }
-        let json: Json = serde_json::from_slice(payload).ok()?;
-        let change = match json.change {
-            ChangeJson::TermStarted { vacancy, previous } => LeaderChange::TermStarted {
-                vacancy: printable(&vacancy),
-                previous: previous.map(|previous| printable(&previous)),
-            },
-            ChangeJson::TermEnded {
-                cause,
-                lasted_ms,
-                released,
-            } => LeaderChange::TermEnded {
-                cause: printable(&cause),
-                lasted: Duration::from_millis(lasted_ms),
-                released,
-            },
-        };
-        Some(Self {
-            bucket: printable(&json.bucket),
-            role: printable(&json.role),
-            instance_id: printable(&json.instance_id),
-            incarnation: json.incarnation,
-            correlation_id: json.correlation_id.printable(),
-            fencing_token: json.fencing_token.parse().ok()?,
-            at_ms: json.at_ms,
-            change,
-        })
+        let Json { mut event, .. } = serde_json::from_slice(payload).ok()?;
+        for text in [&mut event.bucket, &mut event.role, &mut event.instance_id] {
+            *text = printable(text);
+        }
+        event.correlation_id = event.correlation_id.printable();
+        match &mut event.change {
+            LeaderChange::TermStarted { vacancy, previous } => {
+                *vacancy = printable(vacancy);
+                *previous = previous.as_deref().map(printable);
+            }
+            LeaderChange::TermEnded { cause, .. } => *cause = printable(cause),
+        }
+        Some(event)
     }
 }
 

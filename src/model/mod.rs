@@ -7,6 +7,7 @@ pub mod keyring;
 pub mod leader_event;
 #[allow(missing_docs)]
 pub mod micros;
+pub mod sortable;
 #[allow(missing_docs)]
 pub mod statement;
 pub mod status;

@@ -3,25 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::sortable;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::FencingToken;
 
-/// An instance's own statement that it leads a role until a given time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An instance's own statement that it leads a role until a given time. Its JSON has the fields in
+/// this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     pub bucket: BucketName,
     pub role: RoleName,
     /// Contains the bucket's epoch.
+    #[serde(with = "sortable")]
     pub fencing_token: FencingToken,
     pub instance_id: InstanceId,
     pub incarnation: Uuid,
     pub priority: i64,
     pub meta: BTreeMap<String, String>,
     /// The time of signing by the signer's wall clock, in milliseconds since the Unix epoch.
+    #[serde(rename = "issued_at_ms")]
     pub issued_at: u64,
     /// The end of the lease by that clock, or an earlier time.
+    #[serde(rename = "expires_at_ms")]
     pub expires_at: u64,
 }
 

@@ -118,22 +118,24 @@ impl ObserverBuilder {
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<Observer, Error> {
         let Self {
-            access,
+            mut access,
             roles,
             default_ttl,
             keyring,
         } = self;
-        let (config, route) = access.settle()?;
+        access.settle()?;
+        let start_timeout = access.config.start_timeout;
         if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
             let rule = "must be from 100 ms to 1 h";
             return Err(ConfigError::new("default_ttl", format!("{default_ttl:?}"), rule).into());
         }
-        let bucket = BucketName::new(&config.bucket)?;
+        let bucket = BucketName::new(&access.config.bucket)?;
         let roles = roles.map(|roles| roles.iter().map(|role| RoleName::new(role)).collect());
         let roles: Option<BTreeSet<RoleName>> = roles.transpose()?;
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let began = clock::now();
-        let connection = route.connection("observer").await?;
+        // The future's state while it connects is large. Boxing it spares the callers.
+        let connection = Box::pin(access.connection("observer")).await?;
         let scope = Scope {
             bucket: bucket.clone(),
             roles,
@@ -152,7 +154,7 @@ impl ObserverBuilder {
             if_missing: IfMissing::Await,
             routes: Routes::default(),
             admin: None,
-            start_timeout: config.start_timeout,
+            start_timeout,
             ready: Some(ready),
         };
         let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
@@ -164,10 +166,10 @@ impl ObserverBuilder {
         let observer = Observer::new(shared, monitor, tasks);
         match opened.await {
             Ok(Ok(_)) => {}
-            Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
+            Ok(Err(failure)) => return Err(Error::of_start(failure, start_timeout)),
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         }
-        let left = (began + config.start_timeout).since(clock::now());
+        let left = (began + start_timeout).since(clock::now());
         if tokio::time::timeout(left, observer.until_current())
             .await
             .is_ok_and(|known| known.is_ok())
@@ -175,7 +177,7 @@ impl ObserverBuilder {
             return Ok(observer);
         }
         Err(Error::Unavailable {
-            after: config.start_timeout,
+            after: start_timeout,
             reason: match observer.connection() {
                 WatchStatus::Stale { reason, .. } => reason,
                 WatchStatus::Current => "the observer ended while it started".into(),

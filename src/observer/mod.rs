@@ -19,9 +19,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use futures::{Stream, stream};
+use futures::Stream;
 use ractor::ActorRef;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
@@ -29,6 +28,7 @@ pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, Wa
 use self::tracked_roles::TrackedRoles;
 use self::watching::Shared;
 use crate::actors::MonitorMsg;
+use crate::broadcasts::until_ended;
 use crate::clock;
 use crate::error::Error;
 use nats_elect_core::name::RoleName;
@@ -132,23 +132,7 @@ impl Observer {
     pub fn changes(&self) -> impl Stream<Item = Change> + Send + Unpin + use<> {
         let changes = self.inner.shared.changes.subscribe();
         let ended = self.inner.shared.ended.clone();
-        Box::pin(stream::unfold(
-            (changes, ended),
-            |(mut changes, ended)| async move {
-                let change = tokio::select! {
-                    biased;
-                    change = changes.recv() => change,
-                    () = ended.cancelled() => return None,
-                };
-                match change {
-                    Ok(change) => Some((change, (changes, ended))),
-                    Err(RecvError::Lagged(missed)) => {
-                        Some((Change::Lagged { missed }, (changes, ended)))
-                    }
-                    Err(RecvError::Closed) => None,
-                }
-            },
-        ))
+        until_ended(changes, ended, |missed| Change::Lagged { missed })
     }
 
     /// Waits until a leader of the role is known to be alive.

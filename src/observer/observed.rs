@@ -1,11 +1,11 @@
 //! The reports of an observer about roles.
 
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
 use nats_elect_core::event::Distrust;
+use nats_elect_core::labels;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
 
@@ -35,21 +35,18 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
-    /// Returns the standing's name as it is used in logs and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Led => "led",
-            Self::Untrusted => "untrusted",
-            Self::Released => "released",
-            Self::HandedOver => "handed_over",
-            Self::Deleted => "deleted",
-            Self::Expired => "expired",
-            Self::Unclaimed => "unclaimed",
-            Self::Unknown => "unknown",
-        }
-    }
+labels!(Standing {
+    Led => "led",
+    Untrusted => "untrusted",
+    Released => "released",
+    HandedOver => "handed_over",
+    Deleted => "deleted",
+    Expired => "expired",
+    Unclaimed => "unclaimed",
+    Unknown => "unknown",
+});
 
+impl Standing {
     /// Returns whether it is certain that no instance leads. A claim would succeed, or will succeed
     /// once the others have waited for as long as they must.
     pub const fn is_free(self) -> bool {
@@ -57,12 +54,6 @@ impl Standing {
             self,
             Self::Released | Self::HandedOver | Self::Deleted | Self::Expired | Self::Unclaimed
         )
-    }
-}
-
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -177,28 +168,17 @@ pub enum ChangeCause {
     BucketReplaced,
 }
 
-impl ChangeCause {
-    /// Returns the cause's name as it is used in logs and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Claimed => "claimed",
-            Self::HandedOver => "handed_over",
-            Self::Released => "released",
-            Self::Deleted => "deleted",
-            Self::Expired => "expired",
-            Self::LostSight => "lost_sight",
-            Self::Untrusted => "untrusted",
-            Self::BucketReplaced => "bucket_replaced",
-        }
-    }
-}
-
-impl fmt::Display for ChangeCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+labels!(ChangeCause {
+    Found => "found",
+    Claimed => "claimed",
+    HandedOver => "handed_over",
+    Released => "released",
+    Deleted => "deleted",
+    Expired => "expired",
+    LostSight => "lost_sight",
+    Untrusted => "untrusted",
+    BucketReplaced => "bucket_replaced",
+});
 
 /// A change of a role's leader or standing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -240,4 +220,21 @@ pub enum Change {
         /// The number of missing changes.
         missed: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_label_is_the_same_in_json_and_in_text() {
+        for label in Standing::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+        for label in ChangeCause::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+    }
 }

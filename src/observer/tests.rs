@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
-use super::tracked_roles::{Now, Scope, TrackedRoles};
+use super::tracked_role::Now;
+use super::tracked_roles::{Scope, TrackedRoles};
 use crate::model::keyring::Keyring;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};

@@ -1,14 +1,15 @@
 //! The state of one role. It follows from the messages under the role's keys and the time since
 //! then.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::observed::{ChangeCause, Observed, Standing};
+use super::observed::{ChangeCause, Observed, RoleChange, Standing};
 use crate::actors::Signatures;
 use nats_elect_core::Moment;
 use nats_elect_core::event::Distrust;
+use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
@@ -23,11 +24,11 @@ pub(super) struct Reported {
     pub leader: Option<LeaderInfo>,
 }
 
-/// A change of the reported state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub from: Option<LeaderInfo>,
-    pub cause: ChangeCause,
+/// A moment on both clocks. The first one is used for counting, the second one is reported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub clock: Moment,
+    pub wall: SystemTime,
 }
 
 /// The doubt about the current record.
@@ -146,7 +147,7 @@ impl TrackedRole {
     /// Forgets the old bucket, because the bucket is another one. Nothing that was seen is valid,
     /// and the data in the new bucket was not seen yet. Returns the resulting change of the
     /// reported state.
-    pub fn forget(&mut self, now: Moment) -> Option<Turn> {
+    pub fn forget(&mut self, role: &RoleName, now: Now) -> Option<RoleChange> {
         self.watch_begins();
         self.entry = None;
         self.fence = None;
@@ -154,11 +155,11 @@ impl TrackedRole {
         self.distrust = None;
         self.doubt = Doubt::None;
         self.known = false;
-        let turn = self.settle(now);
+        let change = self.settle(role, now);
         self.last_leader = None;
-        turn.map(|turn| Turn {
+        change.map(|change| RoleChange {
             cause: ChangeCause::BucketReplaced,
-            ..turn
+            ..change
         })
     }
 
@@ -366,8 +367,8 @@ impl TrackedRole {
     }
 
     /// Brings the reported state up to date. Returns the change, if there is one.
-    pub fn settle(&mut self, now: Moment) -> Option<Turn> {
-        let new = self.stands(now);
+    pub fn settle(&mut self, role: &RoleName, now: Now) -> Option<RoleChange> {
+        let new = self.stands(now.clock);
         let is_same = new.standing == self.told.standing
             && match (&new.leader, &self.told.leader) {
                 (Some(new), Some(old)) => is_one_instance(new, old),
@@ -385,9 +386,13 @@ impl TrackedRole {
         } else if old.leader.is_some() {
             self.last_leader.clone_from(&old.leader);
         }
-        Some(Turn {
+        Some(RoleChange {
+            role: role.as_str().to_owned(),
             from: old.leader,
+            to: self.told.leader.clone(),
+            standing: self.told.standing,
             cause,
+            at: now.wall,
         })
     }
 

@@ -2,12 +2,12 @@
 //! is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::observed::{Change, Observed, RoleChange, WatchStatus};
-use super::tracked_role::{How, TrackedRole, Turn};
+use super::tracked_role::{How, Now, TrackedRole};
 use crate::actors::Signatures;
 use crate::model::keyring::Keyring;
 use nats_elect_core::Moment;
@@ -26,25 +26,13 @@ pub(super) struct Scope {
     pub keyring: Keyring,
 }
 
-/// A moment on both clocks. The first one is used for counting, the second one is reported.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
-    pub clock: Moment,
-    pub wall: SystemTime,
-}
-
-/// Whether the watch is running and everything was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Watching {
-    Stale(String),
-    Current,
-}
-
 /// All roles. Every input leaves the resulting changes in [`take_changes`](Self::take_changes).
 pub(super) struct TrackedRoles {
     scope: Scope,
     roles: BTreeMap<RoleName, TrackedRole>,
-    watching: Watching,
+    /// The reason why not everything is seen, in words. `None` while the watch is running and has
+    /// shown everything.
+    stale: Option<String>,
     heard: Moment,
     epoch: Option<u64>,
     /// The bucket was another one when data was last seen.
@@ -58,7 +46,7 @@ impl TrackedRoles {
         let mut tracked_roles = Self {
             default_lease: scope.default_ttl,
             roles: BTreeMap::new(),
-            watching: Watching::Stale("no answer yet".into()),
+            stale: Some("no answer yet".into()),
             heard: now,
             epoch: None,
             replaced: false,
@@ -82,9 +70,7 @@ impl TrackedRoles {
             return;
         }
         for (role, tracked) in &mut self.roles {
-            if let Some(turn) = tracked.forget(now.clock) {
-                self.changes.push(change(role, tracked, turn, now));
-            }
+            self.changes.extend(tracked.forget(role, now).map(boxed));
         }
         self.replaced = true;
     }
@@ -101,24 +87,20 @@ impl TrackedRoles {
         self.heard = now.clock;
         for (role, tracked) in &mut self.roles {
             tracked.caught_up();
-            if let Some(turn) = tracked.settle(now.clock) {
-                self.changes.push(change(role, tracked, turn, now));
-            }
+            self.changes.extend(tracked.settle(role, now).map(boxed));
         }
         if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
             // Roles that only the other bucket had do not exist here.
             self.roles.retain(|_, tracked| tracked.is_there());
         }
-        if std::mem::replace(&mut self.watching, Watching::Current) != Watching::Current {
+        if self.stale.take().is_some() {
             self.changes.push(Change::Current);
         }
     }
 
     /// Records that the watch is over.
     pub fn watch_ended(&mut self, reason: String) {
-        let stale = Watching::Stale(reason.clone());
-        let was = std::mem::replace(&mut self.watching, stale);
-        if was == Watching::Current {
+        if self.stale.replace(reason.clone()).is_none() {
             self.changes.push(Change::Stale { reason });
         }
         for tracked in self.roles.values_mut() {
@@ -154,17 +136,15 @@ impl TrackedRoles {
     /// Lets time pass. Returns at most `most` roles whose keys are to be read. Their leases have
     /// passed, and only the stream leader knows that nothing newer is under way to the observer.
     pub fn tick(&mut self, most: usize, now: Now) -> Vec<RoleName> {
-        let current = self.watching == Watching::Current;
+        let current = self.stale.is_none();
         let mut looks = Vec::new();
         for (role, tracked) in &mut self.roles {
             if tracked.tick(current, now.clock) && looks.len() < most {
                 tracked.looks(now.clock);
                 looks.push(role.clone());
             }
-            if tracked.may_have_turned()
-                && let Some(turn) = tracked.settle(now.clock)
-            {
-                self.changes.push(change(role, tracked, turn, now));
+            if tracked.may_have_turned() {
+                self.changes.extend(tracked.settle(role, now).map(boxed));
             }
         }
         looks
@@ -190,10 +170,7 @@ impl TrackedRoles {
 
     /// Returns the leader, if it was seen alive and the known state is current.
     pub fn confirmed_leader(&self, role: &str) -> Option<LeaderInfo> {
-        let tracked = self
-            .roles
-            .get(role)
-            .filter(|_| self.watching == Watching::Current)?;
+        let tracked = self.roles.get(role).filter(|_| self.stale.is_none())?;
         tracked.confirmed_leader().cloned()
     }
 
@@ -210,9 +187,9 @@ impl TrackedRoles {
     }
 
     pub fn status(&self, now: Moment) -> WatchStatus {
-        match &self.watching {
-            Watching::Current => WatchStatus::Current,
-            Watching::Stale(reason) => WatchStatus::Stale {
+        match &self.stale {
+            None => WatchStatus::Current,
+            Some(reason) => WatchStatus::Stale {
                 since: now.since(self.heard),
                 reason: reason.clone(),
             },
@@ -225,15 +202,16 @@ impl TrackedRoles {
     }
 
     fn how(&self) -> How {
-        match self.watching {
-            Watching::Current => How::Live,
-            Watching::Stale(_) => How::Stood,
+        if self.stale.is_none() {
+            How::Live
+        } else {
+            How::Stood
         }
     }
 
     fn tracked(&mut self, role: &RoleName, now: Moment) -> &mut TrackedRole {
         let (scope, epoch) = (&self.scope, self.epoch);
-        let current = self.watching == Watching::Current;
+        let current = self.stale.is_none();
         self.roles.entry(role.clone()).or_insert_with(|| {
             // An observer is no instance, so no record is its own.
             let mut signatures = Signatures::new(role.clone(), scope.keyring.clone(), Uuid::nil());
@@ -245,23 +223,12 @@ impl TrackedRoles {
     }
 
     fn settle(&mut self, role: &RoleName, now: Now) {
-        let Some(tracked) = self.roles.get_mut(role) else {
-            return;
-        };
-        if let Some(turn) = tracked.settle(now.clock) {
-            self.changes.push(change(role, tracked, turn, now));
+        if let Some(tracked) = self.roles.get_mut(role) {
+            self.changes.extend(tracked.settle(role, now).map(boxed));
         }
     }
 }
 
-fn change(role: &RoleName, tracked: &TrackedRole, turn: Turn, now: Now) -> Change {
-    let told = tracked.told();
-    Change::Role(Box::new(RoleChange {
-        role: role.as_str().to_owned(),
-        from: turn.from,
-        to: told.leader.clone(),
-        standing: told.standing,
-        cause: turn.cause,
-        at: now.wall,
-    }))
+fn boxed(change: RoleChange) -> Change {
+    Change::Role(Box::new(change))
 }

@@ -1,9 +1,13 @@
 //! The work behind an observer: one watch that is restarted whenever it ends, and a look at the key
 //! of each role whose lease has passed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use ractor::ActorRef;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinSet;
@@ -11,13 +15,15 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::observed::Change;
-use super::tracked_roles::{Now, TrackedRoles};
+use super::tracked_role::Now;
+use super::tracked_roles::TrackedRoles;
 use crate::actors::{Link, MonitorMsg, WatchBackoff};
 use crate::clock;
+use crate::lock::lock;
 use crate::store::{Bucket, Delivery, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
+use nats_elect_core::record::Snapshot;
 
 /// How late the end of a lease may be noticed.
 const TICK: Duration = Duration::from_millis(50);
@@ -25,9 +31,6 @@ const TICK: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of looks under way at once. After an outage all leases may have passed.
 const LOOKS: usize = 32;
-/// The number of messages between the watch and their reader. When it is reached the watch waits,
-/// and the server with it.
-const BACKLOG: usize = 1024;
 /// The reason to give up a watch that has sent everything it has, if that is less than the stream's
 /// leader had. Another watch may be on a server that has more.
 const LAGS: &str = "the watch is on a server that lags behind the stream's leader";
@@ -54,9 +57,7 @@ impl Shared {
     }
 
     pub fn tracked_roles(&self) -> MutexGuard<'_, TrackedRoles> {
-        self.tracked_roles
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tracked_roles)
     }
 
     /// Changes the known state, reports the changes, and wakes waiting callers.
@@ -90,15 +91,6 @@ fn log(change: &Change) {
         Change::Stale { reason } => tracing::warn!(reason, "the observer sees nothing just now"),
         Change::Current | Change::Lagged { .. } => tracing::debug!(?change, "observer"),
     }
-}
-
-/// An item that a watch delivers, with the time when it was received.
-enum Seen {
-    Role(RoleName, Entry, Moment),
-    Fence(RoleName, FenceEntry, Moment),
-    Nothing(Moment),
-    CaughtUp(Moment),
-    Ended(Ended),
 }
 
 /// How a watch ended.
@@ -135,18 +127,13 @@ struct Reach {
     epoch: u64,
 }
 
-/// A running watch. Dropping it ends it.
-struct Running {
-    seen: mpsc::Receiver<Seen>,
-    _task: JoinSet<()>,
-}
-
 pub(super) struct Watching {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
     watch_backoff: WatchBackoff,
     reach: Option<Reach>,
-    running: Option<Running>,
+    /// The watch that is running. Dropping it ends it.
+    running: Option<BoxFuture<'static, Ended>>,
     /// When to begin the next watch.
     begin_at: Option<Moment>,
     looks: JoinSet<(RoleName, Option<Snapshot>)>,
@@ -181,7 +168,7 @@ impl Watching {
                         self.shared.update(|tracked_roles| tracked_roles.looked(&role, found, now()));
                     }
                 }
-                seen = next(&mut self.running) => self.saw(seen),
+                ended = end_of(&mut self.running) => self.watch_ended(ended),
                 _ = ticks.tick() => self.tick(),
             }
         }
@@ -254,42 +241,25 @@ impl Watching {
         };
         self.watch_backoff.begun(clock::now());
         self.shared.update(TrackedRoles::watch_begins);
-        let (tell, seen) = mpsc::channel(BACKLOG);
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            let Err(error) = follow(&reach, &tell).await else {
-                return;
-            };
-            let _ = tell.send(Seen::Ended(error)).await;
+        let shared = Arc::clone(&self.shared);
+        let following = async move {
+            let Err(ended) = follow(&reach, &shared).await;
+            ended
+        };
+        let following = AssertUnwindSafe(following).catch_unwind().map(|ended| {
+            let crashed = |_| StoreError::Unavailable("the watch has crashed".into()).into();
+            ended.unwrap_or_else(crashed)
         });
-        self.running = Some(Running { seen, _task: task });
+        self.running = Some(following.boxed());
     }
 
-    fn saw(&mut self, seen: Option<Seen>) {
-        let wall = clock::wall();
-        let at = |clock| Now { clock, wall };
-        self.shared.update(|tracked_roles| match &seen {
-            Some(Seen::Role(role, entry, received)) => {
-                tracked_roles.role(role, entry.clone(), at(*received));
-            }
-            Some(Seen::Fence(role, fence, received)) => {
-                tracked_roles.fence(role, *fence, at(*received));
-            }
-            Some(Seen::Nothing(received)) => tracked_roles.heard(*received),
-            Some(Seen::CaughtUp(received)) => tracked_roles.caught_up(at(*received)),
-            Some(Seen::Ended(_)) | None => {}
-        });
-        let ended = match seen {
-            Some(Seen::Ended(ended)) => ended,
-            None => StoreError::Unavailable("the watch has crashed".into()).into(),
-            _ => return,
-        };
+    fn watch_ended(&mut self, ended: Ended) {
         self.running = None;
         if ended.cut_off {
             self.watch_backoff.connection_lost(clock::now());
         }
         let wait = self.watch_backoff.ended(clock::now());
-        tracing::debug!(ended.reason, ?wait, "the watch ended: watching anew");
+        tracing::debug!(ended.reason, ?wait, "the watch ended: watching again");
         self.begin_at = Some(clock::now() + wait);
         self.stop(ended.reason);
         // A watch ends with its bucket. Nothing else may report that another bucket took its name.
@@ -304,10 +274,10 @@ fn now() -> Now {
     }
 }
 
-/// Returns the next item. If no watch is running, it never resolves.
-async fn next(running: &mut Option<Running>) -> Option<Seen> {
+/// Runs the watch to its end. If no watch is running, it never resolves.
+async fn end_of(running: &mut Option<BoxFuture<'static, Ended>>) -> Ended {
     match running {
-        Some(running) => running.seen.recv().await,
+        Some(running) => running.await,
         None => std::future::pending().await,
     }
 }
@@ -326,8 +296,8 @@ fn another_bucket() -> StoreError {
     StoreError::Unavailable("the bucket is another one than before".into())
 }
 
-/// Watches until the watch ends. It is no error if the receiver is gone.
-async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
+/// Watches until the watch ends, and takes what it shows.
+async fn follow(reach: &Reach, shared: &Shared) -> Result<Infallible, Ended> {
     let (mut watch, epoch) = reach.bucket.survey(TIMEOUT).await?;
     if epoch != reach.epoch {
         return Err(another_bucket().into());
@@ -336,25 +306,25 @@ async fn follow(reach: &Reach, tell: &mpsc::Sender<Seen>) -> Result<(), Ended> {
     loop {
         if !caught_up && watch.has_caught_up() {
             caught_up = true;
-            if tell.send(Seen::CaughtUp(clock::now())).await.is_err() {
-                return Ok(());
-            }
+            let received = now();
+            shared.update(|tracked_roles| tracked_roles.caught_up(received));
         }
-        let told = watch.next().await.map_err(|error| match error {
+        let shown = watch.next().await.map_err(|error| match error {
             StoreError::Timeout { .. } => {
                 Ended::given_up("nothing is heard from the watch any more")
             }
             error => error.into(),
         })?;
-        let received = clock::now();
-        let seen = match told {
-            Delivery::Entry(role, entry) => Seen::Role(role, entry, received),
-            Delivery::Fence(role, fence) => Seen::Fence(role, fence, received),
-            Delivery::Idle if !caught_up => return Err(Ended::given_up(LAGS)),
-            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => Seen::Nothing(received),
-        };
-        if tell.send(seen).await.is_err() {
-            return Ok(());
+        let received = now();
+        if shown == Delivery::Idle && !caught_up {
+            return Err(Ended::given_up(LAGS));
         }
+        shared.update(|tracked_roles| match shown {
+            Delivery::Entry(role, entry) => tracked_roles.role(&role, entry, received),
+            Delivery::Fence(role, fence) => tracked_roles.fence(&role, fence, received),
+            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {
+                tracked_roles.heard(received.clock);
+            }
+        });
     }
 }

@@ -40,11 +40,7 @@ impl Deadline {
                 return true;
             }
             // The owner may have moved the deadline meanwhile. Look again then.
-            if self
-                .0
-                .compare_exchange(until, OVER, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
-            {
+            if self.replace(until, OVER) {
                 return false;
             }
         }
@@ -52,25 +48,20 @@ impl Deadline {
 
     /// Moves the deadline, unless it is over. Returns whether it was moved.
     pub fn move_to(&self, until: Moment) -> bool {
-        loop {
-            if !self.is_ahead() {
-                return false;
-            }
+        while self.is_ahead() {
             let current = self.0.load(Ordering::Acquire);
-            let moved = current != OVER
-                && self
-                    .0
-                    .compare_exchange(
-                        current,
-                        until.as_nanos(),
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    )
-                    .is_ok();
-            if moved {
+            if current != OVER && self.replace(current, until.as_nanos()) {
                 return true;
             }
         }
+        false
+    }
+
+    fn replace(&self, current: u64, new: u64) -> bool {
+        let replaced = self
+            .0
+            .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        replaced.is_ok()
     }
 
     /// Ends the deadline.

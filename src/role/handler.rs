@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures::future::BoxFuture;
+
 use super::term::Term;
 use nats_elect_core::status::LeaderInfo;
 
@@ -126,26 +128,24 @@ fn has_check<H: RoleHandler>() -> bool {
     returned(|handler: &H| handler.healthy()) != type_name::<Unchecked>()
 }
 
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
 /// A handler of any type, so that roles can be kept together.
 pub(crate) trait ErasedHandler: Send + Sync {
-    fn lead(self: Arc<Self>, term: Term) -> BoxFuture<Result<(), BoxError>>;
+    fn lead(self: Arc<Self>, term: Term) -> BoxFuture<'static, Result<(), BoxError>>;
     /// Returns `None` if the handler has no health check of its own.
-    fn healthy(self: Arc<Self>) -> Option<BoxFuture<bool>>;
-    fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<()>;
+    fn healthy(self: Arc<Self>) -> Option<BoxFuture<'static, bool>>;
+    fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<'static, ()>;
 }
 
 impl<H: RoleHandler> ErasedHandler for H {
-    fn lead(self: Arc<Self>, term: Term) -> BoxFuture<Result<(), BoxError>> {
+    fn lead(self: Arc<Self>, term: Term) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move { RoleHandler::lead(&*self, term).await })
     }
 
-    fn healthy(self: Arc<Self>) -> Option<BoxFuture<bool>> {
+    fn healthy(self: Arc<Self>) -> Option<BoxFuture<'static, bool>> {
         has_check::<H>().then(|| Box::pin(async move { RoleHandler::healthy(&*self).await }) as _)
     }
 
-    fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<()> {
+    fn on_leader_change(self: Arc<Self>, leader: Option<LeaderInfo>) -> BoxFuture<'static, ()> {
         Box::pin(async move { RoleHandler::on_leader_change(&*self, leader).await })
     }
 }

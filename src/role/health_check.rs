@@ -5,17 +5,18 @@
 //! the handler's runtime runs.
 
 use std::future::Future;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::polls::Polls;
 use super::{RoleScope, RunningTerm};
 use crate::clock;
+use crate::lock::lock;
 
 /// How often the progress of a check is looked at within its timeout.
 const LOOKS: u32 = 4;
@@ -69,13 +70,13 @@ impl RoleScope {
     /// runtime must run.
     pub fn is_healthy(&self) -> impl Future<Output = Health> + Send + use<> {
         let inquiry = HealthCheck::begin(self);
-        let runs = Runs::on(&self.runtime);
+        let runs = begin_on(&self.runtime);
         let timeout = self.settings.health.timeout;
         async move {
             match inquiry {
                 Some(mut inquiry) => inquiry.answer(&|_| false).await,
-                None => match tokio::time::timeout(timeout, runs.answer()).await {
-                    Ok(()) => Health::Well,
+                None => match tokio::time::timeout(timeout, runs).await {
+                    Ok(_) => Health::Well,
                     Err(_) => Health::Unanswered,
                 },
             }
@@ -85,7 +86,7 @@ impl RoleScope {
     /// Returns one check that all remote callers share while it lasts. Many callers are no reason
     /// to ask the handler as often.
     pub fn is_healthy_for_others(&self) -> Check {
-        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut check = lock(&self.check);
         let under_way = check.take_if(|check| check.peek().is_none());
         let asked = under_way.unwrap_or_else(|| {
             let asked = self.is_healthy().boxed().shared();
@@ -101,8 +102,8 @@ impl RoleScope {
 
 /// A question to a handler's own health check.
 struct HealthCheck {
-    asked: JoinHandle<bool>,
-    _abort: AbortOnDrop,
+    /// The check. It is aborted when it is dropped.
+    asked: JoinSet<bool>,
     /// The polls of the check itself, because it may block the runtime too.
     polls: Arc<Polls>,
     runtime: Handle,
@@ -116,9 +117,9 @@ impl HealthCheck {
         let check = Arc::clone(&scope.handler).healthy()?;
         let polls = Arc::<Polls>::default();
         let own = Arc::clone(&polls);
-        let asked = scope.runtime.spawn(async move { own.watch(check).await });
+        let mut asked = JoinSet::new();
+        asked.spawn_on(async move { own.watch(check).await }, &scope.runtime);
         Some(Self {
-            _abort: AbortOnDrop(asked.abort_handle()),
             asked,
             polls,
             runtime: scope.runtime.clone(),
@@ -140,16 +141,16 @@ impl HealthCheck {
         let mut stood_still = Duration::ZERO;
         while stood_still < self.timeout {
             let begun = clock::now();
-            let runs = Runs::on(&self.runtime);
+            let runs = begin_on(&self.runtime);
             let time_is_up = async {
                 tokio::time::sleep(step).await;
                 // Look once more: both may have become ready at the same time.
-                runs.answer().now_or_never().is_some()
+                runs.now_or_never().is_some()
             };
             let ran = tokio::select! {
                 biased;
-                answer = &mut self.asked => {
-                    return if matches!(answer, Ok(true)) { Health::Well } else { Health::Ill };
+                answer = self.asked.join_next() => {
+                    return if matches!(answer, Some(Ok(true))) { Health::Well } else { Health::Ill };
                 }
                 ran = time_is_up => ran,
             };
@@ -166,24 +167,8 @@ impl HealthCheck {
     }
 }
 
-/// Checks whether a runtime runs, by a task on it that takes no time.
-struct Runs(JoinHandle<()>);
-
-impl Runs {
-    fn on(runtime: &Handle) -> Self {
-        Self(runtime.spawn(async {}))
-    }
-
-    async fn answer(self) {
-        // A runtime that was shut down answers with an error, which is an answer too.
-        let _ = self.0.await;
-    }
-}
-
-struct AbortOnDrop(AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Starts a task that takes no time. Its end shows that the runtime runs. On a runtime that was shut
+/// down it ends with an error, which is an answer too.
+fn begin_on(runtime: &Handle) -> JoinHandle<()> {
+    runtime.spawn(async {})
 }

@@ -5,12 +5,13 @@
 //! the last order says. Orders are passed to the election in the order in which they were kept,
 //! even if several callers give orders at the same time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::oneshot;
 
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
+use crate::lock::lock;
 use nats_elect_core::Reply;
 use nats_elect_core::handoff::Handoff;
 
@@ -49,7 +50,7 @@ pub(super) struct Orders(Mutex<bool>);
 impl RoleScope {
     /// Returns whether this instance takes part in no election for a new term of the role.
     pub fn is_paused(&self) -> bool {
-        *self.orders.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.orders.0)
     }
 
     /// Gives an order at once. The future resolves when the election follows the order. For a
@@ -62,8 +63,7 @@ impl RoleScope {
             .running()
             .filter(|term| order == Order::Cordon && !term.has_ended());
         let answer = {
-            let paused = self.orders.0.lock();
-            let mut paused = paused.unwrap_or_else(PoisonError::into_inner);
+            let mut paused = lock(&self.orders.0);
             *paused = order != Order::Resume;
             let (reply, answer) = oneshot::channel();
             (self.ask)(Request::Order { order, reply });

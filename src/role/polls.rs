@@ -2,9 +2,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::clock;
+use crate::lock::lock;
 use nats_elect_core::Moment;
 
 /// The polls under way. There are never more of them than threads.
@@ -24,17 +25,13 @@ impl Polls {
 
     /// Returns whether a poll that began before that moment is still under way.
     pub fn last_since(&self, moment: Moment) -> bool {
-        self.locked().iter().any(|begun| *begun < moment)
+        lock(&self.0).iter().any(|begun| *begun < moment)
     }
 
     fn begin(&self) -> Polling<'_> {
         let begun = clock::now();
-        self.locked().push(begun);
+        lock(&self.0).push(begun);
         Polling { polls: self, begun }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Moment>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -45,7 +42,7 @@ struct Polling<'a> {
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        let mut polls = self.polls.locked();
+        let mut polls = lock(&self.polls.0);
         // If two polls began at the same moment, removing either is correct.
         if let Some(index) = polls.iter().position(|begun| *begun == self.begun) {
             polls.swap_remove(index);

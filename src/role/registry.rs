@@ -1,9 +1,10 @@
 //! The roles of an instance.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use super::scope::RoleScope;
+use crate::lock::lock;
 use nats_elect_core::name::RoleName;
 
 /// The roles in whose elections an instance takes part.
@@ -11,37 +12,22 @@ use nats_elect_core::name::RoleName;
 /// The supervisor enters them. So the manager knows every role that the supervisor took on,
 /// whatever becomes of the call that added it.
 #[derive(Clone, Default)]
-pub(crate) struct RoleRegistry(Arc<RwLock<BTreeMap<RoleName, Arc<RoleScope>>>>);
+pub(crate) struct RoleRegistry(Arc<Mutex<BTreeMap<RoleName, Arc<RoleScope>>>>);
 
 impl RoleRegistry {
     pub fn enter(&self, scope: Arc<RoleScope>) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(scope.role.clone(), scope);
+        lock(&self.0).insert(scope.role.clone(), scope);
     }
 
     pub fn strike(&self, name: &str) -> Option<Arc<RoleScope>> {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name)
+        lock(&self.0).remove(name)
     }
 
     pub fn find(&self, name: &str) -> Option<Arc<RoleScope>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned()
+        lock(&self.0).get(name).cloned()
     }
 
     pub fn all(&self) -> Vec<Arc<RoleScope>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        lock(&self.0).values().cloned().collect()
     }
 }

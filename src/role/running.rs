@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::polls::Polls;
 use super::scope::RoleScope;
 use super::term::{Term, TermInner};
 use crate::clock;
+use crate::lock::lock;
 use crate::model::config::Overrun;
 use nats_elect_core::Moment;
 use nats_elect_core::token::{CorrelationId, FencingToken};
@@ -137,8 +138,7 @@ impl RunningTerm {
 
     /// Records the proof of a heartbeat that is now confirmed.
     pub fn set_proof(&self, proof: String) {
-        let last = &self.term.0.proof;
-        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(proof);
+        *lock(&self.term.0.proof) = Some(proof);
     }
 
     pub fn revoke(&self) {

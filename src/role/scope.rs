@@ -2,8 +2,7 @@
 //! restart of the election's actor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,6 +16,8 @@ use super::health_check::Check;
 use super::instance::Instance;
 use super::orders::{Order, Orders};
 use super::running::RunningTerm;
+use crate::clock;
+use crate::lock::lock;
 use crate::model::config::RoleSettings;
 use crate::model::keyring::Keyring;
 use crate::model::status::{LastFailure, RoleStatus};
@@ -90,13 +91,19 @@ pub(crate) struct RoleScope {
     pub ended: CancellationToken,
     pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
-    last_failure: Mutex<Option<(Moment, FailureKind, String)>>,
-    /// How long the last confirmed heartbeat of the latest term took.
-    heartbeat_took: Mutex<Option<Duration>>,
-    /// How often a handler still ran when its lease had ended.
-    overruns: AtomicU64,
+    notes: Mutex<Notes>,
     /// The latest health check that remote callers share.
     pub(super) check: Mutex<Option<Check>>,
+}
+
+/// Facts about a role that only its events show.
+#[derive(Default)]
+struct Notes {
+    last_failure: Option<(Moment, FailureKind, String)>,
+    /// How long the last confirmed heartbeat of the latest term took.
+    heartbeat_took: Option<Duration>,
+    /// How often a handler still ran when its lease had ended.
+    overruns: u64,
 }
 
 impl RoleScope {
@@ -133,9 +140,7 @@ impl RoleScope {
             ended: CancellationToken::new(),
             orders: Orders::default(),
             running: Mutex::new(None),
-            last_failure: Mutex::new(None),
-            heartbeat_took: Mutex::new(None),
-            overruns: AtomicU64::new(0),
+            notes: Mutex::default(),
             check: Mutex::new(None),
         });
         let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());
@@ -153,8 +158,12 @@ impl RoleScope {
 
     /// Returns the status at the time of this call.
     pub fn status(&self) -> RoleStatus {
-        let now = crate::clock::now();
+        let now = clock::now();
         let core = self.status.borrow().clone();
+        let (heartbeat_took, last_failure) = {
+            let notes = lock(&self.notes);
+            (notes.heartbeat_took, notes.last_failure.clone())
+        };
         RoleStatus {
             state: core.state,
             is_leader: self.is_leader(),
@@ -165,13 +174,17 @@ impl RoleScope {
                 .and_then(|token| self.correlation_id(token)),
             fencing_token: core.fencing_token,
             last_heartbeat: core.last_heartbeat.map(|at| now.since(at)),
-            heartbeat_took: core.last_heartbeat.and_then(|_| self.heartbeat_took()),
+            heartbeat_took: core.last_heartbeat.and(heartbeat_took),
             last_transition: now.since(core.last_transition),
             revision: core.revision,
             connection: core.connection,
             lease_remaining: core.lease_until.map(|until| until.since(now)),
             overrun: core.overrun,
-            last_failure: self.last_failure(now),
+            last_failure: last_failure.map(|(at, kind, detail)| LastFailure {
+                kind,
+                detail,
+                ago: now.since(at),
+            }),
         }
     }
 
@@ -183,27 +196,7 @@ impl RoleScope {
 
     /// Returns how often a handler still ran when its lease had ended.
     pub fn overruns(&self) -> u64 {
-        self.overruns.load(Ordering::Relaxed)
-    }
-
-    fn heartbeat_took(&self) -> Option<Duration> {
-        let took = self.heartbeat_took.lock();
-        *took.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_heartbeat(&self, took: Option<Duration>) {
-        let noted = self.heartbeat_took.lock();
-        *noted.unwrap_or_else(PoisonError::into_inner) = took;
-    }
-
-    fn last_failure(&self, now: Moment) -> Option<LastFailure> {
-        let failure = self.last_failure.lock();
-        let failure = failure.unwrap_or_else(PoisonError::into_inner).clone();
-        failure.map(|(at, kind, detail)| LastFailure {
-            kind,
-            detail,
-            ago: now.since(at),
-        })
+        lock(&self.notes).overruns
     }
 
     /// Records how the last heartbeat went, and keeps a failure until something succeeds again.
@@ -211,43 +204,37 @@ impl RoleScope {
     /// A successful read of the keys does not clear a failure to write them. A claim does not clear
     /// a failure to write its fence.
     pub fn note(&self, event: &Event) {
-        if matches!(event, Event::HandlerOverrun { .. }) {
-            self.overruns.fetch_add(1, Ordering::Relaxed);
-        }
+        let mut notes = lock(&self.notes);
         match event {
-            Event::TermStarted { .. } => self.note_heartbeat(None),
+            Event::HandlerOverrun { .. } => notes.overruns += 1,
+            Event::Failure { kind, detail } => {
+                notes.last_failure = Some((clock::now(), *kind, detail.clone()));
+            }
+            Event::TermStarted { .. } => {
+                notes.heartbeat_took = None;
+                notes.last_failure = None;
+            }
             Event::HeartbeatEnded {
                 outcome: Outcome::Confirmed,
                 took,
-            } => self.note_heartbeat(Some(*took)),
-            _ => {}
-        }
-        let now = match event {
-            Event::Failure { kind, detail } => Some((crate::clock::now(), *kind, detail.clone())),
-            Event::TermStarted { .. }
-            | Event::ClaimEnded {
+            } => {
+                notes.heartbeat_took = Some(*took);
+                notes.last_failure = None;
+            }
+            Event::ClaimEnded {
                 outcome: Outcome::Conflict,
             }
-            | Event::HeartbeatEnded {
-                outcome: Outcome::Confirmed,
-                ..
-            }
-            | Event::ConnectionChanged(ConnectionStatus::Connected) => None,
-            _ => return,
-        };
-        let failure = self.last_failure.lock();
-        *failure.unwrap_or_else(PoisonError::into_inner) = now;
+            | Event::ConnectionChanged(ConnectionStatus::Connected) => notes.last_failure = None,
+            _ => {}
+        }
     }
 
     pub fn running(&self) -> Option<RunningTerm> {
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.running).clone()
     }
 
     pub fn set_running(&self, term: RunningTerm) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(term);
+        *lock(&self.running) = Some(term);
     }
 
     /// Drops this reference to the role on the caller's runtime.

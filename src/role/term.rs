@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -224,8 +224,7 @@ impl Term {
         if !self.is_valid() || self.is_cancelled() {
             return None;
         }
-        let proof = self.0.proof.lock().unwrap_or_else(PoisonError::into_inner);
-        proof.as_ref()?.parse().ok()
+        crate::lock::lock(&self.0.proof).as_ref()?.parse().ok()
     }
 
     /// Returns how far this role can rely on NATS now. While it is `Suspended`, hold back work that

@@ -33,7 +33,7 @@ pub enum KeyError {
     NotAUser(String),
     /// The key is not a point of the curve, or is one of the few for which anyone can make
     /// signatures.
-    #[error("{0:?} can't be anyone's key: whatever was signed with it proves nothing")]
+    #[error("{0:?} is no safe key: its signatures prove nothing")]
     Unsafe(String),
     /// The text is not a seed of a user.
     #[error("this is no seed of a NATS user: those have 58 characters and begin with \"SU\"")]
@@ -58,7 +58,7 @@ pub enum KeyError {
 /// assert_eq!(text.parse::<PublicKey>().unwrap().as_str(), text);
 /// assert!("UBCX".parse::<PublicKey>().is_err());
 /// ```
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PublicKey {
     text: Arc<str>,
@@ -113,14 +113,6 @@ impl From<PublicKey> for String {
         key.as_str().to_owned()
     }
 }
-
-impl PartialEq for PublicKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for PublicKey {}
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,25 +35,25 @@ const VERSION: &str = "leader-proof-1";
 pub enum ProofError {
     /// The text is not a proof of this version. It is too long, or not in the one form that a proof
     /// has.
-    #[error("this is no leader proof: it must be exactly what a leader made")]
+    #[error("this is no leader proof: it must be the exact text that a leader wrote")]
     Malformed,
     /// The proof names none of the trusted keys as its signer.
-    #[error("it is to be signed by {key:?}, which is not trusted here")]
+    #[error("it names the key {key:?}, which is not trusted here")]
     UntrustedKey {
         /// The key that the proof names. Its signature was not checked.
         key: String,
     },
     /// The key did not sign this.
-    #[error("the signature is not by the key that it names: somebody changed or made it up")]
+    #[error("the signature does not match the key that it names: the proof was changed or forged")]
     BadSignature,
     /// The proof claims to last for longer than any lease does.
-    #[error("it would last for more than an hour, and no lease does")]
+    #[error("it is valid for more than an hour, longer than any lease")]
     TooLong,
     /// The proof has expired, whatever the difference between the clocks within the bound.
     #[error("it has expired: ask the leader for a newer one")]
     Expired,
     /// The proof was made in the future, further ahead than clocks may differ.
-    #[error("it is from the future: one of the clocks is wrong by more than is allowed for")]
+    #[error("it is from the future: the clocks differ by more than the allowed skew")]
     NotYetValid,
 }
 

@@ -1,12 +1,10 @@
 //! A statement as bytes: the JSON that a proof carries, and the bytes that are signed.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::model::statement::Statement;
-use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
 /// The beginning of the signed bytes.
 ///
@@ -20,58 +18,32 @@ pub(super) const CONTEXT: &[u8] = b"\xffnats-elect leader proof 1\0";
 /// can't overflow.
 const LAST_MILLI: u64 = 253_402_300_799_999;
 
-/// The JSON, with its fields in this order and without white space.
+/// The JSON of a proof. It has no white space.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Json {
-    bucket: BucketName,
-    role: RoleName,
-    fencing_token: String,
-    instance_id: InstanceId,
-    incarnation: Uuid,
-    priority: i64,
-    meta: BTreeMap<String, String>,
-    issued_at_ms: u64,
-    expires_at_ms: u64,
-    key: String,
+struct Json<'a> {
+    #[serde(flatten)]
+    statement: Cow<'a, Statement>,
+    key: Cow<'a, str>,
 }
 
 /// Returns the bytes of the statement of this key's owner.
 pub(super) fn encode(statement: &Statement, key: &str) -> Vec<u8> {
     let json = Json {
-        bucket: statement.bucket.clone(),
-        role: statement.role.clone(),
-        fencing_token: statement.fencing_token.to_sortable(),
-        instance_id: statement.instance_id.clone(),
-        incarnation: statement.incarnation,
-        priority: statement.priority,
-        meta: statement.meta.clone(),
-        issued_at_ms: statement.issued_at,
-        expires_at_ms: statement.expires_at,
-        key: key.to_owned(),
+        statement: Cow::Borrowed(statement),
+        key: Cow::Borrowed(key),
     };
     serde_json::to_vec(&json).unwrap_or_default()
 }
 
 /// Returns the statement of these bytes, and the key that is named as its signer.
 ///
-/// Returns `None` if the bytes are not exactly the result of [`encode`]. One statement has one
-/// form, and one form has one reading.
+/// Returns `None` if the bytes are not exactly the result of [`encode`], for instance because of a
+/// field that is unknown here. One statement has one form, and one form has one reading.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Statement, String)> {
     let json: Json = serde_json::from_slice(bytes).ok()?;
-    let statement = Statement {
-        bucket: json.bucket,
-        role: json.role,
-        fencing_token: json.fencing_token.parse().ok()?,
-        instance_id: json.instance_id,
-        incarnation: json.incarnation,
-        priority: json.priority,
-        meta: json.meta,
-        issued_at: json.issued_at_ms,
-        expires_at: json.expires_at_ms,
-    };
+    let (statement, key) = (json.statement.into_owned(), json.key.into_owned());
     let lasts = statement.issued_at < statement.expires_at && statement.expires_at <= LAST_MILLI;
-    (lasts && encode(&statement, &json.key) == bytes).then_some((statement, json.key))
+    (lasts && encode(&statement, &key) == bytes).then_some((statement, key))
 }
 
 /// Returns the bytes that are signed.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::statement::{decode, encode, signed};
-use super::{LeaderProof, MAX_SKEW, ProofError, SigningKey, TrustedKeys};
+use super::{LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys};
 use crate::model::statement::Statement;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::record::MAX_PROOF_BYTES;
@@ -315,6 +315,13 @@ proptest! {
         changed[place.index(bytes.len())] ^= 1 << bit;
         let text = proof_of(&changed, &signed(&bytes));
         prop_assert!(verdict(&text).is_some(), "{}", text);
+    }
+
+    #[test]
+    fn a_public_key_reads_back_from_what_it_displays(secret: [u8; 32]) {
+        let pair = nkeys::KeyPair::new_from_raw(nkeys::KeyPairType::User, secret).expect("32 bytes");
+        let key: PublicKey = pair.public_key().parse().expect("the key of a user");
+        prop_assert_eq!(key.to_string().parse(), Ok(key));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The bucket: opening it, creating it where that is configured, and inspecting it again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_nats::Client;
@@ -13,6 +13,7 @@ use super::mailbox::Mailbox;
 use super::request::NO_RESPONDERS;
 use super::server::{require_answering_server, require_server};
 use crate::clock;
+use crate::lock::lock;
 use crate::model::config::Storage;
 use nats_elect_core::name::{BucketName, DataKey, RoleName};
 
@@ -50,7 +51,7 @@ struct Shared {
     stream: String,
     /// The prefix of its keys, as subjects.
     prefix: String,
-    mailbox: Mailbox,
+    mailbox: Arc<Mailbox>,
     /// The `JetStream` domain, as of the last look at the bucket.
     domain: Mutex<Option<String>>,
     traits: Mutex<Option<Traits>>,
@@ -73,6 +74,9 @@ impl Bucket {
     /// Opens the bucket. Several processes may create it at the same moment. All of them open the
     /// same bucket.
     ///
+    /// The mailbox is that of the client. It must be told of the refusals that the client hears.
+    /// Without them, a request that the user's permissions forbid only times out.
+    ///
     /// # Errors
     ///
     /// The errors of any request, and [`StoreError::BucketMissing`],
@@ -80,6 +84,7 @@ impl Bucket {
     /// [`StoreError::ServerTooOld`].
     pub async fn open(
         client: Client,
+        mailbox: Arc<Mailbox>,
         name: &BucketName,
         if_missing: IfMissing,
         timeout: Duration,
@@ -90,7 +95,7 @@ impl Bucket {
                 name: name.clone(),
                 stream: format!("KV_{name}"),
                 prefix: format!("$KV.{name}."),
-                mailbox: Mailbox::default(),
+                mailbox,
                 domain: Mutex::new(None),
                 traits: Mutex::new(None),
             }),
@@ -223,8 +228,7 @@ impl Bucket {
 
     /// The `JetStream` domain of the bucket, or nothing if the domain has no name.
     pub(super) fn domain(&self) -> MutexGuard<'_, Option<String>> {
-        let domain = self.shared.domain.lock();
-        domain.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.domain)
     }
 
     /// The bucket's name.
@@ -275,10 +279,7 @@ impl Bucket {
     }
 
     fn traits_slot(&self) -> MutexGuard<'_, Option<Traits>> {
-        self.shared
-            .traits
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.traits)
     }
 }
 

@@ -1,12 +1,22 @@
 //! Operations that the server does not permit to a user. The server reports them only on the side,
-//! as an event of the connection. The request itself gets no answer.
+//! as an event of the connection. The request itself gets no answer, so the mailbox ends it.
 
 use std::fmt;
 
+use async_nats::Event;
+
 use nats_elect_core::name::{BucketName, RoleName};
 
-/// An operation that the user's permissions forbid.
+/// An operation that this NATS user's permissions forbid.
+///
+/// The server reports it as an event of the connection, and the request itself gets no answer. A
+/// [`RoleManager`](crate::RoleManager) hears of it by itself. A program with a connection of its
+/// own, from [`ManagerConfig::connect_with`](crate::ManagerConfig::connect_with) for example, reads
+/// it from the events.
+///
+/// Its text names the operation and the permission to grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Denied {
     /// `true` for a publish, `false` for a subscription.
     pub publish: bool,
@@ -15,8 +25,16 @@ pub struct Denied {
 }
 
 impl Denied {
+    /// Reads an event of the connection. Returns `None` if it is about something else.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::ServerError(error) => Self::parse(&error.to_string()),
+            _ => None,
+        }
+    }
+
     /// Reads the text of an asynchronous server error.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.split_once("ermissions Violation for ")?;
         let (what, rest) = rest.split_once('"')?;
         let (subject, _) = rest.split_once('"')?;
@@ -27,7 +45,7 @@ impl Denied {
     }
 
     /// Returns the role whose leader may not write the data that it keeps beside its election.
-    pub fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
+    pub(crate) fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
         let key = self.subject.strip_prefix(&format!("$KV.{bucket}."))?;
         let data = key.strip_prefix("_data.");
         let name = match data {

@@ -26,9 +26,9 @@ pub enum StoreError {
     /// No answer came in time. A write may or may not have been stored: read back, or retry with
     /// the same expectation.
     ///
-    /// A request that the user's permissions forbid ends like this too. The server reports it only
-    /// on the side, as an event of the connection (`Denied` reads it). A client that the caller
-    /// made does not pass the event on.
+    /// Over a client that the caller made, a request that the user's permissions forbid ends like
+    /// this too. The server reports it only as an event of the connection, and such a client does
+    /// not pass its events on.
     #[error(
         "NATS did not answer \"{subject}\" in time; if this goes on, check the connection, and that this user may publish there and subscribe to its inbox"
     )]
@@ -65,6 +65,9 @@ pub enum StoreError {
     Unsupported(String),
 
     /// The user's permissions forbid the operation. Grant it and retry.
+    ///
+    /// The server names the subject and no request. So all requests to that subject end like this,
+    /// and one of them may have been stored. Treat this as a timeout.
     #[error("permission denied: {0}; grant it to this user")]
     PermissionDenied(String),
 
@@ -80,12 +83,12 @@ pub enum StoreError {
     JetStreamDisabled(String),
 
     /// The bucket exists, but it is not fit for elections.
-    #[error("the bucket is unfit for elections: {0}; mend its settings or use another bucket")]
+    #[error("the bucket is unfit for elections: {0}; correct its settings or use another bucket")]
     BucketUnfit(String),
 
     /// The connected server, or the leader of the bucket's stream, is too old. Upgrade it to 2.11.2
     /// or later.
-    #[error("nats-server {version} is too old to hold elections on: upgrade it to 2.11.2 or later")]
+    #[error("nats-server {version} is too old for elections: upgrade it to 2.11.2 or later")]
     ServerTooOld {
         /// Its version.
         version: String,

@@ -108,6 +108,7 @@ impl Bucket {
         };
         let opened = self.open_batch(role, fence, &id, timeout).await;
         if let Err(refused) = opened {
+            // A guard that is not permitted opens nothing.
             open.ended = !refused.is_transient();
             return Err(refused);
         }
@@ -137,7 +138,7 @@ impl Bucket {
             .payload(last.value.clone().unwrap_or_default().into());
         let subject = self.data_subject(role, &last.key);
         let answer = self.ask(subject, request, left).await;
-        open.ended = !answer.as_ref().is_err_and(StoreError::is_transient);
+        open.ended = !answer.as_ref().is_err_and(leaves_open);
         let ack: BatchAck = answer?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         if ack.batch.as_deref() != Some(&id) || ack.count != Some(count) {
@@ -209,6 +210,9 @@ impl Bucket {
             Err(unanswered @ StoreError::Timeout { .. }) => {
                 return Err(StoreError::Unavailable(format!("{LATE}: {unanswered}")));
             }
+            Err(StoreError::PermissionDenied(denied)) => {
+                return Err(StoreError::PermissionDenied(format!("{LATE}: {denied}")));
+            }
             answer => answer?,
         };
         if answer.as_ref().is_empty() {
@@ -264,6 +268,11 @@ fn headers_of(write: &DataWrite) -> HeaderMap {
         headers.insert(OPERATION_HEADER, DELETE);
     }
     headers
+}
+
+/// Returns whether the server may still hold a batch open whose message ended like this.
+const fn leaves_open(error: &StoreError) -> bool {
+    error.is_transient() || matches!(error, StoreError::PermissionDenied(_))
 }
 
 fn batched(id: &str, number: u64, mut headers: HeaderMap) -> HeaderMap {

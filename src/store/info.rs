@@ -51,8 +51,29 @@ pub struct BucketInfo {
     pub notes: Vec<String>,
 }
 
-/// A review of a bucket's settings, for programs that look at buckets. It contains the warnings
-/// that a manager logs when it starts.
+/// A review of a bucket's settings, for programs that look at buckets, such as a check before a
+/// deployment. It contains the warnings that a manager logs when it starts.
+///
+/// ```no_run
+/// use nats_elect::{BoxError, BucketReview, ManagerConfig};
+///
+/// # async fn run() -> Result<(), BoxError> {
+/// let config = ManagerConfig::default().with_env()?;
+/// let client = config.connect("preflight").await?;
+/// let subject = format!("$JS.API.STREAM.INFO.KV_{}", config.bucket);
+/// let answer = client.request(subject, "".into()).await?;
+/// match BucketReview::of_answer(&config.bucket, &answer.payload)? {
+///     None => println!("the server did not describe the bucket"),
+///     Some(BucketReview { unfit: Some(why), .. }) => println!("no elections: {why}"),
+///     Some(review) => {
+///         for note in review.notes {
+///             println!("{}: {}", note.setting, note.risk);
+///         }
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketReview {
@@ -304,7 +325,8 @@ impl StreamConfig {
         }
         if self.discard_new_per_subject && self.max_msgs_per_subject > 0 {
             return Some(
-                "it refuses a new value while an old one stands (`discard_new_per_subject`)".into(),
+                "it refuses a new value while there is an old one (`discard_new_per_subject`)"
+                    .into(),
             );
         }
         if self.room_beside(&StreamState::default()) == Some(0) {
@@ -333,7 +355,7 @@ impl StreamConfig {
                 "max_age",
                 self.max_age > 0,
                 format!(
-                    "keys expire after {}: the server's clock takes part, and fence records expire too",
+                    "keys expire after {}: the server's clock takes part in elections, and fence records expire too",
                     humantime::format_duration(Duration::from_nanos(self.max_age))
                 ),
             ),
@@ -360,12 +382,12 @@ impl StreamConfig {
             (
                 "storage",
                 self.storage == "memory",
-                "kept in memory: a restart of all its servers forgets who led and how far fencing had come".to_owned(),
+                "kept in memory: a restart of all its servers loses the leaders and the last fencing tokens".to_owned(),
             ),
             (
                 ROLLUP,
                 self.allow_rollup_hdrs,
-                "whoever may write a single key can empty the bucket with one message (rollup)".to_owned(),
+                "any client that may write a single key can empty the bucket with one message (rollup)".to_owned(),
             ),
             (
                 "sources",
@@ -384,7 +406,7 @@ impl StreamConfig {
             (
                 "persist_mode",
                 self.persist_mode == "async",
-                "writes are confirmed before they are stored (`persist_mode`): a crash of its server forgets some of them".to_owned(),
+                "writes are confirmed before they are stored (`persist_mode`): a crash of its server loses some of them".to_owned(),
             ),
         ]
         .into_iter()

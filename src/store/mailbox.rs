@@ -5,19 +5,25 @@
 //! has a reply subject of its own, with 128 random bits in it, and uses it once. The bits are drawn
 //! here, because the client's own subjects would be countable if another crate of the program
 //! enabled its feature `nuid`.
+//!
+//! The server reports a missing permission on the side, as an event of the connection. It names the
+//! subject and no request. So the mailbox knows the subject of each request under way, and ends the
+//! requests that a refusal concerns.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use async_nats::{Client, Message, SubscribeError};
 use futures::StreamExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The mailbox of all clones of a bucket's handle. The first request opens it. It survives
-/// reconnects.
+use super::denied::Denied;
+use crate::lock::lock;
+
+/// The mailbox of one client. The first request opens it. It survives reconnects.
 #[derive(Debug, Default)]
-pub(super) struct Mailbox {
+pub struct Mailbox {
     open: Mutex<Option<Arc<Open>>>,
     opening: tokio::sync::Mutex<()>,
 }
@@ -26,40 +32,86 @@ pub(super) struct Mailbox {
 struct Open {
     /// The prefix of the subjects of answers, with the trailing dot.
     prefix: String,
-    waiting: Arc<Waiting>,
-    sorting: JoinHandle<()>,
+    /// The requests under way, by the numbers of their answers. Or the refusal of the subscription
+    /// to answers: no answer comes after it.
+    requests: Mutex<Result<HashMap<u128, Request>, Denied>>,
+    /// Set once the subscription was sent.
+    sorting: OnceLock<JoinHandle<()>>,
 }
 
-/// The callers that wait for an answer, by its number.
-#[derive(Debug, Default)]
-struct Waiting(Mutex<HashMap<u128, oneshot::Sender<Message>>>);
+#[derive(Debug)]
+struct Request {
+    /// The subject that it is published to.
+    subject: String,
+    answer: oneshot::Sender<Result<Message, Denied>>,
+}
 
 /// A place for one answer. The wait ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Awaited {
     /// Whether the wait is over.
     over: bool,
-    waiting: Arc<Waiting>,
+    open: Arc<Open>,
     number: u128,
-    answer: oneshot::Receiver<Message>,
+    answer: oneshot::Receiver<Result<Message, Denied>>,
     /// The reply subject of the request.
-    pub subject: String,
+    pub reply: String,
 }
 
 impl Mailbox {
-    /// Creates a place for an answer.
-    pub async fn expect(&self, client: &Client) -> Result<Awaited, SubscribeError> {
+    /// Creates a place for the answer to a request that is about to be published to a subject.
+    pub(super) async fn expect(
+        &self,
+        client: &Client,
+        subject: &str,
+    ) -> Result<Awaited, SubscribeError> {
         let open = self.open(client).await?;
         let number = rand::random();
         let (sender, answer) = oneshot::channel();
-        open.waiting.lock().insert(number, sender);
+        let request = Request {
+            subject: subject.to_owned(),
+            answer: sender,
+        };
+        match &mut *open.requests() {
+            Ok(requests) => drop(requests.insert(number, request)),
+            Err(denied) => drop(request.answer.send(Err(denied.clone()))),
+        }
         Ok(Awaited {
             over: false,
-            waiting: Arc::clone(&open.waiting),
+            reply: format!("{}{number:032x}", open.prefix),
+            open,
             number,
             answer,
-            subject: format!("{}{number:032x}", open.prefix),
         })
+    }
+
+    /// Ends the requests that a refusal of the server concerns. Their answers will not come.
+    ///
+    /// These are all requests to its subject. Some of them may have been carried out, so the
+    /// refusal proves nothing about a write. Returns whether the subscription to answers was
+    /// refused, which ends all requests.
+    pub fn denied(&self, denied: &Denied) -> bool {
+        let Some(open) = self.slot().clone() else {
+            return false;
+        };
+        let all = !denied.publish && denied.subject == open.subscription();
+        let mut requests = open.requests();
+        if let Ok(requests) = &mut *requests {
+            let is_ended = |request: &Request| denied.publish && request.subject == denied.subject;
+            for (_, request) in requests.extract_if(|_, request| all || is_ended(request)) {
+                let _ = request.answer.send(Err(denied.clone()));
+            }
+        }
+        if all {
+            *requests = Err(denied.clone());
+        }
+        all
+    }
+
+    /// Returns whether the subscription to answers was refused. The next request makes another one.
+    pub fn is_refused(&self) -> bool {
+        let open = self.slot();
+        open.as_ref().is_some_and(|open| open.requests().is_err())
     }
 
     async fn open(&self, client: &Client) -> Result<Arc<Open>, SubscribeError> {
@@ -71,53 +123,59 @@ impl Mailbox {
             return Ok(open);
         }
         let prefix = format!("{}.{:032x}.", inbox_prefix(client), rand::random::<u128>());
-        let mut answers = client.subscribe(format!("{prefix}*")).await?;
-        let waiting = Arc::new(Waiting::default());
-        let all = Arc::clone(&waiting);
-        let begin = prefix.clone();
+        let open = Arc::new(Open {
+            prefix,
+            requests: Mutex::new(Ok(HashMap::new())),
+            sorting: OnceLock::new(),
+        });
+        // The subscription may be refused before this function goes on.
+        *self.slot() = Some(Arc::clone(&open));
+        let mut answers = client.subscribe(open.subscription()).await?;
+        let all = Arc::downgrade(&open);
         let sorting = tokio::spawn(async move {
             while let Some(answer) = answers.next().await {
-                let number = answer.subject.strip_prefix(&*begin);
+                let Some(open) = all.upgrade() else { return };
+                let number = answer.subject.strip_prefix(&*open.prefix);
                 let number = number.and_then(|number| u128::from_str_radix(number, 16).ok());
-                let sender = number.and_then(|number| all.lock().remove(&number));
-                if let Some(sender) = sender {
+                if let Some(request) = number.and_then(|number| open.remove(number)) {
                     // The waiting caller may have gone.
-                    let _ = sender.send(answer);
+                    let _ = request.answer.send(Ok(answer));
                 }
             }
             // The client has ended, so no answer will come.
-            all.lock().clear();
+            if let Some(open) = all.upgrade() {
+                *open.requests() = Ok(HashMap::new());
+            }
         });
-        let open = Arc::new(Open {
-            prefix,
-            waiting,
-            sorting,
-        });
-        *self.slot() = Some(Arc::clone(&open));
+        open.sorting.get_or_init(|| sorting);
         Ok(open)
     }
 
-    /// Returns the open mailbox, unless the runtime that sorted its answers has ended.
+    /// Returns the open mailbox, unless its subscription was refused, or the runtime that sorted
+    /// its answers has ended.
     fn opened(&self) -> Option<Arc<Open>> {
-        let open = self.slot().clone();
-        open.filter(|open| !open.sorting.is_finished())
+        let open = self.slot().clone()?;
+        let sorts = open.sorting.get().is_some_and(|it| !it.is_finished());
+        let accepted = open.requests().is_ok();
+        (sorts && accepted).then_some(open)
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     /// Returns the number of pending answers.
     #[cfg(all(test, unix))]
     pub fn awaited(&self) -> usize {
         let open = self.slot();
-        open.as_ref().map_or(0, |open| open.waiting.lock().len())
+        let awaited = |open: &Arc<Open>| open.requests().as_ref().map_or(0, HashMap::len);
+        open.as_ref().map_or(0, awaited)
     }
 }
 
 impl Awaited {
-    /// Returns the answer, or nothing if the client has ended.
-    pub async fn answer(&mut self) -> Option<Message> {
+    /// Returns the answer, or the server's refusal, or nothing if the client has ended.
+    pub async fn answer(&mut self) -> Option<Result<Message, Denied>> {
         let answer = (&mut self.answer).await.ok();
         self.over = true;
         answer
@@ -127,25 +185,36 @@ impl Awaited {
 impl Drop for Awaited {
     fn drop(&mut self) {
         if !self.over {
-            self.waiting.lock().remove(&self.number);
+            self.open.remove(self.number);
         }
+    }
+}
+
+impl Open {
+    /// Returns the subject of the subscription to answers.
+    fn subscription(&self) -> String {
+        format!("{}*", self.prefix)
+    }
+
+    fn remove(&self, number: u128) -> Option<Request> {
+        self.requests().as_mut().ok()?.remove(&number)
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Result<HashMap<u128, Request>, Denied>> {
+        lock(&self.requests)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.sorting.abort();
-    }
-}
-
-impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, oneshot::Sender<Message>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some(sorting) = self.sorting.get() {
+            sorting.abort();
+        }
     }
 }
 
 /// Returns the prefix of the inboxes of this connection.
-pub(super) fn inbox_prefix(client: &Client) -> String {
+pub fn inbox_prefix(client: &Client) -> String {
     let inbox = client.new_inbox();
     let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);
     prefix.unwrap_or("_INBOX").to_owned()

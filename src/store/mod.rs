@@ -8,6 +8,7 @@
 
 #[cfg(any(test, fuzzing))]
 mod answers;
+mod asking;
 mod bucket;
 mod data;
 mod denied;
@@ -32,6 +33,7 @@ mod write;
 
 #[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
+pub use asking::Asking;
 pub use bucket::{Bucket, IfMissing};
 pub use data::DataEntry;
 pub use denied::Denied;
@@ -44,6 +46,7 @@ pub use feed::Delivery;
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::{BucketInfo, BucketNote, BucketReview};
+pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
 pub use request::{is_closed, is_unsent};
 pub use service::{Asked, Call};

@@ -1,5 +1,4 @@
-//! Peer requests: questions between instances about a role, over NATS itself. The bucket stores
-//! none of them.
+//! Peer requests: questions between instances about a role.
 //!
 //! A question to all instances goes to `nats-elect.<bucket>.<role>`. A question to a single
 //! instance goes to that subject followed by a token for the instance. So the server reports at
@@ -7,10 +6,11 @@
 
 use std::time::Duration;
 
-use async_nats::{Message, StatusCode, Subject};
-use futures::stream::{self, Stream, StreamExt};
+use async_nats::{HeaderMap, Message, Subject};
+use futures::stream::{Stream, StreamExt};
 use uuid::Uuid;
 
+use super::asking::Asking;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use nats_elect_core::name::{InstanceId, RoleName};
@@ -32,23 +32,14 @@ impl Bucket {
         id: &InstanceId,
         incarnation: Uuid,
     ) -> Result<impl Stream<Item = PeerMessage> + Send + Unpin + use<>, StoreError> {
-        self.require_connection()?;
-        let all = format!("{}*", self.peers_prefix());
-        let own =
-            [token(id.as_str()), incarnation.to_string()].map(|token| format!("{all}.{token}"));
-        let [by_name, by_incarnation] = own;
-        let mut subscriptions = Vec::new();
-        for subject in [all, by_name, by_incarnation] {
-            let messages = self.client().subscribe(subject).await;
-            subscriptions
-                .push(messages.map_err(|error| {
-                    StoreError::Unavailable(format!("not subscribed: {error}"))
-                })?);
-        }
         let prefix = self.peers_prefix();
-        let peers = stream::select_all(subscriptions)
-            .filter_map(move |message| std::future::ready(reply_to(&prefix, message)));
-        Ok(peers)
+        let all = format!("{prefix}*");
+        let by_name = format!("{all}.{}", token(id.as_str()));
+        let by_incarnation = format!("{all}.{incarnation}");
+        let subjects = [all, by_name, by_incarnation].map(|subject| (subject, ()));
+        let requests = self.requests(subjects.into()).await?;
+        let read = move |((), message)| std::future::ready(reply_to(&prefix, message));
+        Ok(requests.filter_map(read))
     }
 
     /// Asks the other instances, and passes on each answer that comes in time. A question to one
@@ -86,23 +77,10 @@ impl Bucket {
         to_all: bool,
         mut heard: impl FnMut(PeerReply),
     ) -> Result<(), StoreError> {
-        self.require_connection()?;
-        let lost = |error: &dyn std::fmt::Display| StoreError::Unavailable(error.to_string());
-        let number = Uuid::from_u128(rand::random());
-        let inbox = format!("{}{number}", answers_prefix(&self.peers_prefix()));
-        let mut answers = self
-            .client()
-            .subscribe(inbox.clone())
-            .await
-            .map_err(|error| lost(&error))?;
-        self.client()
-            .publish_with_reply(subject, inbox, question.to_json().into())
-            .await
-            .map_err(|error| lost(&error))?;
-        while let Some(message) = answers.next().await {
-            if message.status == Some(StatusCode::NO_RESPONDERS) {
-                break;
-            }
+        let prefix = answers_prefix(&self.peers_prefix());
+        let body = question.to_json();
+        let mut asking = Asking::begin(self.client(), &prefix, subject, body).await?;
+        while let Some(message) = asking.next().await? {
             if let Some(answer) = PeerReply::parse(&message.payload) {
                 heard(answer);
                 if !to_all {
@@ -115,9 +93,8 @@ impl Bucket {
 
     /// Answers a peer request. The peer may have gone.
     pub async fn answer(&self, reply: Subject, answer: &PeerReply) {
-        if self.require_connection().is_ok() {
-            let _ = self.client().publish(reply, answer.to_json().into()).await;
-        }
+        let body = answer.to_json();
+        self.respond(reply, HeaderMap::new(), body).await;
     }
 
     fn peers_prefix(&self) -> String {
@@ -128,19 +105,18 @@ impl Bucket {
 fn reply_to(prefix: &str, message: Message) -> Option<PeerMessage> {
     let rest = message.subject.strip_prefix(prefix)?;
     let role = rest.split_once('.').map_or(rest, |(role, _)| role);
+    let answers = format!("{}.", answers_prefix(prefix));
     Some(PeerMessage {
         role: RoleName::new(role).ok()?,
         question: PeerRequest::parse(&message.payload)?,
-        reply: message
-            .reply
-            .filter(|reply| reply.starts_with(&answers_prefix(prefix)))?,
+        reply: message.reply.filter(|reply| reply.starts_with(&answers))?,
     })
 }
 
 /// Returns the prefix of the only subjects that answers go to. The asker names the subject, but the
 /// answer is published with our permissions. No role name begins like this.
 fn answers_prefix(peers_prefix: &str) -> String {
-    format!("{peers_prefix}_answer.")
+    format!("{peers_prefix}_answer")
 }
 
 /// Converts an instance id to a token of a subject. Two ids may have the same token, so the

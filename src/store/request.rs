@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::jetstream::response::Response;
-use async_nats::{Request, StatusCode};
+use async_nats::{Client, Request, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::bucket::Bucket;
@@ -44,27 +44,14 @@ impl Bucket {
         let closed = || StoreError::Unavailable(CLOSED.into());
         let asking = async {
             let client = self.client();
-            let subscribed = self.mailbox().expect(client).await;
+            let subscribed = self.mailbox().expect(client, &subject).await;
             let mut awaited = subscribed.map_err(|_| closed())?;
-            let reply = awaited.subject.clone();
+            let reply = awaited.reply.clone();
             let payload = request.payload.unwrap_or_default();
-            let sent = match request.headers {
-                Some(headers) => {
-                    let sending = client.publish_with_reply_and_headers(
-                        subject.clone(),
-                        reply,
-                        headers,
-                        payload,
-                    );
-                    sending.await
-                }
-                None => {
-                    client
-                        .publish_with_reply(subject.clone(), reply, payload)
-                        .await
-                }
-            };
-            sent.map_err(|error| match error.kind() {
+            let headers = request.headers.unwrap_or_default();
+            let sending =
+                client.publish_with_reply_and_headers(subject.clone(), reply, headers, payload);
+            sending.await.map_err(|error| match error.kind() {
                 PublishErrorKind::Send => closed(),
                 PublishErrorKind::InvalidSubject | PublishErrorKind::MaxPayloadExceeded => {
                     StoreError::Rejected {
@@ -74,6 +61,7 @@ impl Bucket {
                 }
             })?;
             let answer = awaited.answer().await.ok_or_else(closed)?;
+            let answer = answer.map_err(|it| StoreError::PermissionDenied(it.to_string()))?;
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 return Err(StoreError::Unavailable(NO_RESPONDERS.into()));
             }
@@ -101,15 +89,17 @@ impl Bucket {
             .await
     }
 
-    /// Returns an error while the client is disconnected. A disconnected client sends its messages
-    /// after it has reconnected, however late that is.
     pub(super) fn require_connection(&self) -> Result<(), StoreError> {
-        match self.client().connection_state() {
-            State::Connected => Ok(()),
-            State::Pending | State::Disconnected => {
-                Err(StoreError::Unavailable(NOT_CONNECTED.into()))
-            }
-        }
+        require_connection(self.client())
+    }
+}
+
+/// Returns an error while the client is disconnected. A disconnected client sends its messages
+/// after it has reconnected, however late that is.
+pub(super) fn require_connection(client: &Client) -> Result<(), StoreError> {
+    match client.connection_state() {
+        State::Connected => Ok(()),
+        State::Pending | State::Disconnected => Err(StoreError::Unavailable(NOT_CONNECTED.into())),
     }
 }
 
@@ -118,9 +108,15 @@ pub fn is_closed(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(detail) if detail == CLOSED)
 }
 
-/// Returns whether no server can have received the request.
+/// Returns whether nothing was sent that a server could store, or no server can have received it.
 pub fn is_unsent(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unavailable(detail) if detail == NOT_CONNECTED || detail == NO_RESPONDERS || detail.starts_with(LATE))
+    match error {
+        StoreError::Unavailable(detail) => {
+            detail == NOT_CONNECTED || detail == NO_RESPONDERS || detail.starts_with(LATE)
+        }
+        StoreError::PermissionDenied(detail) => detail.starts_with(LATE),
+        _ => false,
+    }
 }
 
 /// Reads an answer.

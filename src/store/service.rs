@@ -1,12 +1,11 @@
-//! Admin requests: requests of an instance's operators, over NATS itself, by the conventions for
-//! services.
+//! Admin requests: requests of an instance's operators, by the conventions for services.
 //!
 //! The asker names the subject of the answer, but the answer is published with this user's
 //! permissions. So only requests that name an inbox are accepted. A key of the bucket, an API
 //! subject or an application's subject is not an inbox.
 
 use async_nats::{HeaderMap, Message, Subject};
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{Stream, StreamExt};
 use uuid::Uuid;
 
 use super::bucket::Bucket;
@@ -88,7 +87,6 @@ impl Bucket {
         subjects: &AdminSubjects,
         incarnation: Uuid,
     ) -> Result<impl Stream<Item = AdminMessage> + Send + Unpin + use<>, StoreError> {
-        self.require_connection()?;
         let tools = [
             (PING, Asked::Ping),
             (INFO, Asked::Info),
@@ -105,21 +103,14 @@ impl Bucket {
             (subject, Asked::Endpoint(endpoint))
         });
         let search = (subjects.search(), Asked::Search);
-        let mut subscriptions = Vec::new();
-        for (subject, asked) in of_tools.chain([search]).chain(own) {
-            let messages = self.client().subscribe(subject).await;
-            let messages = messages
-                .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            subscriptions.push(messages.map(move |message| AdminMessage { asked, message }));
-        }
-        Ok(stream::select_all(subscriptions))
+        let subjects = of_tools.chain([search]).chain(own).collect();
+        let requests = self.requests(subjects).await?;
+        Ok(requests.map(|(asked, message)| AdminMessage { asked, message }))
     }
 
     /// Sends an answer. The asker may have gone.
     pub async fn reply(&self, to: Subject, body: Vec<u8>) {
-        if self.require_connection().is_ok() {
-            let _ = self.client().publish(to, body.into()).await;
-        }
+        self.respond(to, HeaderMap::new(), body).await;
     }
 
     /// Sends an error as the answer, by the conventions for services.
@@ -129,14 +120,7 @@ impl Bucket {
         let number = problem.code.number().to_string();
         headers.insert("Nats-Service-Error-Code", number);
         let body = serde_json::json!(problem).to_string().into();
-        if self.require_connection().is_ok() {
-            let _ = self.client().publish_with_headers(to, headers, body).await;
-        }
-    }
-
-    /// Returns the largest message that the server takes.
-    pub fn largest_message(&self) -> usize {
-        self.client().server_info().max_payload
+        self.respond(to, headers, body).await;
     }
 }
 

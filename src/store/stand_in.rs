@@ -1,5 +1,7 @@
 //! A stand-in for JetStream in tests. It gives any answer at any time.
 
+use std::sync::Arc;
+
 use async_nats::{Client, Message, Subscriber};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -39,7 +41,8 @@ impl StandIn {
     pub(crate) async fn bucket(&mut self) -> Bucket {
         let client = async_nats::connect(self.server.url()).await.unwrap();
         let name = BucketName::new("leaders").unwrap();
-        let opening = Bucket::open(client, &name, IfMissing::Fail, super::tests::TIMEOUT);
+        let timeout = super::tests::TIMEOUT;
+        let opening = Bucket::open(client, Arc::default(), &name, IfMissing::Fail, timeout);
         let (opened, ()) = tokio::join!(opening, self.tell_of_bucket("2026-11-05T10:20:30Z"));
         opened.unwrap().0
     }

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures::StreamExt;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::asking::subscribe;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{Delivery, FENCES, Feed, broken};
+use super::mailbox::inbox_prefix;
 
 /// The interval of the server's heartbeats on an idle watch.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -34,22 +36,6 @@ pub struct Watch {
     connects: u64,
 }
 
-/// The kinds of watched keys.
-#[derive(Clone, Copy)]
-enum Keys {
-    Roles,
-    Fences,
-}
-
-impl Keys {
-    fn of(self, bucket: &Bucket) -> String {
-        match self {
-            Self::Roles => format!("{}*", bucket.prefix()),
-            Self::Fences => format!("{}{FENCES}*", bucket.prefix()),
-        }
-    }
-}
-
 impl Bucket {
     /// Watches the role keys and the fence keys: first the last message of each, then every message
     /// as it comes.
@@ -58,7 +44,7 @@ impl Bucket {
     /// hints, and proves nothing. (Before 2.12 a server that sends two kinds of keys leaves out
     /// some stored messages of the second kind.)
     pub async fn watch(&self, timeout: Duration) -> Result<Watch, StoreError> {
-        self.begin(&[Keys::Roles, Keys::Fences], timeout).await
+        self.begin(timeout).await
     }
 
     /// Watches the same keys. Returns with the watch the creation time of its bucket. If the bucket
@@ -71,7 +57,7 @@ impl Bucket {
     pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
         let mut watch = self.watch(timeout).await?;
         // The request follows the creation of the watch, so later sequences are new messages.
-        let last = self.last(Keys::Roles.of(self), timeout);
+        let last = self.last(self.role_keys(), timeout);
         // The bucket comes last. If both were requested together, an old bucket could report its
         // creation time, and its successor the key.
         let last = last.await?;
@@ -82,17 +68,15 @@ impl Bucket {
         Ok((watch, epoch))
     }
 
-    async fn begin(&self, keys: &[Keys], timeout: Duration) -> Result<Watch, StoreError> {
+    async fn begin(&self, timeout: Duration) -> Result<Watch, StoreError> {
         self.require_connection()?;
         let connects = self.connects();
-        let inbox = self.client().new_inbox();
+        // A user that may receive answers may receive this, too.
+        let prefix = inbox_prefix(self.client());
+        let inbox = format!("{prefix}.{:032x}.watch", rand::random::<u128>());
         let starting = async {
-            let messages = self
-                .client()
-                .subscribe(inbox.clone())
-                .await
-                .map_err(|error| StoreError::Unavailable(format!("not subscribed: {error}")))?;
-            self.create_consumer(&inbox, keys, timeout).await?;
+            let messages = subscribe(self.client(), inbox.clone()).await?;
+            self.create_consumer(&inbox, timeout).await?;
             Ok(messages)
         };
         let messages = tokio::time::timeout(timeout, starting)
@@ -107,27 +91,22 @@ impl Bucket {
         })
     }
 
-    async fn create_consumer(
-        &self,
-        inbox: &str,
-        keys: &[Keys],
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
+    fn role_keys(&self) -> String {
+        format!("{}*", self.prefix())
+    }
+
+    fn fence_keys(&self) -> String {
+        format!("{}{FENCES}*", self.prefix())
+    }
+
+    async fn create_consumer(&self, inbox: &str, timeout: Duration) -> Result<(), StoreError> {
         let name = format!("elect-{:032x}", rand::random::<u128>());
-        let filters: Vec<_> = keys.iter().map(|keys| keys.of(self)).collect();
-        let create = format!("CONSUMER.CREATE.{}.{name}", self.stream());
-        let mut filtered = Map::new();
-        let action = if let [filter] = &filters[..] {
-            filtered.insert("filter_subject".into(), filter.as_str().into());
-            format!("{create}.{filter}")
-        } else {
-            filtered.insert("filter_subjects".into(), filters.into());
-            create
-        };
-        let mut body = json!({
+        let action = format!("CONSUMER.CREATE.{}.{name}", self.stream());
+        let body = json!({
             "stream_name": self.stream(),
             "config": {
                 "name": name,
+                "filter_subjects": [self.role_keys(), self.fence_keys()],
                 "deliver_subject": inbox,
                 "deliver_policy": "last_per_subject",
                 "ack_policy": "none",
@@ -140,9 +119,6 @@ impl Bucket {
                 "num_replicas": 1,
             },
         });
-        if let Some(config) = body["config"].as_object_mut() {
-            config.append(&mut filtered);
-        }
         let created = self.ask_api::<Value>(&action, &body, timeout).await;
         created.map(drop)
     }
@@ -167,7 +143,7 @@ impl Watch {
             .map_err(|_| self.bucket.silent_watch())?
             .ok_or_else(|| broken("the subscription has ended"))?;
         if self.bucket.connects() != self.connects {
-            return Err(broken("the connection was made anew"));
+            return Err(broken("the connection was replaced"));
         }
         let told = self.feed.take(&message)?;
         if let Delivery::Waiting(subject) = &told {

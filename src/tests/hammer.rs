@@ -8,10 +8,11 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::StorageType;
 use futures::StreamExt;
 use nats_elect::{FencedError, FencedStore, FencingToken, Term};
+use nats_elect_testing::eventually;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::{BUCKET, ROLE};
+use crate::support::{BUCKET, ROLE, SOON};
 
 /// The ways to write.
 pub const WAYS: [&str; 5] = ["put", "delete", "create", "update", "batch"];
@@ -82,11 +83,11 @@ pub async fn make_bucket_that_keeps_all(url: &str, replicas: usize) {
         allow_atomic_publish: true,
         ..Default::default()
     };
-    stranger
-        .jetstream
-        .create_stream(config)
-        .await
-        .expect("a stream");
+    // The leader of a cluster that has just started may move once more, and forget the request.
+    eventually(SOON, "a stream", async || {
+        stranger.jetstream.create_stream(config.clone()).await.ok()
+    })
+    .await;
 }
 
 /// What was found in a bucket's history.

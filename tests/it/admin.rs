@@ -207,6 +207,35 @@ async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_found_steps_down_by_one_request_in_the_term_that_was_found() {
+    let fleet = fleet().await;
+    let (operator, admin) = (&fleet.operator, &fleet.operator.admin);
+    let leader = operator.leader(ROLE).await;
+    assert_eq!(leader.role, ROLE);
+    assert!(leader.report.is_leader);
+    let subject = format!("$SRV.STATS.nats-elect.{}", leader.instance.incarnation);
+    let questions = async || {
+        let stats = operator.ask_json(&subject).await;
+        let endpoints = stats["endpoints"].as_array().expect("endpoints").iter();
+        let of_status = endpoints.filter(|it| it["name"] == "status");
+        let asked = of_status.map(|it| it["num_requests"].as_u64().expect("a number"));
+        asked.sum::<u64>()
+    };
+    let before = questions().await;
+    assert!(before > 0);
+    let down = admin.step_down_leader(&leader, StepDown::any()).await;
+    assert!(down.expect("its term").released);
+    assert_eq!(questions().await, before);
+
+    fleet.journal.started(ROLE, 1).await;
+    let mut next = operator.leader(ROLE).await;
+    next.fencing_token = leader.fencing_token;
+    let late = admin.step_down_leader(&next, StepDown::any()).await;
+    let code = late.expect_err("another term").refusal();
+    assert_eq!(code, Some(ProblemCode::UnexpectedTerm));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_is_handed_to_the_instance_that_is_named_or_to_nobody() {
     let fleet = fleet().await;
     let admin = &fleet.operator.admin;

@@ -228,10 +228,7 @@ async fn a_stop_ends_in_the_time_that_it_has_although_its_news_cant_be_kept() {
     context.create_stream(full).await.expect("made");
     let a = start("a", server.url(), kept()).await;
     a.wait_until_leader().await;
-    let options = StopOptions {
-        timeout: ms(3000),
-        ..StopOptions::default()
-    };
+    let options = StopOptions::default().timeout(ms(3000));
     // Its handler has ended and its role is free.
     a.stop_with(options).await.expect("nothing is amiss");
     let b = start("b", server.url(), EventsConfig::default()).await;

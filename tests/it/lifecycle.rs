@@ -89,10 +89,7 @@ async fn a_manager_told_to_keep_its_record_leaves_it_to_run_out() {
     let ttl = ms(3000);
     let (server, journal, a, _b) = a_leads_b_follows(ttl).await;
     let stranger = Stranger::connect(&server.url()).await;
-    let stop = StopOptions {
-        release: Release::Keep,
-        ..StopOptions::default()
-    };
+    let stop = StopOptions::default().release(Release::Keep);
     let fault = Stamp::now();
     a.stop_with(stop).await.expect("stop");
     let first = journal.ended(ROLE, 0).await;
@@ -128,10 +125,7 @@ async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
     journal.started("metrics", 0).await;
     // Enough for the other role to be left.
     let timeout = ms(2000);
-    let stop = StopOptions {
-        timeout,
-        ..StopOptions::default()
-    };
+    let stop = StopOptions::default().timeout(timeout);
     let stopped = a.stop_with(stop).await;
     let Err(Error::StopTimedOut { after, roles }) = stopped else {
         panic!("{stopped:?}");

@@ -59,14 +59,6 @@ fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     }
 }
 
-const fn kind_of(metric: &Metric) -> &'static str {
-    match metric.kind {
-        MetricKind::Counter => "counter",
-        MetricKind::Gauge => "gauge",
-        MetricKind::Histogram => "histogram",
-    }
-}
-
 /// A row of the table for each metric, up to what it tells; states stand there once, the version
 /// not at all.
 fn documented(metric: &Metric) -> String {
@@ -82,7 +74,7 @@ fn documented(metric: &Metric) -> String {
             }
         })
         .collect();
-    let (name, kind, labels) = (metric.name, kind_of(metric), labels.join(", "));
+    let (name, kind, labels) = (metric.name, metric.kind, labels.join(", "));
     format!("| `{name}` | {kind} | {labels} |").replace("|  |", "| |")
 }
 
@@ -115,7 +107,7 @@ fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
     for metric in METRICS {
         let name = metric.name;
         let kind = scrape.kinds.get(name).map(String::as_str);
-        assert_eq!(kind, Some(kind_of(metric)), "{name}");
+        assert_eq!(kind, Some(metric.kind.as_str()), "{name}");
         assert!(scrape.text.contains(&format!("# HELP {name} ")), "{name}");
         let samples: Vec<_> = ids.iter().flat_map(|id| scrape.of(name, id)).collect();
         assert!(!samples.is_empty(), "no sample of {name}");

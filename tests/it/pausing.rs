@@ -72,10 +72,7 @@ async fn nobody_leads_while_all_who_are_left_are_paused() {
     b.role(ROLE).pause().await.expect("it runs");
     let a = fleet.pop().expect("two");
     // Its record is left to run out.
-    let options = StopOptions {
-        release: nats_elect::Release::Keep,
-        ..StopOptions::default()
-    };
+    let options = StopOptions::default().release(nats_elect::Release::Keep);
     a.stop_with(options).await.expect("stopped");
     never("a paused instance leads", ttl * 3, || {
         journal.terms(ROLE).len() > 1

@@ -127,9 +127,12 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
         .await;
     let first = journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
-    let store = first.term().store().timeout(ms(300));
-    let refused = store.put("a", "1").await;
-    assert!(refused.is_err_and(|error| error.may_have_been_written()));
+    let store = first.term().store();
+    let refused = store.put("a", "1").await.expect_err("it may not");
+    assert!(refused.may_have_been_written());
+    let told = format!("may not publish to \"{key}\"");
+    assert!(refused.to_string().contains(&told), "{refused}");
+    let store = store.timeout(ms(300));
     let concerns = denies(key);
     a.log().wait_for("a word of it", &concerns).await;
     assert_eq!(a.log_of("metrics").count(&concerns), 0);
@@ -174,10 +177,14 @@ async fn a_conditional_write_without_its_guard_says_what_is_not_permitted() {
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     let store = journal.started(ROLE, 0).await.term().store();
-    let refused = store.timeout(ms(300)).create("a", "1").await;
-    let error = refused.expect_err("it may not");
-    assert!(error.is_transient(), "nothing was written: {error:?}");
-    assert!(error.to_string().contains(guard), "{error}");
+    let error = store.create("a", "1").await.expect_err("it may not");
+    assert!(!error.may_have_been_written(), "{error:?}");
+    assert!(
+        !error.is_transient(),
+        "a permission does not come by itself: {error:?}"
+    );
+    let told = format!("may not publish to \"{guard}\"");
+    assert!(error.to_string().contains(&told), "{error}");
     a.log().wait_for("a word of it", denies(guard)).await;
     a.stop().await;
 }

@@ -212,7 +212,7 @@ async fn two_ways_at_once_are_told_before_anything_connects() {
     let both = |it: RoleManagerBuilder| it.token(SECRET).user_and_password("ada", SECRET);
     misconfigured("auth.token", "`auth.user` is set too", both).await;
     let address = |it: RoleManagerBuilder| it.servers("nats://ada:s3cret@host").token(SECRET);
-    misconfigured("auth.token", "`servers[0]` says who", address).await;
+    misconfigured("auth.token", "`servers[0]` has a login", address).await;
     let mut half = ManagerConfig::default();
     half.auth.password = Some(SECRET.into());
     misconfigured("auth.password", "no `auth.user`", |it| it.config(half)).await;

@@ -112,7 +112,7 @@ async fn files_that_are_no_certificates_are_told_before_anything_connects() {
         it.client_certificate(&mine.cert, &text)
     })
     .await;
-    misconfigured("tls.key_file", "does not go with", |it| {
+    misconfigured("tls.key_file", "does not match", |it| {
         it.client_certificate(&mine.cert, &other.key)
     })
     .await;

@@ -298,10 +298,7 @@ impl Forgery {
         };
         let (record, metrics) = (copy(ROLE).await, copy("metrics").await);
         let untrusted = copy("network").await;
-        let keep = StopOptions {
-            release: Release::Keep,
-            ..StopOptions::default()
-        };
+        let keep = StopOptions::default().release(Release::Keep);
         a.stop_with(keep).await.expect("stop");
         c.stop_with(keep).await.expect("stop");
         Self {

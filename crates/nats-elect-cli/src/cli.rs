@@ -19,28 +19,30 @@ use crate::commands::{
 use crate::exit::Code;
 use crate::output::Output;
 
-const ABOUT: &str = "Leader election over NATS: look at it, change it, run commands under it";
+const ABOUT: &str = "Leader election over NATS: inspect it, operate it, run commands under it";
 
 const LONG_ABOUT: &str = "\
-Leader election over NATS: look at it, change it, run commands under it.
+Leader election over NATS: inspect it, operate it, run commands under it.
 
-The instances of an application elect one leader for each role. They meet in a JetStream Key-Value bucket, one key per \
-role. This command looks at such elections, verifies and checks what belongs to them, and runs commands that lead a role.";
+The instances of an application elect one leader for each role. They meet in a JetStream \
+Key-Value bucket, one key per role. This command shows such elections, checks their configuration \
+and their bucket, operates running instances, and runs a command only while it leads a role.";
 
 const AFTER: &str = "\
 Exit codes:
-  0  it was done
-  1  it failed for another reason than those below
-  2  what was asked, or a configuration, breaks a rule
-  3  there is no such thing: no leader, no proof, no bucket, no context
+  0  success
+  1  failure for a reason that is not listed below
+  2  the command line or a configuration breaks a rule
+  3  not found: no leader, no proof, no bucket, no context
   4  refused: credentials, a permission, a request, a proof that is not valid
-  5  NATS, or an instance, did not answer in time
-`exec` ends with the code of its command; `nats-elect exec --help` says more.
+  5  NATS or an instance did not answer in time
+`exec` ends with the code of its command: see `nats-elect exec --help`.
 
-How to connect is said by options, else by the environment, else by the context of the `nats` command that --context or \
-NATS_CONTEXT names or that is selected, else it is nats://127.0.0.1:4222. The environment has NATS_URL, NATS_USER, \
-NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Whoever says who \
-connects replaces all that was said of it before.";
+How to connect: options override environment variables, and those override the context of the \
+`nats` command. The context is the one that --context or NATS_CONTEXT names, else the selected one. \
+The default address is nats://127.0.0.1:4222. The variables are NATS_URL, NATS_USER, NATS_PASSWORD, \
+NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Credentials \
+from one source replace all credentials from the overridden ones.";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -62,8 +64,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line. Help that was asked for and what is wrong are told, and what to end
-    /// with is returned.
+    /// Reads the command line. Prints the help or the error if there is one, and returns the exit
+    /// code then.
     pub fn read() -> Result<Self, ExitCode> {
         let command = if is_said("--no-color") {
             Self::command().color(ColorChoice::Never)
@@ -79,7 +81,7 @@ impl Cli {
                 let _ = write!(std::io::stderr(), "{}", command.render_help());
                 return ExitCode::from(Code::Usage as u8);
             }
-            told(&error)
+            report(&error)
         })
     }
 }
@@ -90,13 +92,13 @@ fn is_said(option: &str) -> bool {
     own.any(|word| word == option)
 }
 
-fn told(error: &clap::Error) -> ExitCode {
+fn report(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && is_said("--json") {
         let text = error.to_string();
         let what = text.split("\n\nUsage:").next().unwrap_or(&text);
         let what = what.strip_prefix("error: ").unwrap_or(what);
         let what: Vec<_> = what.split_whitespace().collect();
-        let advice = "--help, with the command or without, tells what there is";
+        let advice = "`--help` lists the commands; after a command it lists its options";
         Output::bare(true).failure(Code::Usage.word(), &what.join(" "), Some(advice));
     } else {
         // If nobody hears it, the exit code still tells.
@@ -154,7 +156,7 @@ impl Command {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Shared {
-    /// Where NATS is: an address, or several separated by commas [env: NATS_URL]
+    /// The address of NATS, or several addresses separated by commas [env: NATS_URL]
     #[arg(
         short,
         long,
@@ -164,7 +166,7 @@ pub struct Shared {
     )]
     pub server: Option<String>,
 
-    /// The context of the `nats` command to connect by
+    /// The context of the `nats` command to connect with
     #[arg(
         long,
         global = true,
@@ -179,7 +181,7 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub user: Option<String>,
 
-    /// The user's password; others on this machine can see options, so rather use [env:
+    /// The user's password. Others on this machine can see options: prefer the environment [env:
     /// NATS_PASSWORD]
     #[arg(
         long,
@@ -189,7 +191,7 @@ pub struct Shared {
     )]
     pub password: Option<String>,
 
-    /// A token; others on this machine can see options, so rather use [env: NATS_TOKEN]
+    /// A token. Others on this machine can see options: prefer the environment [env: NATS_TOKEN]
     #[arg(
         long,
         global = true,
@@ -214,15 +216,15 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub tlskey: Option<PathBuf>,
 
-    /// A PEM file with the authorities to trust [env: NATS_CA]
+    /// A PEM file with the certificate authorities to trust [env: NATS_CA]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub tlsca: Option<PathBuf>,
 
-    /// Encrypt before the server's greeting [env: NATS_TLS_FIRST]
+    /// Start TLS before the server's greeting [env: NATS_TLS_FIRST]
     #[arg(long, global = true, help_heading = "Connection")]
     pub tlsfirst: bool,
 
-    /// What reply subjects begin with
+    /// The prefix of reply subjects
     #[arg(
         long,
         global = true,
@@ -242,7 +244,7 @@ pub struct Shared {
     )]
     pub bucket: Option<String>,
 
-    /// What the subjects of the instances' admin service begin with [default: nats-elect-admin]
+    /// The prefix of the instances' admin subjects [default: nats-elect-admin]
     #[arg(
         long,
         global = true,
@@ -252,20 +254,20 @@ pub struct Shared {
     )]
     pub admin_prefix: Option<String>,
 
-    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; of `exec`, for
-    /// NATS when it starts: 30s]
+    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,
+    /// which waits for NATS when it starts]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 
-    /// Write JSON, for programs: results to stdout, one value a line; errors to stderr
+    /// Write JSON for programs: results to stdout, one value per line, and errors to stderr
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
 
-    /// Write no colours [env: NO_COLOR, CLICOLOR, CLICOLOR_FORCE]
+    /// Use no colours [env: NO_COLOR, CLICOLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, help_heading = "Output")]
     pub no_color: bool,
 
-    /// Log to stderr what is going on; more with each v
+    /// Log to stderr; more with each v
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
     pub verbose: u8,
 }
@@ -273,5 +275,5 @@ pub struct Shared {
 /// A duration like `1500ms`, `15s` or `1m 30s`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
-        .map_err(|error| format!("{error}: it must be a time with its unit, like 500ms or 15s"))
+        .map_err(|error| format!("{error}: a time needs a unit, like 500ms or 15s"))
 }

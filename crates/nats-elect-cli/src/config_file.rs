@@ -82,7 +82,7 @@ impl Source {
             .any(|word| written.contains(word));
         // Messages quote values of a wrong type.
         let message = if secret && message.contains("invalid") {
-            "the value has not the type that it must have"
+            "the value has the wrong type"
         } else {
             message.lines().next().unwrap_or("it can't be read")
         };

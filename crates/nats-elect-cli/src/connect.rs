@@ -13,12 +13,12 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
 use nats_elect::admin::AdminClient;
-use nats_elect::{AuthConfig, Error, ManagerConfig, Observer};
+use nats_elect::{AuthConfig, Denied, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
-use crate::line::{Denied, Line};
+use crate::line::Line;
 use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
@@ -117,7 +117,7 @@ impl Shared {
             started = builder.start() => started.map_err(|error| match error {
                 Error::Unavailable { .. } if answers.get() => {
                     Failure::new(Code::Unreachable, error.to_string())
-                        .advice("NATS itself answers at that address: `nats-elect doctor` says what is wrong with the rest")
+                        .advice("NATS itself answers at that address: `nats-elect doctor` finds the cause")
                 }
                 error => error.into(),
             }),
@@ -170,17 +170,17 @@ impl Shared {
         jetstream.set_timeout(self.patience());
         jetstream.get_key_value(name).await.map_err(|error| {
             if error.kind() == KeyValueErrorKind::InvalidStoreName {
-                return Failure::usage(format!("{name:?} is no name of a bucket"));
+                return Failure::usage(format!("{name:?} is no bucket name"));
             }
             match WhyNot::of(&error, offered) {
                 WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
-                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or make it: `nats-elect create-bucket`"),
+                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`"),
                 WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
                 WhyNot::Other => Failure::new(
                     Code::Unreachable,
-                    format!("bucket {name:?} could not be looked at: {error}"),
+                    format!("bucket {name:?} could not be read: {error}"),
                 )
-                .advice("`nats-elect doctor` looks closer"),
+                .advice("`nats-elect doctor` finds the cause"),
             }
         })
     }

@@ -59,7 +59,7 @@ fn folder() -> Result<PathBuf, Failure> {
         Some(folder) => PathBuf::from(folder),
         None => home()
             .ok_or_else(|| {
-                Failure::not_found("there is no home folder to look for contexts in")
+                Failure::not_found("there is no home folder with contexts")
                     .advice("set HOME or XDG_CONFIG_HOME")
             })?
             .join(".config"),
@@ -73,7 +73,7 @@ fn home() -> Option<PathBuf> {
 
 fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
     if name.is_empty() || name.contains(['/', '\\']) || name.contains("..") {
-        return Err(Failure::usage(format!("{name:?} is no name of a context")));
+        return Err(Failure::usage(format!("{name:?} is no context name")));
     }
     let path = folder.join("context").join(format!("{name}.json"));
     let text = fs::read_to_string(&path).map_err(|error| {
@@ -82,18 +82,18 @@ fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
             path.display()
         ))
         .advice(
-            "`nats context ls` lists what there is; `nats context unselect` forgets the selection",
+            "`nats context ls` lists the contexts; `nats context unselect` clears the selection",
         )
     })?;
     // The error of serde_json quotes no values but at wrong types, and those may be secrets.
     let context: Context = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(
-            "context {name:?} is no valid context ({}, line {}, column {})",
+            "context {name:?} is not valid ({}, line {}, column {})",
             path.display(),
             error.line(),
             error.column()
         ))
-        .advice("`nats context edit` mends it")
+        .advice("correct it with `nats context edit`")
     })?;
     context.config(name)
 }
@@ -114,7 +114,7 @@ impl Context {
                 ))
                 .advice(match field {
                     "nsc" | "user_jwt" => "put the user's JWT and seed in a file, as `nsc generate creds` does, and set `creds` to it",
-                    _ => "choose a context without it, or say how to connect by --server and the other options",
+                    _ => "choose a context without it, or connect with --server and the other options",
                 }));
             }
         }

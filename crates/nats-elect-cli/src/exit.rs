@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::{sync::mpsc::channel, thread};
 
 use nats_elect::admin::{AdminError, ProblemCode};
-use nats_elect::{ConfigError, Error, HistoryError};
+use nats_elect::{ConfigError, Denied, Error, HistoryError};
 
-use crate::line::Denied;
+use crate::line;
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
@@ -101,10 +101,10 @@ impl From<Error> for Failure {
         };
         let advice = match &error {
             Error::Unavailable { .. } => Some(
-                "check the address: --server, NATS_URL, or the context that is selected (`nats context ls`)",
+                "check the address: --server, NATS_URL, or the selected context (`nats context ls`)",
             ),
             Error::BucketMissing(_) => {
-                Some("name another with --bucket; `nats-elect create-bucket` makes it")
+                Some("name another with --bucket, or create it: `nats-elect create-bucket`")
             }
             _ => None,
         };
@@ -154,7 +154,7 @@ impl From<HistoryError> for Failure {
 
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        Self::new(Code::Refused, denied.to_string()).advice(denied.advice())
+        Self::new(Code::Refused, denied.to_string()).advice(line::advice(&denied))
     }
 }
 
@@ -176,8 +176,8 @@ fn code_of(ended: &Outcome) -> ExitCode {
     }
 }
 
-/// Says what went wrong, if anything did.
-pub fn told(ended: &Outcome, output: Output) -> ExitCode {
+/// Prints why a command failed, if it did. Returns the exit code.
+pub fn report(ended: &Outcome, output: Output) -> ExitCode {
     if let Err(failure) = ended
         && !failure.unheard
     {
@@ -190,14 +190,14 @@ pub fn told(ended: &Outcome, output: Output) -> ExitCode {
     code_of(ended)
 }
 
-/// As `told`, but returns also if nobody reads what is said: where a supervisor waits for the end
+/// As `report`, but returns also if nobody reads what is said: where a supervisor waits for the end
 /// of this process.
 #[cfg(unix)]
-pub fn told_in_time(ended: Outcome, output: Output) -> ExitCode {
+pub fn report_in_time(ended: Outcome, output: Output) -> ExitCode {
     let code = code_of(&ended);
     if ended.is_err() {
         in_time(move || {
-            told(&ended, output);
+            report(&ended, output);
         });
     }
     code

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         .is_some_and(|it| it == "exec-guard" || it == "exec-starter")
     {
         let ended = commands::run_inner(&cli::Inner::parse());
-        return exit::told_in_time(ended, output::Output::bare(false));
+        return exit::report_in_time(ended, output::Output::bare(false));
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     let output = output::Output::new(&cli.shared);
     #[cfg(unix)]
     if matches!(cli.command, cli::Command::Exec(_)) {
-        return exit::told_in_time(run(cli, output), output);
+        return exit::report_in_time(run(cli, output), output);
     }
-    exit::told(&run(cli, output), output)
+    exit::report(&run(cli, output), output)
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {

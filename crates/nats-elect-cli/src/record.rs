@@ -69,7 +69,7 @@ impl Written {
             Some(fields) => fields.iter().map(line).collect(),
             None if self.entry.operation == Operation::Put => {
                 vec![
-                    "not readable: it is no JSON object, and is not shown, for it may hold secrets"
+                    "not readable: it is no JSON object; it is not shown, because it may contain secrets"
                         .into(),
                 ]
             }

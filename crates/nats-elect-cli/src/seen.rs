@@ -138,7 +138,7 @@ pub fn why_nobody(seen: &Observed) -> String {
         Standing::Deleted => "its key was deleted",
         Standing::Expired => "the lease ran out",
         Standing::Unclaimed => "never led",
-        Standing::Unknown => "can't be seen",
+        Standing::Unknown => "not known",
         _ => "nobody leads",
     };
     why.to_owned()

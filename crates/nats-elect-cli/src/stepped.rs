@@ -66,37 +66,37 @@ impl Stepped {
             }
             (Some(Handoff::Accepted), None) => {
                 format!(
-                    "{role}: {from} handed it over, and its heir claimed it; who leads now does not say so itself"
+                    "{role}: {from} handed it over, and its heir claimed it; no instance that answers leads it now"
                 )
             }
             (Some(Handoff::TakenByAnother), now) => format!(
-                "{role}: {from} freed it for its heir, but another was first: {}",
-                now.map_or("it does not say so itself".into(), |now| format!(
+                "{role}: {from} freed it for its heir, but another instance claimed it first: {}",
+                now.map_or("it does not answer".into(), |now| format!(
                     "{now} leads now"
                 ))
             ),
             (Some(Handoff::TimedOut), now) => format!(
-                "{role}: {from} freed it for its heir, who did not claim it in time; {}",
-                now.map_or("nobody was seen to lead".into(), |now| format!(
+                "{role}: {from} freed it for its heir, but the heir did not claim it in time; {}",
+                now.map_or("no instance leads yet".into(), |now| format!(
                     "{now} leads now"
                 ))
             ),
             (_, Some(now)) if now == from => {
                 format!(
-                    "{role}: {from} ended its term, nobody else claimed the role, and it leads again"
+                    "{role}: {from} ended its term, but no other instance claimed the role, and it leads again"
                 )
             }
             (_, Some(now)) if ended.released => {
                 format!("{role}: {from} freed it, {now} leads now")
             }
             (_, None) if ended.released => {
-                format!("{role}: {from} freed it; nobody who answers has claimed it yet")
+                format!("{role}: {from} freed it; no instance that answers has claimed it yet")
             }
             (_, Some(now)) => {
-                format!("{role}: {from} leads no longer but could not free it; {now} leads now")
+                format!("{role}: {from} no longer leads but could not free it; {now} leads now")
             }
             (_, None) => format!(
-                "{role}: {from} leads no longer, but could not free it: nobody can claim it before its lease has run out, {} at most",
+                "{role}: {from} no longer leads, but could not free it: nobody can claim it before its lease is over, {} at most",
                 runs_out.map_or("a ttl".into(), crate::text::lasted)
             ),
         }

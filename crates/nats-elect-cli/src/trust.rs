@@ -16,11 +16,11 @@ pub struct Trust {
     #[arg(short, long = "key", value_name = "KEY", help_heading = "Signatures")]
     keys: Vec<String>,
 
-    /// A file with keys to trust, one a line; empty lines and what follows a # do not count
+    /// A file with keys to trust, one per line. Empty lines and text after a # are ignored
     #[arg(long, value_name = "FILE", help_heading = "Signatures")]
     keys_file: Option<PathBuf>,
 
-    /// By how much this machine's clock and the signer's may differ, at most 60s
+    /// The largest difference between this machine's clock and the signer's, at most 60s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", help_heading = "Signatures")]
     pub max_skew: Duration,
 }

@@ -47,7 +47,7 @@ fn leave(role: &RoleConfig) -> Duration {
     role.stop_budget + role.request_timeout * 4
 }
 
-fn told(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!(
         "{}{}",
@@ -71,7 +71,13 @@ fn validator() -> PathBuf {
             .output()
             .map_or_else(
                 |error| Err(format!("{program:?}: {error}")),
-                |output| output.status.success().then_some(()).ok_or(told(&output)),
+                |output| {
+                    output
+                        .status
+                        .success()
+                        .then_some(())
+                        .ok_or(text_of(&output))
+                },
             )
     };
     let pips: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
@@ -106,11 +112,11 @@ fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
     assert_ne!(mistaken, text);
     std::fs::write(wrong.path(), mistaken).expect("writable");
     let refused = validate(wrong.path(), VERSIONS[0]);
-    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(!refused.status.success(), "{}", text_of(&refused));
     assert!(
-        told(&refused).contains("readynessProbe"),
+        text_of(&refused).contains("readynessProbe"),
         "{}",
-        told(&refused)
+        text_of(&refused)
     );
 
     for manifest in manifests() {
@@ -120,7 +126,7 @@ fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
                 checked.status.success(),
                 "{} by Kubernetes {version}:\n{}",
                 manifest.display(),
-                told(&checked)
+                text_of(&checked)
             );
         }
     }
@@ -179,8 +185,8 @@ fn a_pod_of_a_command_runs_it_while_it_leads() {
         .env("NATS_URL", server.url())
         .output()
         .expect("it runs");
-    assert!(ran.status.success(), "{}", told(&ran));
-    assert_eq!(told(&ran).lines().next(), Some("scheduler pod-7"));
+    assert!(ran.status.success(), "{}", text_of(&ran));
+    assert_eq!(text_of(&ran).lines().next(), Some("scheduler pod-7"));
 }
 
 /// A follower that is not ready would be taken out of service, and a rollout would wait for it

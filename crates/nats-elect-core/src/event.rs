@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::Handoff;
-use crate::label::labels;
+use crate::labels;
 use crate::peer::Refusal;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::FencingToken;
@@ -76,10 +76,13 @@ impl EndCause {
 
 /// How a claim or a heartbeat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The server confirmed it.
     Confirmed,
-    /// Another client's write came first.
+    /// The server refused it, because the key had changed. Another client wrote there, or an earlier
+    /// write of this instance came late: a read tells. [`Event::ValidationFailed`] follows if it was
+    /// another client.
     Conflict,
     /// No answer came in time. It may or may not have been written.
     TimedOut,

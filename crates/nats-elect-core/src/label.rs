@@ -1,6 +1,8 @@
 //! Enums whose values are labels: in metrics, logs, JSON and on screens they have one name.
 
-/// Gives an enum its `ALL`, `as_str` and `Display`.
+/// Gives an enum its `ALL`, `as_str` and `Display`. For this project's crates.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! labels {
     ($name:ident { $($variant:ident => $label:literal,)* }) => {
         impl $name {
@@ -23,4 +25,31 @@ macro_rules! labels {
     };
 }
 
-pub(crate) use labels;
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::event::FailureKind;
+    use crate::handoff::Handoff;
+    use crate::peer::Refusal;
+    use crate::status::{ConnectionStatus, RoleState};
+
+    #[test]
+    fn a_label_is_the_same_in_json_and_in_text() {
+        for label in FailureKind::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+        for label in Handoff::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+        for label in Refusal::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+        for label in ConnectionStatus::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+        for label in RoleState::ALL {
+            assert_eq!(json!(label), label.to_string());
+        }
+    }
+}

@@ -23,6 +23,9 @@
 //!   [`Timeout`](event::FailureKind::Timeout). If the answer comes later, but within the ttl, the
 //!   driver passes it on as well.
 //!
+//! [`Input`], [`Effect`] and what they carry are complete on purpose: a new effect is a breaking
+//! change of this crate, so that no driver overlooks it. Events, causes and settings may grow.
+//!
 //! ```
 //! use std::collections::VecDeque;
 //!
@@ -142,20 +145,26 @@
 //! | --- | --- |
 //! | `machine.rs` | [`Election`], and the way through one step |
 //! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
-//! | `timers.rs` | the one table of everything that is due |
+//! | `phase.rs` | the phases, each with a file for all that can happen in it |
 //! | `waiting.rs` | waiting for a free role, and the claim |
 //! | `acquiring.rs` | from a confirmed claim to promotion: the fence record |
 //! | `leading.rs` | a term: proofs, health checks, the conditions under which it ends |
+//! | `winding_down.rs` | the end of a term: its handler winds down within the lease |
+//! | `releasing.rs` | the lease is revoked, and a release frees the role |
+//! | `timers.rs` | the one table of everything that is due |
 //! | `keeping.rs` | the held lease: heartbeats and doubts about them |
-//! | `draining.rs` | the end of a term: wind down, revoke, release |
+//! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs` | handing over to a successor |
 //! | `takeover.rs` | taking over from a leader of lower priority |
-//! | `pausing.rs` | pause, resume and cordon |
+//! | `orders.rs` | pause, resume, cordon, stop and abandon |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
+//! | `sending.rs` | what is sent to the bucket |
+//! | `operations.rs` | the reads and writes under way, and those that may be answered late |
 //! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `labels.rs` | the state, leader and connection that are told |
+//! | `hashing.rs` | [`Election::hash_state`], for model checkers |
 //! | `mutation/` | deliberate breakages of the protocol |
 //!
 //! The other modules hold the values that go in and out:

@@ -356,6 +356,22 @@ mod tests {
         }
 
         #[test]
+        fn a_name_reads_back_from_what_it_displays(name in "[-a-z0-9/_=.]{1,20}|\\PC{1,20}") {
+            if let Ok(name) = RoleName::new(&name) {
+                prop_assert_eq!(name.to_string().parse(), Ok(name));
+            }
+            if let Ok(name) = BucketName::new(&name) {
+                prop_assert_eq!(name.to_string().parse(), Ok(name));
+            }
+            if let Ok(name) = InstanceId::new(&name) {
+                prop_assert_eq!(name.to_string().parse(), Ok(name));
+            }
+            if let Ok(name) = DataKey::new(&name) {
+                prop_assert_eq!(name.to_string().parse(), Ok(name));
+            }
+        }
+
+        #[test]
         fn no_string_makes_a_check_panic(name in any::<String>()) {
             for error in [
                 RoleName::new(&name).err(), BucketName::new(&name).err(), InstanceId::new(&name).err(),

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::label::labels;
+use crate::labels;
 use crate::record::Nonce;
 use crate::release::ReleaseHash;
 use crate::text::printable;

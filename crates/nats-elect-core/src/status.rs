@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::label::labels;
+use crate::labels;
 use crate::record::Content;
 
 /// The state of an instance in one role's election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RoleState {
     /// The instance has not seen the bucket yet.
     Init,
@@ -106,7 +107,9 @@ impl LeaderInfo {
         }
     }
 
-    /// The leader that a message under a role's key shows. `None` if it is a delete marker.
+    /// The leader that a message under a role's key shows. `None` if it is a delete marker. For
+    /// this project's crates and for drivers.
+    #[doc(hidden)]
     pub fn shown_by(content: &Content) -> Option<Self> {
         match content {
             Content::Record(record) => Some(Self {

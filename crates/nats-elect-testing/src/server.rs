@@ -312,7 +312,9 @@ impl NatsServer {
         self.terminate()?;
         self.launch()?;
         if self.config.cluster.is_some() {
-            self.wait_until_serving()
+            self.wait_for("its listening for clients", |server| {
+                monitor::accepts(server.port())
+            })
         } else {
             self.wait_until_healthy()
         }
@@ -392,12 +394,6 @@ impl NatsServer {
     pub(super) fn wait_until_healthy(&mut self) -> Result<(), TestingError> {
         self.wait_for("its readiness", |server| {
             monitor::is_healthy(server.monitor_port()) && monitor::accepts(server.port())
-        })
-    }
-
-    fn wait_until_serving(&mut self) -> Result<(), TestingError> {
-        self.wait_for("its listening for clients", |server| {
-            monitor::accepts(server.port())
         })
     }
 

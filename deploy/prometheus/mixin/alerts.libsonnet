@@ -137,7 +137,7 @@
           alert(
             'NatsElectWatchRestarting', 'warning', 'instance:election_watch_restarts:increase10m', '> 5',
             'The watch of {{ $labels.%s }} does not last.' % $._config.instance,
-            'Instance {{ $labels.%s }} (%s): the watch of the bucket was begun anew {{ $value | humanize }} times within ten minutes. '
+            'Instance {{ $labels.%s }} (%s): the watch of the bucket was restarted {{ $value | humanize }} times within ten minutes. '
             % [$._config.instance, fleet] + 'Meanwhile releases and handoffs are noticed late.'
           ),
         ],

@@ -112,10 +112,7 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
         }
     }
     let stopped = manager
-        .stop(StopOptions {
-            timeout: STOP_TIMEOUT / 2,
-            ..StopOptions::default()
-        })
+        .stop(StopOptions::default().timeout(STOP_TIMEOUT / 2))
         .await;
     if let Err(error) = stopped {
         // As it must be for one that is cut off: its leases run out.

@@ -78,10 +78,7 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     ));
     end.next().await;
     let stopped = manager
-        .stop(StopOptions {
-            timeout: STOP_TIMEOUT,
-            ..StopOptions::default()
-        })
+        .stop(StopOptions::default().timeout(STOP_TIMEOUT))
         .await;
     witness.stopped();
     Ok(stopped?)

@@ -1,8 +1,9 @@
 //! The number of requests per endpoint, and their outcomes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::lock::lock;
 use crate::model::admin::micro::EndpointStats;
 use crate::model::admin::{ENDPOINTS, Endpoint, Problem};
 
@@ -21,7 +22,7 @@ impl Counters {
     pub fn note(&self, endpoint: Endpoint, took: Duration, problem: Option<&Problem>) {
         let places = ENDPOINTS.iter().zip(&self.0);
         for (_, counter) in places.filter(|(it, _)| **it == endpoint) {
-            let mut counter = counter.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counter = lock(counter);
             counter.requests += 1;
             counter.time += took;
             if let Some(problem) = problem {
@@ -35,8 +36,7 @@ impl Counters {
         let places = ENDPOINTS.iter().zip(&self.0);
         places
             .map(|(endpoint, counter)| {
-                let counter = counter.lock().unwrap_or_else(PoisonError::into_inner);
-                let counter = counter.clone();
+                let counter = lock(counter).clone();
                 let nanos = u64::try_from(counter.time.as_nanos()).unwrap_or(u64::MAX);
                 EndpointStats {
                     name: endpoint.verb.as_str().into(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -17,6 +17,7 @@ use super::refusals::Refusals;
 use crate::actors::Link;
 use crate::actors::messages::SupervisorMsg;
 use crate::clock;
+use crate::lock::lock;
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
     AdminRequest, AdminSubjects, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb,
@@ -117,23 +118,30 @@ impl AdminHandler {
             Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
             Link::Unusable(failure) => Some(failure.detail.clone()),
         };
-        *locked(&self.trouble) = trouble;
+        *lock(&self.trouble) = trouble;
     }
 
     pub fn trouble(&self) -> Option<String> {
-        locked(&self.trouble).clone()
+        lock(&self.trouble).clone()
     }
 
-    /// Takes a refusal of the server to the admin service. Elections do not need any of its
-    /// subjects. So the only consequence is a warning that names each subject once.
-    pub fn denied(self: &Arc<Self>, denied: &Denied) {
-        if denied.publish && self.inbox_refused(&denied.subject) {
-            return;
+    /// Takes a refusal of the server, if it is one to the admin service. Returns whether it is.
+    ///
+    /// No other part publishes to inboxes, or subscribes to the subjects of services. Elections do
+    /// not need any of these subjects. So the only consequence is a warning that names each subject
+    /// once. `inbox` is the prefix of our own connection.
+    pub fn denied(self: &Arc<Self>, denied: &Denied, inbox: &str) -> bool {
+        let Denied { publish, subject } = denied;
+        let is_ours = self.subjects.include(subject)
+            || *publish && self.subjects.may_answer(subject, inbox)
+            || !publish && subject.starts_with("$SRV.");
+        if !is_ours || *publish && self.inbox_refused(subject) {
+            return is_ours;
         }
         // The subjects of answers end in random parts.
         let subject = self.told_as(denied);
         let is_first = {
-            let mut denied = locked(&self.denied);
+            let mut denied = lock(&self.denied);
             let is_new = !denied.told.contains(&subject) && denied.untold.insert(subject);
             is_new && denied.untold.len() == 1
         };
@@ -144,14 +152,15 @@ impl AdminHandler {
                 handler.tell_denied();
             });
         }
+        true
     }
 
     fn tell_denied(&self) {
-        let mut denied = locked(&self.denied);
+        let mut denied = lock(&self.denied);
         let subjects: Vec<_> = denied.untold.iter().map(String::as_str).collect();
         tracing::warn!(
             instance_id = %self.instance.id,
-            "this NATS user may not {}: what is asked there is not answered; grant it, or switch `admin` off",
+            "this NATS user may not {}: requests there get no answer; grant it, or switch `admin` off",
             subjects.join(", ")
         );
         let DeniedSubjects { untold, told } = &mut *denied;
@@ -164,9 +173,9 @@ impl AdminHandler {
         if self.subjects.include(subject) {
             return false;
         }
-        if locked(&self.refused).note(subject, clock::now()) {
+        if lock(&self.refused).note(subject, clock::now()) {
             tracing::info!(
-                "answers to \"{subject}\" are not permitted: those who operate this instance must use the inbox prefix \"{}\"",
+                "answers to \"{subject}\" are not permitted: operators must use the inbox prefix \"{}\"",
                 self.subjects.answers()
             );
         }
@@ -174,7 +183,7 @@ impl AdminHandler {
     }
 
     pub fn refuses_inbox(&self, reply: &str) -> bool {
-        locked(&self.refused).include(reply, clock::now())
+        lock(&self.refused).include(reply, clock::now())
     }
 
     /// Returns the description of the missing permission for the warning.
@@ -243,7 +252,7 @@ impl AdminHandler {
     }
 
     async fn status(self: &Arc<Self>) -> Result<Vec<u8>, Problem> {
-        let allows = |bytes| locked(&self.ration).allows(bytes, clock::now());
+        let allows = |bytes| lock(&self.ration).allows(bytes, clock::now());
         if allows(0) {
             let report = self.look().await;
             if allows(report.len()) {
@@ -259,7 +268,7 @@ impl AdminHandler {
     /// Returns one status that all callers share while it is being determined. Many callers are no
     /// reason to ask the handlers as often.
     fn look(self: &Arc<Self>) -> Look {
-        let mut status = locked(&self.status);
+        let mut status = lock(&self.status);
         let under_way = status.take_if(|status| status.peek().is_none());
         let admin_handler = Arc::clone(self);
         let looking = under_way.unwrap_or_else(|| {
@@ -308,7 +317,7 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
 
 /// Refuses an answer that the server would not take, because such a message costs the connection.
 fn fitting(body: Vec<u8>, bucket: &Bucket) -> Result<Vec<u8>, Problem> {
-    let most = bucket.largest_message();
+    let most = bucket.max_payload();
     if body.len() <= most {
         return Ok(body);
     }
@@ -337,8 +346,4 @@ fn bad_request(why: impl Display) -> Problem {
 
 fn json(answer: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(answer).unwrap_or_default()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,7 +37,6 @@ impl ElectionState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.writing = Some(op);
         let role = self.scope.role.clone();
         let patience = self.scope.settings.ttl;
         let subject = match &kind {
@@ -133,7 +132,6 @@ impl ElectionState {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
-        self.reading = Some(op);
         let role = self.scope.role.clone();
         let patience = self.scope.settings.ttl;
         let subject = format!("$JS.API.STREAM.MSG.GET.KV_{}", bucket.name());
@@ -262,9 +260,15 @@ const fn is_behind(answer: &PeerReply) -> bool {
 }
 
 fn failure_of(error: &StoreError) -> Failure {
+    let detail = match error {
+        StoreError::PermissionDenied(denied) => {
+            format!("{denied}: grant it, or let this instance not stand for the role")
+        }
+        error => error.to_string(),
+    };
     Failure {
         kind: error.kind(),
-        detail: error.to_string(),
+        detail,
     }
 }
 

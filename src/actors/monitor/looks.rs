@@ -1,5 +1,6 @@
 //! Looks at the bucket: their times, and the receivers of their results.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
@@ -71,11 +72,9 @@ impl MonitorState {
         let number = self.looks;
         self.look_again = false;
         self.looked_at = Some(clock::now());
-        // Each connection tries a subscription once, and the server refuses it once.
-        self.denied.take_if(|denied| denied.publish);
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
-        let myself = myself.clone();
+        let (myself, mailbox) = (myself.clone(), Arc::clone(&self.mailbox));
         tokio::spawn(async move {
             let looked = match &known {
                 Some(bucket) => bucket
@@ -88,7 +87,7 @@ impl MonitorState {
             };
             let looked = match looked {
                 Err(StoreError::BucketMissing { .. }) => {
-                    store::Bucket::open(client, &name, if_missing, LOOK_TIMEOUT).await
+                    store::Bucket::open(client, mailbox, &name, if_missing, LOOK_TIMEOUT).await
                 }
                 looked => looked,
             };
@@ -105,7 +104,7 @@ impl MonitorState {
         match result {
             Ok((bucket, info)) => {
                 self.failures = 0;
-                self.denied = None;
+                self.told_unanswered = false;
                 let traits = nats_elect_core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
@@ -141,17 +140,11 @@ impl MonitorState {
                     self.answer(myself, &link);
                 }
             }
-            Err(error) => self.look_failed(myself, &error),
+            Err(error) => self.look_failed(myself, error),
         }
     }
 
-    pub(super) fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: &StoreError) {
-        let error = match (error, &self.denied) {
-            (StoreError::Timeout { .. }, Some(denied)) => {
-                StoreError::PermissionDenied(denied.to_string())
-            }
-            (error, _) => error.clone(),
-        };
+    fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: StoreError) {
         self.last_problem = error.to_string();
         if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
             self.connect_anew(myself);

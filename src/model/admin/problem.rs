@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::AdminReply;
+use nats_elect_core::labels;
 use nats_elect_core::text::printable;
 
 /// The reason why an instance did not do what was requested, in a form for programs.
@@ -41,27 +42,24 @@ pub enum ProblemCode {
     Other,
 }
 
-impl ProblemCode {
-    /// Returns the reason's name, as it is used in answers and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad_request",
-            Self::UnknownRole => "unknown_role",
-            Self::NotLeader => "not_leader",
-            Self::UnexpectedTerm => "unexpected_term",
-            Self::Changed => "changed",
-            Self::SuccessorAbsent => "successor_absent",
-            Self::SuccessorRefused => "successor_refused",
-            Self::Stopped => "stopped",
-            Self::Unfinished => "unfinished",
-            Self::TooLarge => "too_large",
-            Self::Busy => "busy",
-            Self::Other => "other",
-        }
-    }
+labels!(ProblemCode {
+    BadRequest => "bad_request",
+    UnknownRole => "unknown_role",
+    NotLeader => "not_leader",
+    UnexpectedTerm => "unexpected_term",
+    Changed => "changed",
+    SuccessorAbsent => "successor_absent",
+    SuccessorRefused => "successor_refused",
+    Stopped => "stopped",
+    Unfinished => "unfinished",
+    TooLarge => "too_large",
+    Busy => "busy",
+    Other => "other",
+});
 
+impl ProblemCode {
     /// Returns the number in the header `Nats-Service-Error-Code`, in the style of HTTP.
-    pub const fn number(self) -> u16 {
+    pub(crate) const fn number(self) -> u16 {
         match self {
             Self::BadRequest => 400,
             Self::UnknownRole => 404,
@@ -74,12 +72,6 @@ impl ProblemCode {
             Self::Stopped => 503,
             Self::Unfinished => 504,
         }
-    }
-}
-
-impl fmt::Display for ProblemCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -130,6 +122,13 @@ mod tests {
         let problem: Problem = crate::model::admin::parse(json).expect("a problem");
         assert_eq!(problem.code, ProblemCode::Other);
         assert_eq!(problem.reason, "ab");
+    }
+
+    #[test]
+    fn a_code_is_the_same_in_json_and_in_text() {
+        for code in ProblemCode::ALL {
+            assert_eq!(serde_json::json!(code), code.to_string());
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct InstanceReport {
 }
 
 /// The report of an instance about one of its roles. Times are as of the answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RoleReport {
     /// The state of the instance. `None` is a state that this version does not know.

@@ -1,9 +1,8 @@
 //! The subjects of requests to an instance, and the subjects to which it may send answers.
 
-use std::fmt;
-
 use uuid::Uuid;
 
+use nats_elect_core::labels;
 use nats_elect_core::name::{BucketName, RoleName};
 
 /// The name of the service, by which NATS tools find it.
@@ -20,34 +19,15 @@ pub enum Verb {
     EndLease,
 }
 
-impl Verb {
-    const ALL: [Self; 6] = [
-        Self::Status,
-        Self::StepDown,
-        Self::Pause,
-        Self::Resume,
-        Self::Cordon,
-        Self::EndLease,
-    ];
-
-    /// Returns the verb's name as it is used in subjects.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::StepDown => "step-down",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Cordon => "cordon",
-            Self::EndLease => "end-lease",
-        }
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+// The names are those in subjects.
+labels!(Verb {
+    Status => "status",
+    StepDown => "step-down",
+    Pause => "pause",
+    Resume => "resume",
+    Cordon => "cordon",
+    EndLease => "end-lease",
+});
 
 /// A kind of request with its own subscription and its own counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,7 +113,7 @@ impl AdminSubjects {
     pub fn asked(&self, subject: &str) -> Option<(Verb, Option<RoleName>)> {
         let mut tokens = subject.strip_prefix(&self.base)?.splitn(3, '.');
         let verb = tokens.next()?;
-        let verb = Verb::ALL.into_iter().find(|it| it.as_str() == verb)?;
+        let verb = Verb::ALL.iter().copied().find(|it| it.as_str() == verb)?;
         tokens.next()?;
         let role = tokens.next().map(RoleName::new).transpose().ok()?;
         Some((verb, role))
@@ -187,7 +167,7 @@ mod tests {
     #[test]
     fn a_request_is_understood_where_it_is_sent() {
         let role = RoleName::new("eu/west=1").expect("a name");
-        for verb in Verb::ALL {
+        for &verb in Verb::ALL {
             for role in [None, Some(role.clone())] {
                 let subject = subjects().request(verb, Uuid::from_u128(7), role.as_ref());
                 assert_eq!(subjects().asked(&subject), Some((verb, role)), "{subject}");

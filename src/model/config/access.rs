@@ -109,12 +109,12 @@ impl AuthConfig {
             (Some(user), None) => Err(ConfigError::new(
                 "auth.user",
                 format!("{user:?}"),
-                "there is no `auth.password`: set it, or put what is a token in `auth.token`",
+                "there is no `auth.password`: set it, or put a token in `auth.token`",
             )),
             (None, Some(_)) => Err(ConfigError::new(
                 "auth.password",
                 HIDDEN,
-                "there is no `auth.user`: set it, or put what is a token in `auth.token`",
+                "there is no `auth.user`: set it, or put a token in `auth.token`",
             )),
             _ => Ok(()),
         }

@@ -70,7 +70,7 @@ impl AdminConfig {
             !within(prefix, inbox) && !within(inbox, prefix),
             FIELD,
             shown_prefix(prefix),
-            "must be apart from `inbox_prefix`, where answers come in",
+            "must be apart from `inbox_prefix`, where answers arrive",
         )
     }
 }

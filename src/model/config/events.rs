@@ -76,7 +76,7 @@ impl EventsConfig {
             self.subject_prefix != admin.subject_prefix,
             FIELD,
             shown_prefix(&self.subject_prefix),
-            "must not be `admin.subject_prefix`: what is published there would be taken for requests",
+            "must not be `admin.subject_prefix`: instances would take the events for requests",
         )?;
         if let Some(keep) = self.keep {
             range("events.keep", keep, Duration::from_secs(1), 3650 * DAY)?;

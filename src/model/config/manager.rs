@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig};
 use nats_elect_core::config::{DAY, ensure, range};
-use nats_elect_core::name::{BucketName, InstanceId};
+use nats_elect_core::name::{BucketName, InstanceId, NameError};
 use nats_elect_core::text::beginning;
 
 /// How a process takes part in elections: the NATS servers, the bucket and the name of the
@@ -126,7 +126,7 @@ impl ManagerConfig {
                     "several servers are a list".to_owned()
                 }
                 Ok(address) if matches!(address.scheme(), "ws" | "wss") => {
-                    "WebSocket is not spoken here: name the port for NATS clients".to_owned()
+                    "WebSocket is not supported: name the port for NATS clients".to_owned()
                 }
                 Ok(_) => continue,
                 Err(error) => error.to_string(),
@@ -137,21 +137,9 @@ impl ManagerConfig {
                 format!("must be an address like nats://host:4222 ({problem})"),
             ));
         }
-        BucketName::new(&self.bucket).map_err(|error| {
-            ConfigError::new(
-                "bucket",
-                format!("{:?}", error.name),
-                name_rule(error.problem, error.rule),
-            )
-        })?;
+        BucketName::new(&self.bucket).map_err(|error| no_name("bucket", &error))?;
         if let Some(id) = &self.instance_id {
-            InstanceId::new(id).map_err(|error| {
-                ConfigError::new(
-                    "instance_id",
-                    format!("{:?}", error.name),
-                    name_rule(error.problem, error.rule),
-                )
-            })?;
+            InstanceId::new(id).map_err(|error| no_name("instance_id", &error))?;
         }
         range(
             "start_timeout",
@@ -173,7 +161,7 @@ impl ManagerConfig {
             return Err(ConfigError::new(
                 *way,
                 HIDDEN,
-                format!("`servers[{i}]` says who connects too: say it in one place"),
+                format!("`servers[{i}]` has a login too: set it in one place"),
             ));
         }
         self.events.validate(&self.admin)?;
@@ -189,8 +177,9 @@ pub(super) fn names_a_user(server: &str) -> bool {
     address.is_ok_and(|address| address.username().is_some())
 }
 
-fn name_rule(problem: impl fmt::Display, rule: &str) -> String {
-    format!("{rule} ({problem})")
+fn no_name(field: &str, error: &NameError) -> ConfigError {
+    let rule = format!("{} ({})", error.rule, error.problem);
+    ConfigError::new(field, format!("{:?}", error.name), rule)
 }
 
 impl fmt::Debug for ManagerConfig {
@@ -339,12 +328,7 @@ mod tests {
         };
         assert_eq!(config.validate(), Ok(()));
         config.auth.token = Some("secret".into());
-        refused(
-            &config,
-            "auth.token",
-            "***",
-            "`servers[1]` says who connects",
-        );
+        refused(&config, "auth.token", "***", "`servers[1]` has a login too");
         let error = config.validate().unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! The amount of data that a role keeps by fenced writes, and the limit on it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use super::batch::Change;
 use super::error::FencedError;
 use super::unread;
+use crate::lock::lock;
 use crate::store::Bucket;
 use nats_elect_core::name::RoleName;
 
@@ -160,8 +161,4 @@ impl Drop for Reserved<'_> {
 
 fn counted(key: &str, value: u64) -> u64 {
     BESIDE + key.len() as u64 + value
-}
-
-fn lock(usage: &Mutex<Usage>) -> MutexGuard<'_, Usage> {
-    usage.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,11 +17,11 @@ pub enum FencedError {
     #[error(transparent)]
     Key(#[from] NameError),
     /// The batch breaks a rule for batches.
-    #[error("no such batch can be written: {0}")]
+    #[error("this batch can't be written: {0}")]
     Batch(BatchProblem),
     /// The value is larger than the server takes.
     #[error(
-        "the value of `{key}` has {bytes} bytes, and this server takes {most}: keep it elsewhere, and its address here"
+        "the value of `{key}` has {bytes} bytes, and this server takes at most {most}: store it elsewhere, and its address here"
     )]
     TooLarge {
         /// The key of the value.
@@ -53,14 +53,14 @@ pub enum FencedError {
     /// an attempt of the same call right before. Such an attempt may have been written while the
     /// fence was this term's.
     #[error(
-        "the server refused the write, for the role's fence is no longer this term's: stop acting as leader"
+        "the server refused the write, because the role's fence record is no longer this term's: stop acting as leader"
     )]
     Superseded {
         /// The sequence at which the fence key stands. It is 0 if the key is missing.
         fence: u64,
     },
     /// The key was not as the write required it, while the fence was this term's. The term goes on.
-    #[error("`{key}` is not as the write required it ({}): read it, and decide anew", .current.as_ref().map_or_else(|| "it is missing".to_owned(), |entry| format!("it stands at revision {}", entry.revision)))]
+    #[error("`{key}` is not in the state that the write required ({}): read it, and decide again", .current.as_ref().map_or_else(|| "it is missing".to_owned(), |entry| format!("it is at revision {}", entry.revision)))]
     Conflict {
         /// The key.
         key: String,
@@ -93,8 +93,9 @@ pub enum FencedError {
     /// The server or the bucket can't do it. Nothing was written.
     #[error("{0}")]
     Unsupported(String),
-    /// The server refused the operation for a reason that is not known to pass.
-    #[error("NATS refused it: {reason}")]
+    /// The server refused the operation for a reason that is not known to pass, such as a missing
+    /// permission. Nothing was written.
+    #[error("NATS refused the request: {reason}")]
     Refused {
         /// The text of the server's answer.
         reason: String,

@@ -46,86 +46,20 @@ impl FencedStore {
             }
             None => None,
         };
-        let mut writes: Vec<_> = changes.iter().map(as_write).collect();
-        let mut doubt = None;
-        let written = self.try_on(changes, &mut writes, until, &mut doubt).await;
-        let written = written.map_err(|error| in_doubt(error, doubt));
+        let mut call = Call {
+            store: self,
+            changes,
+            writes: changes.iter().map(as_write).collect(),
+            until,
+            pauses: 0,
+            doubt: None,
+        };
+        let written = call.try_on().await;
+        let written = written.map_err(|error| in_doubt(error, call.doubt));
         if let Some(reserved) = reserved {
             reserved.settle(&written);
         }
         written
-    }
-
-    /// Tries until the changes are written or must be given up. `doubt` receives the reason why an
-    /// attempt before the last may have been stored.
-    async fn try_on(
-        &self,
-        changes: &[Change],
-        writes: &mut [DataWrite],
-        until: Moment,
-        doubt: &mut Option<String>,
-    ) -> Result<Vec<u64>, FencedError> {
-        let mut last = "no attempt was made in time".to_owned();
-        let mut pauses = 0;
-        loop {
-            let bucket = self.may_write(writes)?;
-            let Some(bucket) = bucket else {
-                "not connected".clone_into(&mut last);
-                self.pause(&mut pauses, until, &last).await?;
-                continue;
-            };
-            let attempted = self.attempt(&bucket, writes, until).await;
-            let error = match attempted {
-                Ok(revisions) => return Ok(revisions),
-                Err(error) => error,
-            };
-            match self.judge(&bucket, changes, writes, error, until).await {
-                Next::Pause(reason) => last = reason,
-                Next::Doubt(reason) => {
-                    last.clone_from(&reason);
-                    *doubt = Some(reason);
-                }
-                Next::Mended => continue,
-                Next::GiveUp(error) => return Err(error),
-            }
-            self.pause(&mut pauses, until, &last).await?;
-        }
-    }
-
-    /// Returns the bucket, if anything may be sent now.
-    fn may_write(&self, writes: &[DataWrite]) -> Result<Option<Bucket>, FencedError> {
-        self.may_send()?;
-        let Some(bucket) = self.access().bucket.borrow().clone() else {
-            return Ok(None);
-        };
-        let Some(traits) = bucket.traits() else {
-            return Ok(None);
-        };
-        if traits.epoch != self.term.0.fencing_token.epoch {
-            // The election learns of it too. In this bucket the term's fence means nothing.
-            return Err(FencedError::NotLeader);
-        }
-        if traits.expires {
-            return Err(unsupported(
-                "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
-                 `bucket_auto_create` makes it",
-            ));
-        }
-        if !traits.atomic && !is_single(writes) {
-            return Err(unsupported(
-                "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
-                 `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
-            ));
-        }
-        let most = bucket.max_payload().saturating_sub(HEADERS);
-        for write in writes {
-            let bytes = write.value.as_ref().map_or(0, Vec::len);
-            if bytes > most {
-                let key = write.key.to_string();
-                return Err(FencedError::TooLarge { key, bytes, most });
-            }
-        }
-        Ok(Some(bucket))
     }
 
     fn may_send(&self) -> Result<(), FencedError> {
@@ -135,35 +69,104 @@ impl FencedStore {
             Err(FencedError::NotLeader)
         }
     }
+}
 
-    async fn attempt(
-        &self,
-        bucket: &Bucket,
-        writes: &[DataWrite],
-        until: Moment,
-    ) -> Result<Vec<u64>, StoreError> {
-        let access = self.access();
+/// One call, from its first attempt to its last.
+struct Call<'a> {
+    store: &'a FencedStore,
+    changes: &'a [Change],
+    /// The changes as they are sent, in the same order.
+    writes: Vec<DataWrite>,
+    until: Moment,
+    /// The number of pauses so far.
+    pauses: u32,
+    /// The reason why an attempt before the last may have been stored.
+    doubt: Option<String>,
+}
+
+impl Call<'_> {
+    /// Tries until the changes are written or must be given up.
+    async fn try_on(&mut self) -> Result<Vec<u64>, FencedError> {
+        loop {
+            let Some(bucket) = self.may_write()? else {
+                self.pause("not connected").await?;
+                continue;
+            };
+            let error = match self.attempt(&bucket).await {
+                Ok(revisions) => return Ok(revisions),
+                Err(error) => error,
+            };
+            match self.judge(&bucket, error).await {
+                Next::Pause(reason) => self.pause(&reason).await?,
+                Next::Doubt(reason) => {
+                    self.doubt = Some(reason.clone());
+                    self.pause(&reason).await?;
+                }
+                Next::Mended => {}
+                Next::GiveUp(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the bucket, if anything may be sent now.
+    fn may_write(&self) -> Result<Option<Bucket>, FencedError> {
+        self.store.may_send()?;
+        let Some(bucket) = self.store.access().bucket.borrow().clone() else {
+            return Ok(None);
+        };
+        let Some(traits) = bucket.traits() else {
+            return Ok(None);
+        };
+        if traits.epoch != self.store.term.0.fencing_token.epoch {
+            // The election learns of it too. In this bucket the term's fence means nothing.
+            return Err(FencedError::NotLeader);
+        }
+        if traits.expires {
+            return Err(unsupported(
+                "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
+                 `bucket_auto_create` makes it",
+            ));
+        }
+        if !traits.atomic && !is_single(&self.writes) {
+            return Err(unsupported(
+                "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
+                 `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
+            ));
+        }
+        let most = bucket.max_payload().saturating_sub(HEADERS);
+        for write in &self.writes {
+            let bytes = write.value.as_ref().map_or(0, Vec::len);
+            if bytes > most {
+                let key = write.key.to_string();
+                return Err(FencedError::TooLarge { key, bytes, most });
+            }
+        }
+        Ok(Some(bucket))
+    }
+
+    async fn attempt(&self, bucket: &Bucket) -> Result<Vec<u64>, StoreError> {
+        let access = self.store.access();
         // In a replicated bucket the server refuses a write that meets another write under the same
         // fence on its way.
         let lanes = if is_replicated(bucket) { LANES } else { 1 };
         let lanes = access.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
-        let _lanes = tokio::time::timeout(until.since(clock::now()), lanes)
+        let _lanes = tokio::time::timeout(self.until.since(clock::now()), lanes)
             .await
             .map_err(|_| busy())?
             .map_err(|_| busy())?;
-        let left = self.left(until);
+        let left = self.left();
         if left.is_zero() {
             return Err(busy());
         }
-        let fence = self.term.0.fencing_token.sequence;
-        match writes {
-            [write] if is_single(writes) => {
+        let fence = self.fence();
+        match &self.writes[..] {
+            [write] if write.over.is_none() => {
                 let value = write.value.as_deref();
                 let written = bucket.write_fenced(&access.role, fence, &write.key, value, left);
                 Ok(vec![written.await?])
             }
-            _ => {
+            writes => {
                 let last = bucket
                     .write_batch(&access.role, fence, writes, left)
                     .await?;
@@ -174,29 +177,30 @@ impl FencedStore {
     }
 
     /// Returns the time left of the call and of the lease, whichever is shorter.
-    fn left(&self, until: Moment) -> Duration {
-        let left = until.since(clock::now());
-        if self.unchecked {
+    fn left(&self) -> Duration {
+        let left = self.until.since(clock::now());
+        if self.store.unchecked {
             left
         } else {
-            left.min(self.term.remaining())
+            left.min(self.store.term.remaining())
         }
     }
 
-    async fn judge(
-        &self,
-        bucket: &Bucket,
-        changes: &[Change],
-        writes: &mut [DataWrite],
-        error: StoreError,
-        until: Moment,
-    ) -> Next {
+    /// Returns the sequence at which the term's fence stands.
+    fn fence(&self) -> u64 {
+        self.store.term.0.fencing_token.sequence
+    }
+
+    async fn judge(&mut self, bucket: &Bucket, error: StoreError) -> Next {
         let reason = error.to_string();
         match error {
-            StoreError::Conflict { current } => {
-                self.refused(bucket, changes, writes, current, until).await
-            }
+            StoreError::Conflict { current } => self.refused(bucket, current).await,
             error if is_closed(&error) => Next::GiveUp(FencedError::Unconfirmed { reason }),
+            error @ StoreError::PermissionDenied(_) => Next::GiveUp(if is_unsent(&error) {
+                FencedError::Refused { reason }
+            } else {
+                FencedError::Unconfirmed { reason }
+            }),
             error if is_unsent(&error) || !is_replicated(bucket) && error.is_refusal() => {
                 Next::Pause(reason)
             }
@@ -222,72 +226,79 @@ impl FencedStore {
     /// A fence below our sequence proves nothing by itself. A server that was replaced as the
     /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
     /// whether the fence has really gone back.
-    async fn refused(
-        &self,
-        bucket: &Bucket,
-        changes: &[Change],
-        writes: &mut [DataWrite],
-        told: Option<u64>,
-        until: Moment,
-    ) -> Next {
-        let role = &self.access().role;
-        let ours = self.term.0.fencing_token.sequence;
-        let fence = match bucket.fence_sequence(role, reading(until)).await {
+    async fn refused(&mut self, bucket: &Bucket, told: Option<u64>) -> Next {
+        let role = &self.store.access().role;
+        let ours = self.fence();
+        let fence = match bucket.fence_sequence(role, reading(self.until)).await {
             Ok(fence) => fence,
-            Err(error) => return Next::Pause(format!("refused, and not known why: {error}")),
+            Err(error) => return self.unexplained(bucket, told, &error),
         };
         if fence > ours {
             return Next::GiveUp(self.superseded(fence));
         }
         if fence < ours {
-            let proved = told == Some(fence)
-                && bucket
-                    .prove_fence(role, fence, reading(until))
-                    .await
-                    .is_ok();
-            return if proved {
-                Next::GiveUp(self.superseded(fence))
-            } else {
-                Next::Doubt("refused by what stood there before the fence was written".into())
+            let stale =
+                || Next::Doubt("refused by what stood there before the fence was written".into());
+            if told != Some(fence) {
+                return stale();
+            }
+            let proved = bucket.prove_fence(role, fence, reading(self.until)).await;
+            return match proved {
+                Ok(()) => Next::GiveUp(self.superseded(fence)),
+                Err(error @ StoreError::PermissionDenied(_)) => {
+                    self.unexplained(bucket, told, &error)
+                }
+                Err(_) => stale(),
             };
         }
-        let whose = self.find_unmet(bucket, changes, writes, told, until).await;
-        whose.unwrap_or_else(|error| Next::Pause(format!("refused, and not known why: {error}")))
+        let unmet = self.find_unmet(bucket, told).await;
+        unmet.unwrap_or_else(|error| self.unexplained(bucket, told, &error))
+    }
+
+    /// A refusal whose reason could not be read. It proves nothing if its server may lack what the
+    /// write requires: that server's successor may have stored the write.
+    fn unexplained(&self, bucket: &Bucket, told: Option<u64>, error: &StoreError) -> Next {
+        let reason = format!("refused, and not known why: {error}");
+        let in_doubt = is_replicated(bucket) && self.may_be_stale(told);
+        match error {
+            // Another attempt would end in the same way.
+            StoreError::PermissionDenied(_) if in_doubt => {
+                Next::GiveUp(FencedError::Unconfirmed { reason })
+            }
+            StoreError::PermissionDenied(_) => Next::GiveUp(FencedError::Refused { reason }),
+            _ if in_doubt => Next::Doubt(reason),
+            _ => Next::Pause(reason),
+        }
     }
 
     fn superseded(&self, fence: u64) -> FencedError {
         // A term that is over has nothing left to end. After a crash of its election another term
         // may have its number.
-        if self.term.is_valid() {
-            let term = self.term.0.id;
-            (self.term.0.ask)(Request::Superseded { term });
+        let term = &self.store.term;
+        if term.is_valid() {
+            (term.0.ask)(Request::Superseded { term: term.0.id });
         }
         FencedError::Superseded { fence }
     }
 
     /// Finds the key that is not as its write requires. The fence holds.
-    async fn find_unmet(
-        &self,
-        bucket: &Bucket,
-        changes: &[Change],
-        writes: &mut [DataWrite],
-        told: Option<u64>,
-        until: Moment,
-    ) -> Result<Next, StoreError> {
-        let role = &self.access().role;
-        let may_be_stale = is_replicated(bucket) && self.may_be_stale(writes, told);
+    async fn find_unmet(&mut self, bucket: &Bucket, told: Option<u64>) -> Result<Next, StoreError> {
+        let role = &self.store.access().role;
+        let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
-        for (change, write) in changes.iter().zip(writes) {
+        for (change, write) in self.changes.iter().zip(&mut self.writes) {
             if change.requires == Requires::Nothing {
                 continue;
             }
-            let standing = bucket.data(role, &change.key, reading(until)).await?;
+            let standing = bucket.data(role, &change.key, reading(self.until)).await?;
             let revision = standing.as_ref().map_or(0, |entry| entry.revision);
             let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
             if may_be_stale && write.over.is_some_and(|over| revision < over) {
-                let proving = bucket.prove_data(role, &change.key, revision, reading(until));
-                if proving.await.is_err() {
-                    return Ok(Next::Doubt(BEHIND.into()));
+                let proving = bucket.prove_data(role, &change.key, revision, reading(self.until));
+                match proving.await {
+                    Ok(()) => {}
+                    Err(error @ StoreError::PermissionDenied(_)) => return Err(error),
+                    Err(_) => return Ok(Next::Doubt(BEHIND.into())),
                 }
             }
             match change.requires {
@@ -316,22 +327,17 @@ impl FencedStore {
 
     /// Returns whether a refusal with this sequence may come from a server that does not have the
     /// required data yet.
-    fn may_be_stale(&self, writes: &[DataWrite], told: Option<u64>) -> bool {
-        let ours = self.term.0.fencing_token.sequence;
-        let newest = writes.iter().filter_map(|write| write.over).max();
+    fn may_be_stale(&self, told: Option<u64>) -> bool {
+        let ours = self.fence();
+        let newest = self.writes.iter().filter_map(|write| write.over).max();
         told.is_none_or(|told| told < newest.map_or(ours, |newest| newest.max(ours)))
     }
 
-    async fn pause(
-        &self,
-        pauses: &mut u32,
-        until: Moment,
-        reason: &str,
-    ) -> Result<(), FencedError> {
-        let pause = PAUSE.spread_after(*pauses);
-        *pauses += 1;
-        if self.left(until) <= pause {
-            self.may_send()?;
+    async fn pause(&mut self, reason: &str) -> Result<(), FencedError> {
+        let pause = PAUSE.spread_after(self.pauses);
+        self.pauses += 1;
+        if self.left() <= pause {
+            self.store.may_send()?;
             let reason = reason.to_owned();
             return Err(FencedError::Unavailable { reason });
         }

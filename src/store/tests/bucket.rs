@@ -157,7 +157,7 @@ async fn a_mirror_and_a_taken_subject_are_unfit() {
     context.create_stream(config).await.unwrap();
     for name in ["mirror", "taken"] {
         let name = BucketName::new(name).unwrap();
-        let opened = Bucket::open(lab.client.clone(), &name, CREATE, TIMEOUT).await;
+        let opened = Bucket::open(lab.client.clone(), Arc::default(), &name, CREATE, TIMEOUT).await;
         assert!(
             matches!(opened, Err(StoreError::BucketUnfit(_))),
             "{opened:?}"

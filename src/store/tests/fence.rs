@@ -13,7 +13,7 @@ async fn a_strangers_bucket_takes_claims_and_fences_too() {
     };
     context.create_key_value(config).await.unwrap();
     let name = BucketName::new("plain").unwrap();
-    let opened = Bucket::open(lab.client.clone(), &name, CREATE, TIMEOUT).await;
+    let opened = Bucket::open(lab.client.clone(), Arc::default(), &name, CREATE, TIMEOUT).await;
     let (plain, info) = opened.unwrap();
     assert!(!info.atomic && !info.unique_sequences);
     let (claim, fence) = (record(1), fence_record(1));

@@ -174,7 +174,7 @@ async fn a_bucket_without_atomic_batches_says_so_and_stores_nothing() {
     };
     context.create_key_value(config).await.unwrap();
     let name = BucketName::new("plain").unwrap();
-    let opened = Bucket::open(lab.client.clone(), &name, CREATE, TIMEOUT).await;
+    let opened = Bucket::open(lab.client.clone(), Arc::default(), &name, CREATE, TIMEOUT).await;
     let (plain, _) = opened.unwrap();
     assert!(!plain.traits().unwrap().atomic);
     let r = role("r");

@@ -3,6 +3,7 @@
 
 mod asking;
 mod bucket;
+mod denied;
 mod fence;
 mod fenced;
 mod fenced_race;
@@ -12,6 +13,7 @@ mod watch;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::kv::Store;
@@ -122,7 +124,7 @@ async fn connect(server: &NatsServer) -> Client {
 
 async fn open(client: &Client, if_missing: IfMissing) -> Result<(Bucket, BucketInfo), StoreError> {
     let name = BucketName::new("leaders").unwrap();
-    Bucket::open(client.clone(), &name, if_missing, TIMEOUT).await
+    Bucket::open(client.clone(), Arc::default(), &name, if_missing, TIMEOUT).await
 }
 
 fn role(name: &str) -> RoleName {

@@ -253,8 +253,9 @@ async fn a_forbidden_write_is_a_timeout_and_an_event_of_the_connection() {
         })
     );
     let error = loop {
-        if let Event::ServerError(error) = events.recv().await.unwrap() {
-            break Denied::parse(&error.to_string());
+        let event = events.recv().await.unwrap();
+        if matches!(event, Event::ServerError(_)) {
+            break Denied::of(&event);
         }
     };
     let told = Denied {

@@ -19,41 +19,41 @@ use crate::text::{ago, lasted};
 
 const MORE: &str = "\
 Columns:
-  INSTANCE  its id; with the beginning of its incarnation where several processes have that id
+  INSTANCE  its id, with the beginning of its incarnation if several processes have that id
   ROLE      a role that it stands for
   STATE     leader, follower, candidate (it is claiming), draining (its handler winds down),
-            demoted (it stays out for its cool-down or hold-off, which ends by itself),
-            init (it has not seen the bucket yet), stopped; `paused` if it stands for no new term
+            demoted (it stays out until its cool-down or hold-off is over),
+            init (it has not seen the bucket yet), stopped; with `paused` if it takes no new term
             until it is resumed
-  PRIORITY  who takes the role from whom, and who is named as a successor
-  HEALTH    what its handler says: well, unwell, or ? if it said nothing within a second
+  PRIORITY  higher is preferred, for takeovers and for handoffs
+  HEALTH    the handler's own check: well, unwell, or ? without an answer within a second
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
-  UP        since its manager started
-  VERSION   of nats-elect
-Below the table: failures that nothing has made good yet, handlers that outlived a lease, buckets
-that can't be used, and instances that are there but did not answer.
+  UP        the time since its manager started
+  VERSION   the version of nats-elect
+Below the table: the last failures, handlers that ran on after their lease, buckets that can't be
+used, and instances that did not answer.
 
 Exit codes:
-  0  somebody is there
-  1  nobody is, and JetStream is off
-  3  nobody is; or nobody stands for the role
+  0  an instance answered
+  1  no instance answered, and JetStream is off
+  3  no instance answered, or none stands for the role
   4  NATS refused the credentials or a permission
-  5  NATS did not answer, or no instance did
+  5  NATS did not answer, or no instance did in time
 
 Examples:
   nats-elect candidates
   nats-elect candidates scheduler
   nats-elect candidates --json | jq -r 'select(.status.trouble) | .instance_id'";
 
-/// List the instances that stand for election, and how they are
+/// List the instances that stand for election, with their state and health
 ///
-/// It asks the instances themselves, by NATS's conventions for services, as `nats micro ls` does.
-/// Instances whose admin service is switched off do not answer, nor do those of other libraries:
-/// `ls` shows them if they lead.
+/// The command asks the instances themselves, like `nats micro ls`. Instances whose admin service
+/// is switched off do not answer, and neither do candidates of other libraries. `ls` shows them if
+/// they lead.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Candidates {
-    /// Those of this role alone
+    /// Only the instances that stand for this role
     role: Option<String>,
 }
 
@@ -74,8 +74,10 @@ impl Candidates {
             }
             let bucket = shared.config()?.bucket;
             let what = match &self.role {
-                Some(role) => format!("no instance that answers stands for {role:?} in {bucket:?}"),
-                None => format!("no instance of the bucket {bucket:?} answers"),
+                Some(role) => {
+                    format!("no instance that answered stands for {role:?} in bucket {bucket:?}")
+                }
+                None => format!("no instance of bucket {bucket:?} answered"),
             };
             return Err(Failure::not_found(what).advice(
                 "name the bucket with --bucket, and --admin-prefix if the instances have another; \
@@ -201,13 +203,13 @@ impl Candidate {
             Ok(report) => report,
             Err(error) => {
                 return vec![format!(
-                    "{name} is there, but did not say how it is: {error}"
+                    "{name} runs, but did not report its status: {error}"
                 )];
             }
         };
         let mut remarks = Vec::new();
         if let Some(trouble) = &report.trouble {
-            remarks.push(format!("{name}: it can't use its bucket: {trouble}"));
+            remarks.push(format!("{name} can't use its bucket: {trouble}"));
         }
         // All roles share a connection, and so most failures.
         let mut failures = BTreeMap::<_, (Vec<_>, _)>::new();
@@ -220,7 +222,7 @@ impl Candidate {
             if it.overruns > 0 {
                 let times = it.overruns;
                 remarks.push(format!(
-                    "{name}: {role}: its handler outlived its lease, {times} times"
+                    "{name}: the handler of {role} ran on after its lease, {times} times"
                 ));
             }
         }

@@ -15,16 +15,16 @@ use crate::config_file::Source;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 
-/// Check a configuration, and tell what it comes to
+/// Check a configuration, and show its effective settings
 ///
-/// It prints the effective values of every setting, defaults filled in; how long a failover takes
-/// at worst for each kind of failure; and what is allowed but probably not meant. Unknown settings
-/// and broken rules are errors that name the place in the file, the value and the rule. Nothing is
-/// connected to, and no file that the configuration names is read.
+/// The command prints the effective value of every setting, and the longest failover for each kind
+/// of failure. It warns of settings that are allowed but probably a mistake. Unknown settings and
+/// broken rules are errors: they name the place in the file, the value and the rule. The command
+/// connects to nothing, and reads no file that the configuration names.
 ///
-/// The file has a table `[manager]` and one table `[roles.<name>]` for each role, as
-/// docs/configuration.md describes them, in TOML or JSON; `-` reads it from stdin. The exit code is
-/// 2 if anything is wrong with it; warnings do not count.
+/// The file has a table `[manager]` and a table `[roles.<name>]` for each role, in TOML or JSON: see
+/// docs/configuration.md. `-` reads it from stdin. The exit code is 2 if the file has an error.
+/// Warnings do not change it.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'"
@@ -135,7 +135,7 @@ impl RoleReport {
     ) -> Self {
         let mut warnings = settings.warnings(manager.replicas);
         if matches!(settings.takeover, Takeover::Forced { .. }) {
-            warnings.push("`takeover` is forced: two may lead at once until the old leader sees the new record; only fencing protects what both write to".into());
+            warnings.push("`takeover` is forced: two instances may lead at once until the old leader sees the new record, and only fencing protects their data".into());
         }
         Self {
             role: role.to_owned(),
@@ -189,10 +189,10 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
     let longest = Duration::from_secs(6);
     let slack = winds_down.saturating_sub(settings.heartbeat);
     let node_lost = if slack >= longest {
-        "NATS takes 4 to 6 seconds to elect; the leader goes on meanwhile".to_owned()
+        "NATS needs 4 to 6 seconds to elect a new node; the leader goes on meanwhile".to_owned()
     } else {
         format!(
-            "NATS takes 4 to 6 seconds to elect, and a leader winds down {} after its last heartbeat: the role may change hands",
+            "NATS needs 4 to 6 seconds to elect a new node, and a leader winds down {} after its last heartbeat: the role may change hands",
             human(winds_down)
         )
     };
@@ -200,13 +200,13 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
         event(
             "crash",
             Some(claim),
-            "counted from its last heartbeat; the others watch its lease run out".into(),
+            "counted from its last heartbeat; the others wait until its lease is over".into(),
         ),
         event(
             "cut off",
             Some(claim),
             format!(
-                "the same; it is wound down {} after its last heartbeat, and has ended after {}",
+                "the same; its handler is wound down {} after its last heartbeat, and has ended after {}",
                 human(stops),
                 human(ends)
             ),
@@ -214,14 +214,14 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
         event(
             "step down, stop",
             Some(budget),
-            "until the handler has ended, which may take the stop budget; then a few round trips"
+            "until the handler has ended, which may take the stop budget, then a few round trips"
                 .into(),
         ),
         event(
             "unhealthy",
             Some(unhealthy + budget),
             format!(
-                "{} failed checks, and then as a step down",
+                "until {} checks have failed, then like a step-down",
                 health.max_consecutive_failures
             ),
         ),

@@ -12,9 +12,9 @@ use crate::exit::Outcome;
 
 /// Write completions for a shell
 ///
-/// They go to stdout. For bash: `nats-elect completions bash > /etc/bash_completion.d/nats-elect`;
-/// for zsh a file `_nats-elect` in a folder of `fpath`; for fish
-/// `~/.config/fish/completions/nats-elect.fish`.
+/// The command writes them to stdout. For bash: `nats-elect completions bash >
+/// /etc/bash_completion.d/nats-elect`. For zsh: a file `_nats-elect` in a folder of `fpath`. For
+/// fish: `~/.config/fish/completions/nats-elect.fish`.
 #[derive(Debug, Args)]
 pub struct Completions {
     /// The shell
@@ -32,10 +32,10 @@ impl Completions {
 
 /// Write the manual pages
 ///
-/// One for the command and one for each of its subcommands, in the form of man(7).
+/// There is one page for the command and one for each subcommand, in the format of man(7).
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The folder to write them to; without it the first one goes to stdout
+    /// The folder to write them to. Without it, the first page goes to stdout
     folder: Option<PathBuf>,
 }
 

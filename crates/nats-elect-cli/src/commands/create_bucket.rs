@@ -17,26 +17,26 @@ Examples:
   nats-elect create-bucket --bucket leaders --creds admin.creds
   nats-elect create-bucket --json | jq '.checks[] | select(.verdict != \"ok\")'";
 
-/// Make the bucket of the elections, if it is not there
+/// Create the bucket of the elections, if it does not exist
 ///
-/// It is made with the settings that a manager with `bucket_auto_create` gives it: the last value
+/// The new bucket has the settings that a manager with `bucket_auto_create` gives it: the last value
 /// of each key, no limits, no expiry, no roll-ups (`nats kv del` works in it, `nats kv purge` does
-/// not), numbers that no deleted bucket had. A bucket that is there is left as it is. Then its
-/// settings are looked at, as `doctor` does, and told.
+/// not), and sequences that no deleted bucket had. A bucket that exists stays as it is. Then the
+/// command checks the settings as `doctor` does, and prints the result.
 ///
-/// Instances need no permission to make it then; the user of deploy/nats/admin.conf has what it
-/// takes.
+/// Instances then need no permission to create it. The user of deploy/nats/admin.conf has that
+/// permission.
 ///
-/// The exit code is 0 if elections can be held in the bucket, whoever made it, 1 if not, 4 if this
-/// user may not make it, and 5 if NATS does not answer.
+/// The exit code is 0 if elections can be held in the bucket, 1 if not, 4 if this user may not
+/// create it, and 5 if NATS does not answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct CreateBucket {
-    /// On how many servers it is kept, 1 to 5: three survive the loss of one [default: 1]
+    /// The number of servers that store it, 1 to 5. Three survive the loss of one [default: 1]
     #[arg(long, value_name = "N")]
     replicas: Option<usize>,
 
-    /// Where it is kept [default: file]
+    /// Where the servers store it [default: file]
     #[arg(long, value_name = "WHERE", value_enum)]
     storage: Option<Kept>,
 }
@@ -46,7 +46,7 @@ pub struct CreateBucket {
 enum Kept {
     /// On disk
     File,
-    /// In memory: a restart of all its servers forgets who led
+    /// In memory. A restart of all its servers loses the leaders
     Memory,
 }
 
@@ -60,7 +60,7 @@ impl CreateBucket {
         let mut findings = Findings::new(output);
         match bucket::standing(&line, &config.bucket).await {
             Existence::There => {
-                let what = "nothing: a bucket that is there stays as it is";
+                let what = "nothing: a bucket that exists stays as it is";
                 findings.skipped("made", what)?;
             }
             Existence::Missing => {
@@ -72,7 +72,7 @@ impl CreateBucket {
                 make(config.clone()).await?;
                 findings.ok(
                     "made",
-                    format!("bucket {:?}, if it was not there", config.bucket),
+                    format!("bucket {:?}, if it did not exist", config.bucket),
                 )?;
             }
             Existence::Denied(denied) => return Err(denied.into()),
@@ -114,8 +114,8 @@ impl CreateBucket {
         if in_memory.is_some_and(|wanted| wanted != found.memory) {
             findings.warn(
                 "as asked for",
-                "it is kept elsewhere",
-                "storage can't be changed: make the bucket anew, when no role is led",
+                "its storage is another one",
+                "storage can't be changed: create the bucket again while no role is led",
             )?;
         }
         Ok(())
@@ -126,8 +126,9 @@ impl CreateBucket {
 async fn make(config: ManagerConfig) -> Result<(), Failure> {
     let manager = RoleManager::builder().config(config).start().await;
     let manager = manager.map_err(|error| match error {
-        Error::PermissionDenied(_) => Failure::from(error)
-            .advice("deploy/nats/admin.conf has the permissions of a user who makes the bucket"),
+        Error::PermissionDenied(_) => Failure::from(error).advice(
+            "deploy/nats/admin.conf has the permissions of a user that may create the bucket",
+        ),
         error => error.into(),
     })?;
     manager.stop(StopOptions::default()).await?;

@@ -21,45 +21,45 @@ const MADE_UP: &str = "nats-elect-doctor";
 
 const EXAMPLES: &str = "\
 Examples:
-  nats-elect doctor                              as the default role of 15s would find it
-  nats-elect doctor --config elect.toml          by the times and the connection of a configuration
+  nats-elect doctor                              for a role with the default ttl of 15s
+  nats-elect doctor --config elect.toml          for the roles and the connection of a configuration
   nats-elect doctor --role scheduler --creds node.creds
   nats-elect doctor --as operator --creds oncall.creds
   nats-elect doctor --json | jq '.checks[] | select(.verdict == \"fail\")'";
 
-/// Check whether elections can be held, and what they would survive
+/// Check whether elections can be held, and which failures they survive
 ///
-/// It looks at the connection, the server and its version, JetStream and its limits, the bucket and
-/// its settings, the records that stand in it and the instances that run. It tries what the user
-/// may do, measures how long NATS takes, and compares that with the times of a configuration. Each
-/// line says ok, warn, FAIL or skipped, what was found and, where something is to be changed, what
-/// and why. What can't be seen from here, as the clocks of other machines, plays no part in
-/// elections.
+/// The command checks the connection, the server and its version, JetStream and its limits, the
+/// bucket and its settings, the records in it, and the running instances. It tries the user's
+/// permissions, measures the round trips to NATS, and compares them with the times of a
+/// configuration. Each line says ok, warn, FAIL or skipped, and the finding. Where you should change
+/// something, it says what and why. The clocks of other machines are not checked: no election
+/// depends on them.
 ///
-/// Nothing is changed, and it may be run while roles are led. To find out whether keys may be
-/// written it asks for writes on a condition that no bucket can fulfil, so that the server refuses
-/// them all: for the permission, or for the condition. A watch that it makes is forgotten by the
-/// server after a second. The server's log shows what was denied.
+/// The command changes nothing, and may run while roles are led. To find out whether keys may be
+/// written, it asks for writes on a condition that no bucket fulfils. The server refuses them all,
+/// either for the permission or for the condition. The server forgets the command's watch after a
+/// second. The server's log shows the denied requests.
 ///
-/// The exit code is 0 if no check failed, and 1 otherwise; with --strict, warnings count as
+/// The exit code is 0 if no check failed, and 1 otherwise. With --strict, warnings count as
 /// failures.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Doctor {
-    /// The application's configuration: its roles and times, and how it connects
+    /// The application's configuration, with its roles, its times and its connection
     #[arg(long, value_name = "FILE", conflicts_with = "ttl")]
     config: Option<PathBuf>,
 
-    /// Compare with the times of a role of this ttl [default: 15s]
+    /// Compare with the times of a role with this ttl [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
 
-    /// Try the permissions for this role; may be repeated [default: those of --config, else a
-    /// made-up one, or any of the bucket]
+    /// Try the permissions for this role; may be repeated [default: the roles of --config, else a
+    /// made-up role or any role of the bucket]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// Whose permissions to try
+    /// The kind of user whose permissions are tried
     #[arg(
         long = "as",
         value_name = "PART",
@@ -109,7 +109,7 @@ impl Doctor {
             Err(error) => {
                 let failure = Failure::from(error);
                 let advice = failure.advice.unwrap_or_else(|| {
-                    "docs/security.md says how to authenticate and to encrypt".into()
+                    "docs/security.md describes authentication and encryption".into()
                 });
                 findings.fail("connection", failure.what, advice)?;
             }
@@ -133,7 +133,7 @@ impl Doctor {
             let mut config = RoleConfig::default();
             config.ttl = self.ttl.unwrap_or(config.ttl);
             let role = match self.ttl {
-                Some(_) => "a role of that ttl".to_owned(),
+                Some(_) => "a role with that ttl".to_owned(),
                 None => "a role by default".to_owned(),
             };
             times.push(Times {

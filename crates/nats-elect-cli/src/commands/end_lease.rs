@@ -23,46 +23,47 @@ use crate::text::{clean, lasted, millis, stamp, wall_clock};
 
 const MORE: &str = "\
 When it is safe:
-  Only if whoever wrote that record is certainly gone: its process has ended, its machine is off, or
-  the record was never a leader's, but written by hand or left over by another program. That nobody
-  answers is no proof: a process that is cut off from NATS answers nobody, and may lead until its
-  lease ends. If the holder lives, there are two leaders until its next heartbeat is refused; only
-  what compares fencing tokens is protected then. When in doubt, wait: the lease ends by itself.
+  Only if the holder of the lease is certainly gone. Its process has ended, or its machine is off. Or
+  the record was never a leader's: somebody wrote it by hand, or another program left it over.
+  Silence is no proof: a process that is cut off from NATS does not answer, and may lead until its
+  lease ends. If the holder lives, there are two leaders until its next heartbeat is refused. Then
+  only systems that compare fencing tokens are protected. When in doubt, wait: the lease ends by
+  itself.
 
-It is refused if an instance answers that it leads the role, or is winding it down, and if the
-holder is there but does not say how it is. --force does it all the same.
+The command refuses if an instance reports that it leads the role or winds it down, and if the
+holder runs but does not report its status. --force ends the lease nevertheless.
 
 Exit codes:
-  0  it is done: every candidate that answers waits for this lease no longer
+  0  success: no candidate that answers waits for this lease any longer
   1  no instance answers, and JetStream is off
-  2  no terminal to confirm it on, and no --yes
+  2  there is no terminal to confirm it on, and no --yes
   3  no instance that answers stands for the role
-  4  refused, and nothing was done: an instance leads the role, nobody waits for this very record
-     any more, it was not confirmed, or a permission is missing
-  5  no answer in time; some may have been told
+  4  refused, and nothing was done: an instance leads the role, no candidate waits for this record
+     any more, the operator did not confirm, or a permission is missing
+  5  no answer in time; some instances may have received the request
 
 Examples:
-  nats-elect end-lease scheduler            shows who holds it, and asks before it does anything
+  nats-elect end-lease scheduler            shows the holder, and asks for a confirmation
   nats-elect end-lease scheduler --yes      for scripts that know that the holder is gone";
 
 /// End the wait for a lease whose holder is gone for good
 ///
-/// Candidates wait until the lease of the last record has run out, also after its holder has died.
-/// That is seconds; but a record with a huge `ttl_ms`, of a misconfigured or foreign program, may
-/// keep a role without a leader for long. This shows what stands under the role's key, who wrote
-/// it, and how long it may still be waited for. Then it asks every instance to take the record at
-/// that very revision for over. A record that was written meanwhile is not touched.
+/// Candidates wait until the lease of the last record is over, even if its holder has died. That
+/// takes seconds. But a misconfigured or foreign program may write a record with a huge `ttl_ms`,
+/// and keep a role without a leader for long. This command shows the record, its writer, and how
+/// long candidates may still wait for it. Then it asks every instance to treat the lease of the
+/// record at exactly that revision as over. A later record is not affected.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct EndLease {
     /// The role
     role: String,
 
-    /// Do not ask for a confirmation: for scripts
+    /// Do not ask for a confirmation, for scripts
     #[arg(short, long)]
     yes: bool,
 
-    /// Also if an instance says that it leads the role, or the holder may still be there
+    /// Also if an instance reports that it leads the role, or if the holder may still run
     #[arg(long)]
     force: bool,
 }
@@ -100,7 +101,7 @@ impl EndLease {
         if !self.yes && !can_ask {
             return Err(
                 Failure::usage("there is no terminal to confirm it on").advice(
-                    "--yes does it without asking: only if whoever holds the lease is certainly gone",
+                    "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
                 ),
             );
         }
@@ -122,7 +123,7 @@ impl EndLease {
         output: Output,
     ) -> Outcome {
         let role = self.role.as_str();
-        progress(output, "asking the instances how they are");
+        progress(output, "asking the instances for their status");
         let members = self.members(admin, shared).await?;
         for line in holding.words(role) {
             output.note(&line);
@@ -142,16 +143,19 @@ impl EndLease {
         let answers = join_all(asked).await;
         let noted = answers.iter().any(|it| it.result.is_ok());
         let leader = if noted {
-            progress(output, "noted; waiting for the next leader");
+            progress(
+                output,
+                "the instances no longer wait; waiting for the next leader",
+            );
             new_leader(admin, role, shared.patience()).await
         } else {
             None
         };
         if output.is_json() {
-            let mut told = holding.json(role);
-            told["answers"] = answers.iter().map(Answered::json).collect();
-            told["leader"] = leader.as_ref().map(leader_json).into();
-            output.json(&told)?;
+            let mut json = holding.json(role);
+            json["answers"] = answers.iter().map(Answered::json).collect();
+            json["leader"] = leader.as_ref().map(leader_json).into();
+            output.json(&json)?;
         } else {
             for answer in &answers {
                 output.line(answer.words())?;
@@ -182,10 +186,10 @@ impl EndLease {
         });
         if members.is_empty() {
             return Err(Failure::not_found(format!(
-                "no instance that answers stands for {:?}: nobody waits for the lease",
+                "no instance that answers stands for {:?}: none waits for the lease",
                 self.role
             ))
-            .advice("name the bucket with --bucket, and --admin-prefix if the instances have another; one with its admin service off can't be told, start it anew"));
+            .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
         }
         Ok(members)
     }
@@ -194,7 +198,7 @@ impl EndLease {
     fn check(&self, members: &[Member], holding: &Holding) -> Result<(), Failure> {
         let in_use = |why: String, advice: &str| {
             Err(Failure::new(Code::Refused, why).advice(format!(
-                "nothing was done. {advice} --force ends the lease all the same"
+                "nothing was done. {advice} --force ends the lease nevertheless"
             )))
         };
         for member in members {
@@ -202,23 +206,23 @@ impl EndLease {
             match &member.role {
                 Ok(report) if report.is_leader => {
                     return in_use(
-                        format!("{who} says that it leads {:?}", self.role),
-                        "`nats-elect step-down` has it hand the role over.",
+                        format!("{who} reports that it leads {:?}", self.role),
+                        "`nats-elect step-down` makes it hand the role over.",
                     );
                 }
                 Ok(report) if report.state == Some(RoleState::Draining) => {
                     return in_use(
                         format!(
-                            "{who} says that it led {:?} and winds it down now",
+                            "{who} reports that it led {:?} and winds it down now",
                             self.role
                         ),
-                        "It frees the role, or its lease ends.",
+                        "It will free the role, or its lease will end.",
                     );
                 }
                 Err(error) if holding.is_of(who) => {
                     return in_use(
                         format!(
-                            "{who} holds the lease, and is there, but does not say how it is: {error}"
+                            "{who} holds the lease and runs, but does not report its status: {error}"
                         ),
                         "End its process first.",
                     );
@@ -268,21 +272,21 @@ impl Holding {
     fn words(&self, role: &str) -> Vec<String> {
         let (Some(title), Some(written_at)) = (&self.title, &self.written_at) else {
             return vec![format!(
-                "{role}: nothing stands under its key; the last lease that was seen there is waited for"
+                "{role}: its key is missing; candidates wait for the last lease that they saw"
             )];
         };
         let holder = match (&self.id, &self.incarnation) {
             (Some(id), Some(incarnation)) => format!("{id:?}, incarnation {incarnation}"),
             (Some(id), None) => format!("{id:?}, by a record without an incarnation"),
-            (None, _) => "nobody that it names".into(),
+            (None, _) => "an unknown instance".into(),
         };
         let wait = match (self.ttl, self.left()) {
             (Some(ttl), Some(left)) => format!(
-                "{}, by its ttl_ms; who saw it come waits for another {} at most, who saw it later for longer",
+                "{}, by its ttl_ms; candidates that saw it arrive wait for another {} at most, others for longer",
                 lasted(ttl),
                 lasted(left)
             ),
-            _ => "not told; the last lease that was seen is waited for".into(),
+            _ => "not stated; candidates wait for the last lease that they saw".into(),
         };
         vec![
             format!("{role}: {title}"),
@@ -321,13 +325,13 @@ impl Answered {
     fn words(&self) -> String {
         let who = &self.instance;
         match (&self.result, self.word()) {
-            (Ok(()), _) => format!("{who}: noted, it waits for this lease no longer"),
+            (Ok(()), _) => format!("{who}: it no longer waits for this lease"),
             (_, "changed") => format!(
-                "{who}: nothing was done, for it does not wait for the role, or sees another record there"
+                "{who}: nothing was done, because it does not wait for the role or sees another record"
             ),
-            (_, "not_a_candidate") => format!("{who}: does not stand for the role"),
+            (_, "not_a_candidate") => format!("{who}: it does not stand for the role"),
             (Err(AdminError::NoSuchInstance(_)), _) => {
-                format!("{who}: has gone, or is of a version that does not know this request")
+                format!("{who}: it has ended, or its version does not know this request")
             }
             (Err(error), _) => format!("{who}: {error}"),
         }
@@ -347,7 +351,7 @@ fn next_words(role: &str, leader: Option<&LeaderFound>) -> String {
     match leader {
         Some(leader) => format!("{role}: {} leads now", leader.instance),
         None => format!(
-            "{role}: nobody who answers leads it yet, `nats-elect candidates {role}` tells how they are"
+            "{role}: no instance that answers leads it yet; `nats-elect candidates {role}` shows their state"
         ),
     }
 }
@@ -363,9 +367,9 @@ fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
         }
         let failure = Failure::from(error);
         return Err(failure.advice(if refused {
-            "look again: `nats-elect inspect` shows what stands there now"
+            "`nats-elect inspect` shows the current record"
         } else {
-            "whoever was not told waits on, and nobody is kept from leading by that"
+            "an instance that did not receive the request waits on; the others may lead"
         }));
     }
     Ok(0)
@@ -373,10 +377,7 @@ fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
 
 /// Asks whoever sits before the terminal.
 async fn confirm(holding: &Holding) -> Result<(), Failure> {
-    let holder = holding
-        .id
-        .clone()
-        .unwrap_or_else(|| "whoever wrote it".into());
+    let holder = holding.id.clone().unwrap_or_else(|| "its writer".into());
     let (answered, answer) = oneshot::channel();
     // A thread of its own: nobody has to type anything for this process to end.
     thread::spawn(move || {

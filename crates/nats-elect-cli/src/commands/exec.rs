@@ -30,45 +30,46 @@ const RELEASE_TIME: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(1);
 
 const AFTER: &str = "\
-The command finds in its environment:
+The environment of the command:
   NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
-  NATS_ELECT_FENCING_TOKEN     greater than those of all terms before, also as text; to be compared by what it writes to
-  NATS_ELECT_FENCING_EPOCH, NATS_ELECT_FENCING_SEQUENCE  the two numbers that it is made of
+  NATS_ELECT_FENCING_TOKEN     greater than the tokens of all earlier terms, also as text
+  NATS_ELECT_FENCING_EPOCH, NATS_ELECT_FENCING_SEQUENCE  the two numbers of the token
 
-Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a second one kills the \
-command. HUP otherwise, QUIT, USR1, USR2 and WINCH are passed on to the command's process group.
+Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a \
+second one kills the command. Other signals go to the command's process group: QUIT, USR1, USR2, \
+WINCH, and HUP otherwise.
 
-Exit codes: the command's own; 128 + n if signal n ended it, or if signal n came while no command ran; 126 if it can't be run, \
-127 if it is not there; 1 if leadership was lost and --on-loss is exit. Before a command has run: 1 to 5 as for every command of nats-elect.
+Exit codes: the command's own; 128 + n if signal n ended it, or if signal n came while no command \
+ran; 126 if it can't be run, 127 if it does not exist; 1 if leadership was lost and --on-loss is \
+exit. Before a command has run: 1 to 5 as for every command of nats-elect.
 
 Examples:
   nats-elect exec --role scheduler -- ./scheduler --port 8080
-  nats-elect exec --role backup --ttl 5s --restart on-failure -- sh -c 'while backup; do sleep 60; done'
+  nats-elect exec --role backup --restart on-failure -- sh -c 'while backup; do sleep 60; done'
   nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics";
 
 /// Run a command only while this instance leads a role
 ///
-/// It stands for the role, and starts the command when it leads. When the term is wound down the
-/// command's process group gets SIGTERM; what of it still runs shortly before the lease ends is
-/// killed, and only when nothing of it is left is the role freed. So of all instances one at most
-/// runs the command, whatever language it is written in.
+/// This instance stands for the role, and starts the command when it leads. At the end of the term
+/// the command's process group gets SIGTERM. Processes that still run shortly before the lease ends
+/// are killed. The role is freed only when all have ended. So at most one instance runs the command
+/// at a time, in whatever language the command is written.
 ///
-/// A guard process is told each new end of the lease and kills the command by itself when that
-/// comes, or when this process is gone: if it is killed, paused or cut off from NATS, the command
-/// does not outlive its lease. docs/cli.md says what remains.
+/// A guard process knows the end of the lease. It kills the command at that time, and when this
+/// process ends. So the command does not outlive its lease if this process is killed, paused or cut
+/// off from NATS. docs/cli.md lists the exceptions.
 ///
-/// The command's standard input is that of exec, or empty if that is a terminal. Children of the
-/// command that leave its process group are ended with it on Linux; elsewhere they are out of
+/// The command's standard input is that of exec, or empty if that is a terminal. On Linux, child
+/// processes that leave the process group end with the command. On other systems they are out of
 /// reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER)]
 pub struct Exec {
-    /// The role to lead; may be left out if --config has just one
+    /// The role to lead. May be omitted if --config has exactly one role
     #[arg(short, long, required_unless_present = "config")]
     role: Option<String>,
 
-    /// Take the settings from this file; other options go before what it says, and so does the
-    /// environment
+    /// A file with the settings. Options and environment variables override it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -80,7 +81,7 @@ pub struct Exec {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
 
-    /// Which instance should rather lead: higher is preferred [default: 0]
+    /// The priority of this instance: higher is preferred [default: 0]
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i64>,
 
@@ -88,17 +89,17 @@ pub struct Exec {
     #[arg(long, value_name = "HOW", value_parser = takeover)]
     takeover: Option<Takeover>,
 
-    /// How long before the end of its lease a term is wound down; the command gets three quarters
-    /// of it to end [default: a fifth of the ttl, at most 3s]
+    /// How long before the end of its lease a term is wound down. The command gets three quarters
+    /// of that time to end [default: a fifth of the ttl, at most 3s]
     #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
     stop_budget: Option<Duration>,
 
-    /// Kill the command so long after it was told to end [default: after three quarters of the stop
-    /// budget, the latest possible]
+    /// How long after the signal to end the command is killed [default: three quarters of the stop
+    /// budget, the longest possible time]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     kill_after: Option<Duration>,
 
-    /// What tells the command to end
+    /// The signal that tells the command to end
     #[arg(long, value_name = "NAME", value_parser = signal, default_value = "TERM")]
     signal: Signal,
 
@@ -106,19 +107,19 @@ pub struct Exec {
     #[arg(long)]
     create_bucket: bool,
 
-    /// Whether a command that ended is started again, as long as this instance leads
+    /// Whether a command that ended is started again while this instance leads
     #[arg(long, value_enum, default_value = "never")]
     restart: Restart,
 
-    /// How long to wait before the first restart; doubles each time up to 30s
+    /// How long to wait before the first restart. It doubles each time, up to 30s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     restart_delay: Duration,
 
-    /// What to do when the command has ended and is not started again
+    /// The action after the command has ended and is not started again
     #[arg(long, value_enum, default_value = "exit")]
     on_exit: OnExit,
 
-    /// What to do when leadership has been lost or handed over
+    /// The action after leadership was lost or handed over
     #[arg(long, value_enum, default_value = "stand")]
     on_loss: OnLoss,
 
@@ -200,10 +201,7 @@ impl Exec {
         // A run that ended long before this did not end for it.
         last.send_if_modified(|last| last.take_if(|(_, at)| at.plus(ANSWER).is_over()).is_some());
         let timeout = settings.stop_budget + RELEASE_TIME;
-        let stop = manager.stop(StopOptions {
-            timeout,
-            ..StopOptions::default()
-        });
+        let stop = manager.stop(StopOptions::default().timeout(timeout));
         // The manager has its own thread for that; if it is held up, the time is over all the same.
         let mut stopping = Box::pin(tokio::time::timeout(timeout + GRACE, stop));
         let stopped = loop {
@@ -233,7 +231,7 @@ impl Exec {
             (Why::Signal(signal), None) => Ok(by_signal(signal)),
             (Why::Done(Done::Lost), _) => Err(Failure::new(
                 Code::Failed,
-                "leadership was lost, and the command has been ended",
+                "leadership was lost, and the command has ended",
             )),
         }
     }
@@ -254,7 +252,7 @@ impl Exec {
             }
             let Some(role) = &role else {
                 return Err(Failure::usage(format!(
-                    "{} has {} roles: say with --role which one to lead",
+                    "{} has {} roles: choose one with --role",
                     path.display(),
                     file.roles.len()
                 )));
@@ -267,7 +265,7 @@ impl Exec {
             (Some(said), None) => said,
             (Some(_), Some(_)) => {
                 return Err(Failure::usage(
-                    "both the file's [manager] and a context say how to connect: give one of them",
+                    "both the file's [manager] and a context say how to connect: use only one of them",
                 ));
             }
             (None, Some(name)) => context::named(name)?,
@@ -283,7 +281,7 @@ impl Exec {
     fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
         if settings.stop_budget < LEAST_STOP_BUDGET {
             return Err(Failure::usage(format!(
-                "the stop budget is {:?}, but must be at least 100ms here: choose a ttl of at least 500ms, or a longer stop budget",
+                "the stop budget is {:?}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
                 settings.stop_budget
             )));
         }
@@ -292,7 +290,7 @@ impl Exec {
         let kill_after = self.kill_after.unwrap_or(longest);
         if kill_after > longest {
             return Err(Failure::usage(format!(
-                "--kill-after is {kill_after:?}, but must be at most {longest:?}, which the stop budget leaves: choose a longer --stop-budget"
+                "--kill-after is {kill_after:?}, but the stop budget allows at most {longest:?}: choose a longer --stop-budget"
             )));
         }
         let max_restart_delay = Duration::from_secs(30);

@@ -27,17 +27,17 @@ const INVOLUNTARY: [&str; 6] = [
 
 const MORE: &str = "\
 Columns:
-  WHEN      by the clock of the instance that tells it, in UTC
-  ROLE      the role, if all of them are shown
-  INSTANCE  who leads, or led
+  WHEN      the time in UTC, by the clock of the reporting instance
+  ROLE      the role, if the table is about all roles
+  INSTANCE  the instance that leads or led
   WHAT      leads: how the role had become free, and by whom; ended: why, and after how long
   GAP       how long nobody led: from the end of the last term to the start of this one, by the
             clocks of the two instances; ? if that is not known, as after a crash
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
-  TERM      the correlation id: what the term is called in logs and traces; if one role is shown
+  TERM      the correlation id of the term in logs and traces, if the table is about one role
 
 Exit codes:
-  0  it was told, also if nothing has happened yet
+  0  success, also if nothing has happened yet
   1  JetStream is off
   3  no history is kept
   4  NATS refused the credentials or a permission
@@ -50,59 +50,60 @@ Examples:
   nats-elect history --since 2026-03-01T08:00:00Z
   nats-elect history --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
 
-/// Tell who led, and why it changed
+/// Show past leaders, and why they changed
 ///
-/// It reads the stream that keeps the leader events of a bucket: instances whose settings say
-/// `events = { publish = true, keep = "30d" }` write it. The oldest comes first, and each role's
-/// terms in their order. It is news, not proof: docs/events.md says what it is worth.
+/// The command reads the stream that keeps the leader events of a bucket. Instances write it if
+/// their settings have `events = { publish = true, keep = "30d" }`. The oldest event comes first,
+/// and the terms of each role are in their order. Events are reports, not proofs: see
+/// docs/events.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct History {
-    /// Of this role alone
+    /// Show only this role
     role: Option<String>,
 
-    /// The last so many events
+    /// The number of events: the latest ones are shown
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
     last: usize,
 
-    /// Nothing older than this: a time like 2026-03-01T08:00:00Z, or how long ago, like 90m
+    /// Show no older events. A time like 2026-03-01T08:00:00Z, or an age like 90m
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<SystemTime>,
 }
 
 /// An event, and for how long nobody had led before it.
-pub struct Told {
+pub struct PastEvent {
     event: LeaderEvent,
     gap: Option<Duration>,
 }
 
 impl History {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let mut told = told(shared, self.role.as_deref()).await?;
+        let mut events = past_events(shared, self.role.as_deref()).await?;
         if let Some(since) = self.since {
             let since = since.duration_since(SystemTime::UNIX_EPOCH);
             let since = since.unwrap_or_default().as_millis();
-            told.retain(|one| u128::from(one.event.at_ms) >= since);
+            events.retain(|one| u128::from(one.event.at_ms) >= since);
         }
-        told.drain(..told.len().saturating_sub(self.last));
+        events.drain(..events.len().saturating_sub(self.last));
         if output.is_json() {
-            for one in &told {
+            for one in &events {
                 output.json(&one.json())?;
             }
-        } else if told.is_empty() {
-            output.note("nobody has told of a change in the history that is kept, or in the time that was asked for; `exec`, for one, tells only if its configuration says so");
+        } else if events.is_empty() {
+            output.note("the history has no event in the requested time; instances publish events only if their configuration says so, and so does `exec`");
         } else {
-            show(&told, self.role.is_none(), output)?;
+            show(&events, self.role.is_none(), output)?;
         }
         Ok(0)
     }
 }
 
 /// What is kept, of a role or of all, the oldest first.
-pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Failure> {
+pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<PastEvent>, Failure> {
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
-        let late = "NATS did not say in time whether a history is kept";
+        let late = "NATS did not answer in time whether a history is kept";
         let history = opened.map_err(|_| Failure::new(Code::Unreachable, late))??;
         Ok(match role {
             Some(role) => history.of_role(role, MOST).await?,
@@ -119,7 +120,7 @@ pub async fn told(shared: &Shared, role: Option<&str>) -> Result<Vec<Told>, Fail
 }
 
 /// Each event, and for the start of a term how long nobody had led.
-fn with_gaps(events: Vec<LeaderEvent>) -> Vec<Told> {
+fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
     // By role and fencing token, which is the order of terms.
     let mut terms = BTreeMap::<_, (String, Option<u64>)>::new();
     for event in &events {
@@ -147,11 +148,11 @@ fn with_gaps(events: Vec<LeaderEvent>) -> Vec<Told> {
         Some(Duration::from_millis(event.at_ms.saturating_sub(ended)))
     };
     let gaps: Vec<_> = events.iter().map(gap).collect();
-    let told = events.into_iter().zip(gaps);
-    told.map(|(event, gap)| Told { event, gap }).collect()
+    let past = events.into_iter().zip(gaps);
+    past.map(|(event, gap)| PastEvent { event, gap }).collect()
 }
 
-impl Told {
+impl PastEvent {
     /// The published event, and the gap.
     pub fn json(&self) -> Value {
         let published: Value = serde_json::from_str(&self.event.to_json()).unwrap_or_default();
@@ -169,7 +170,7 @@ impl Told {
             LeaderChange::TermStarted { vacancy, previous } => {
                 let by = previous.as_deref().unwrap_or("somebody");
                 let free = match vacancy.as_str() {
-                    "untouched" => "nobody had led".into(),
+                    "untouched" => "no earlier leader".into(),
                     "released" => format!("freed by {by}"),
                     "handed_over" => format!("handed over by {by}"),
                     "deleted" => "the key was deleted".into(),
@@ -206,13 +207,13 @@ impl Told {
 }
 
 /// The table: of one role it names the terms, of all roles the roles.
-pub fn show(told: &[Told], of_all: bool, output: Output) -> std::io::Result<()> {
+pub fn show(events: &[PastEvent], of_all: bool, output: Output) -> std::io::Result<()> {
     let mut table = if of_all {
         output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE"])
     } else {
         output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "TERM"])
     };
-    for one in told {
+    for one in events {
         let event = &one.event;
         table.add_row([
             to_the_second(event.at_ms),
@@ -243,7 +244,7 @@ fn since(text: &str) -> Result<SystemTime, String> {
             .unwrap_or(SystemTime::UNIX_EPOCH));
     }
     humantime::parse_rfc3339_weak(text).map_err(|error| {
-        format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or how long ago, like 90m")
+        format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or an age like 90m")
     })
 }
 
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_told_between_the_ends_and_starts_of_terms_that_follow_each_other() {
-        let told = with_gaps(vec![
+        let events = with_gaps(vec![
             started(1, "a", 100, "nobody"),
             started(2, "b", 900, "a"),
             // It was cut off, and tells it later.
@@ -287,7 +288,7 @@ mod tests {
             // After one who tells nothing.
             started(6, "f", 3000, "e"),
         ]);
-        let gaps: Vec<_> = told.iter().filter_map(|one| one.gap).collect();
+        let gaps: Vec<_> = events.iter().filter_map(|one| one.gap).collect();
         let ms = Duration::from_millis;
         assert_eq!(gaps, [ms(200), ms(0)]);
     }

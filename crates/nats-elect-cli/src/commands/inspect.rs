@@ -10,7 +10,7 @@ use nats_elect::{
 use serde_json::{Value, json};
 
 use super::candidates::{self, Candidate, candidates};
-use super::history::{self, Told, told};
+use super::history::{self, PastEvent, past_events};
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
@@ -27,18 +27,18 @@ const LOOK: Duration = Duration::from_millis(10);
 const EVENTS: usize = 5;
 
 const MORE: &str = "\
-Shown are:
-  who leads, since when by the server's clock, and the whole fencing token
+The command shows:
+  the leader, since when it leads by the server's clock, and the whole fencing token
   the lease, and how regularly heartbeats come
-  the record as its leader wrote it, and the fence record; of the lease token four characters
+  the record as its leader wrote it, with four characters of the lease token; the fence record
   whether the leader's signature is valid, if there are keys to check it with
-  who stands for the role, as the instances say themselves (`nats-elect candidates`)
-  what has changed hands of late, if a history is kept (`nats-elect history`)
+  the candidates for the role, as the instances report it (`nats-elect candidates`)
+  the latest changes, if a history is kept (`nats-elect history`)
 
 Exit codes:
-  0  it was told, also if nobody leads the role
+  0  success, also if nobody leads the role
   1  JetStream is off
-  3  there is no such bucket; or no such role: it was never led, and nobody stands for it
+  3  there is no such bucket, or no such role: it was never led, and no instance stands for it
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
@@ -47,17 +47,17 @@ Examples:
   nats-elect inspect scheduler --keys-file trusted.txt
   nats-elect inspect scheduler --json | jq .record.value.meta";
 
-/// Tell everything about one role
+/// Show everything about one role
 ///
-/// It watches a few heartbeats, reads the role's keys, and asks the instances. What can't be had,
-/// because instances do not answer or no history is kept, is told as a note.
+/// The command watches a few heartbeats, reads the role's keys, and asks the instances. If instances
+/// do not answer or no history is kept, a note says so.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Inspect {
     /// The role
     role: String,
 
-    /// How long to watch heartbeats at most; it ends with the third one
+    /// How long to watch heartbeats at most. The command watches three of them
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3500ms")]
     wait: Duration,
 
@@ -74,7 +74,7 @@ struct Findings {
     fence: Option<Written>,
     signature: Signature,
     candidates: Result<Vec<Candidate>, Failure>,
-    history: Result<Vec<Told>, Failure>,
+    history: Result<Vec<PastEvent>, Failure>,
 }
 
 /// What was seen of heartbeats.
@@ -120,7 +120,7 @@ impl Inspect {
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(Failure::not_found(format!(
-                "nothing is known of a role {:?}: it was never led, and no instance that answers stands for it",
+                "role {:?} is unknown: it was never led, and no instance that answers stands for it",
                 self.role
             ))
             .advice("`nats-elect ls` lists the roles"));
@@ -143,13 +143,13 @@ impl Inspect {
         Ok(0)
     }
 
-    async fn history(&self, shared: &Shared) -> Result<Vec<Told>, Failure> {
-        let told = told(shared, Some(&self.role));
-        let in_time = tokio::time::timeout(shared.patience(), told).await;
+    async fn history(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
+        let reading = past_events(shared, Some(&self.role));
+        let in_time = tokio::time::timeout(shared.patience(), reading).await;
         let late = || Failure::new(Code::Unreachable, "no answer in time");
-        let mut told = in_time.map_err(|_| late())??;
-        told.drain(..told.len().saturating_sub(EVENTS));
-        Ok(told)
+        let mut events = in_time.map_err(|_| late())??;
+        events.drain(..events.len().saturating_sub(EVENTS));
+        Ok(events)
     }
 }
 
@@ -213,9 +213,7 @@ impl Signature {
         let proof = proof.parse::<LeaderProof>();
         match proof.and_then(|proof| proof.verify(keys, wall_clock(), skew)) {
             Ok(leader) if leader.role.as_str() == inspect.role => Self::Valid(Box::new(leader)),
-            Ok(leader) => {
-                Self::Invalid(format!("it speaks of the role {:?}", leader.role.as_str()))
-            }
+            Ok(leader) => Self::Invalid(format!("it is about the role {:?}", leader.role.as_str())),
             Err(error) => Self::Invalid(error.to_string()),
         }
     }
@@ -223,7 +221,7 @@ impl Signature {
     fn words(&self) -> String {
         match self {
             Self::None => "none".into(),
-            Self::Unchecked => "there is one; --key or --keys-file has it checked".into(),
+            Self::Unchecked => "there is one; check it with --key or --keys-file".into(),
             Self::Valid(leader) => format!("valid, by {}", leader.signer),
             Self::Invalid(why) => format!("not valid: {why}"),
         }
@@ -257,7 +255,7 @@ impl Findings {
             "signature": self.signature.json(),
             "candidates": self.candidates.as_ref().ok().map(|it| it.iter().map(Candidate::json).collect::<Vec<_>>()),
             "candidates_error": self.candidates.as_ref().err().map(|error| &error.what),
-            "history": self.history.as_ref().ok().map(|it| it.iter().map(Told::json).collect::<Vec<_>>()),
+            "history": self.history.as_ref().ok().map(|it| it.iter().map(PastEvent::json).collect::<Vec<_>>()),
             "history_error": self.history.as_ref().err().map(|error| &error.what),
         });
         if let (Value::Object(value), Value::Object(rest)) = (&mut value, rest) {
@@ -275,7 +273,7 @@ impl Findings {
         for (name, written) in [("record", &self.record), ("fence record", &self.fence)] {
             let title = written
                 .as_ref()
-                .map_or_else(|| "nothing stands under its key".into(), Written::title);
+                .map_or_else(|| "its key is missing".into(), Written::title);
             output.line(format!("\n{name}: {title}"))?;
             for line in written.iter().flat_map(Written::lines) {
                 output.line(format!("  {line}"))?;
@@ -291,12 +289,12 @@ impl Findings {
         }
         output.line("\nhistory")?;
         match &self.history {
-            Ok(told) if told.is_empty() => {
-                output.line("  nobody has told of this role in the history that is kept")
+            Ok(events) if events.is_empty() => {
+                output.line("  the history has no event of this role")
             }
-            Ok(told) => history::show(told, false, output),
+            Ok(events) => history::show(events, false, output),
             Err(error) if error.code == Code::NotFound => {
-                output.line("  none is kept; `nats-elect history` tells what to set")
+                output.line("  none is kept; `nats-elect history` says what to set")
             }
             Err(error) => output.line(format!("  not known: {}", error.what)),
         }
@@ -311,7 +309,7 @@ impl Findings {
                 format!("nobody, {}: {}", state(seen), why_nobody(seen)),
             )];
             if let Some(last) = &seen.last_leader {
-                rows.push(row("led last", crate::seen::name(last)));
+                rows.push(row("last leader", crate::seen::name(last)));
             }
             return rows;
         };

@@ -18,48 +18,48 @@ const SHOWN: usize = 48;
 const MORE: &str = "\
 Columns:
   ROLE      the role, which is its key in the bucket
-  STATE     confirmed    its leader was seen alive: it sent a heartbeat while this command looked
-            unconfirmed  a record stands there, but no heartbeat came yet: its leader may be dead
-            untrusted    a record stands there that no key of --key and --keys-file signed
-            free         nobody leads, and whoever stands for it may claim it
-            expired      the last leader sent no heartbeat for a whole lease: it can be claimed
-            unknown      NATS can't be asked whether it is led
-  LEADER    the leader's instance id; or why there is none
-  FOR       how long it leads, by the clock of the NATS server
-  LEASE     what is left of the lease if no heartbeat comes
+  STATE     confirmed    the leader is alive: it sent a heartbeat while this command watched
+            unconfirmed  there is a record, but no heartbeat came yet: the leader may be dead
+            untrusted    there is a record, but no key of --key and --keys-file signed it
+            free         nobody leads: any candidate may claim the role
+            expired      the last leader sent no heartbeat for a whole lease: as free
+            unknown      NATS can't be asked whether the role is led
+  LEADER    the leader's instance id, or why there is none
+  FOR       how long it has led, by the clock of the NATS server
+  LEASE     the rest of the lease if no heartbeat comes
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
-  REVISION  of the role's key: each heartbeat makes a new one
-Of names of more than 48 characters the beginning is shown; --json has all of them.
+  REVISION  the revision of the role's key; each heartbeat makes a new one
+The table shortens names to 48 characters; --json has all of them.
 
 Exit codes:
-  0  it was listed, also if the bucket is empty
+  0  success, also if the bucket is empty
   1  JetStream is off
-  3  there is no such bucket; or one of the roles of --role has no leader
+  3  there is no such bucket, or one of the roles of --role has no leader
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
 Examples:
   nats-elect ls
-  nats-elect ls --role scheduler && echo somebody leads it
+  nats-elect ls --role scheduler && echo it has a leader
   nats-elect ls --keys-file trusted.txt
   nats-elect ls --json | jq -r 'select(.confirmed) | [.role, .leader.instance_id] | @tsv'";
 
-/// List the roles, and who leads them
+/// List the roles and their leaders
 ///
-/// It looks at all roles of the bucket, writes nothing, and needs no running instance. As the
-/// record of a leader that died a second ago looks like that of a living one, it waits a moment for
-/// a heartbeat of each leader; what did not come is told.
+/// The command reads the bucket. It writes nothing and needs no running instance. The record of a
+/// leader that died a second ago looks like the record of a living one. So the command waits a
+/// moment for a heartbeat of each leader, and marks leaders without one as unconfirmed.
 ///
-/// With --key or --keys-file only leaders are told whose records one of these keys signed.
+/// With --key or --keys-file it lists only leaders whose records one of these keys signed.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Ls {
-    /// Look at this role alone, and end with 3 if nobody leads it; may be repeated
+    /// Show only this role, and exit with 3 if nobody leads it; may be repeated
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// How long to wait at most for a heartbeat of each leader; heartbeats come each second unless
-    /// set otherwise
+    /// How long to wait at most for a heartbeat of each leader. Heartbeats come each second by
+    /// default
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
     wait: Duration,
 
@@ -80,7 +80,7 @@ impl Ls {
         } else if seen.is_empty() {
             let name = shared.config()?.bucket;
             output.note(&format!(
-                "the bucket {name:?} is empty: nobody has ever led anything in it"
+                "bucket {name:?} is empty: no role was ever led in it"
             ));
         } else {
             table(&seen, output)?;
@@ -124,7 +124,7 @@ fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
     if unproven > 0 {
         output.note("");
         output.note(&format!(
-            "{unproven} unconfirmed: a record stands there, but no heartbeat was seen yet. Look again in a lease, or with a longer --wait"
+            "{unproven} unconfirmed: there is a record, but no heartbeat came yet. Try again after a lease, or with a longer --wait"
         ));
     }
     Ok(())

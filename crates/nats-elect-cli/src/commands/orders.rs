@@ -18,69 +18,68 @@ use crate::stepped::Stepped;
 
 const CODES: &str = "\
 Exit codes:
-  0  it is done
+  0  success
   3  there is no such instance, or it has no such role
   4  refused: an instance is stopping, or a permission is missing
-  5  no answer in time; with `cordon`: a role could not be freed, and its lease runs out
-With several instances it goes on after a failure, and ends with the code of the first one.
+  5  no answer in time; with `cordon`: a role could not be freed, and its lease has to run out
+With several instances the command goes on after a failure, and exits with the code of the first
+one.
 
 Examples:
 ";
 
-/// Have instances stand for no new term
+/// Keep instances from new terms
 ///
-/// An instance that is paused leads on where it leads, and stands for nothing new until it is
-/// resumed; to have it hand over what it leads, `cordon` it. Of orders that are given one after the
-/// other the last counts.
+/// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
+/// over its roles, use `cordon`. The latest order counts.
 ///
-/// An order lives in the process alone: an instance that is started anew stands again.
+/// The process keeps the order in memory: an instance that restarts is not paused.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{CODES}  nats-elect pause --instance node-1\n  nats-elect pause --instance node-1 --role scheduler --role metrics"))]
 pub struct Pause {
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
-/// Have instances stand for election again, after `pause` or `cordon`
+/// Let instances stand for election again, after `pause` or `cordon`
 ///
-/// They stand at once, or after a cool-down or a hold-off of `step-down` that still runs: those end
-/// by themselves alone.
+/// They stand at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
+/// over.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{CODES}  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
-/// Have instances hand over what they lead, and stand for nothing new: for maintenance
+/// Make instances hand over their roles, and keep them from new terms, for maintenance
 ///
-/// As `pause`, and each role that the instance leads is wound down and freed, for an instance that
-/// is ready to take it if there is one. It waits until that is done, as long as the handlers may
-/// take, and tells what became of each role.
+/// The instance is paused. It also winds down each role that it leads and frees it, for an instance
+/// that is ready to take it if there is one. The command waits for that, as long as the handlers may
+/// take, and shows the result for each role.
 ///
-/// An order lives in the process alone: an instance that is started anew stands again. That suits a
-/// restart; before longer work stop it as well, or `resume` it in the end.
+/// The process keeps the order in memory: an instance that restarts is not paused. That suits a
+/// restart. For longer work stop the instance as well, or `resume` it at the end.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one is meant for one of several processes that have one id: it names its incarnation."))]
+#[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
 pub struct Cordon {
     #[command(flatten)]
-    whom: Whom,
+    target: Target,
 }
 
-/// To whom an order is given.
+/// The instances and roles of an order.
 #[derive(Debug, Args)]
-struct Whom {
-    /// The instance, by its id; or by its incarnation, where several processes have one id
+struct Target {
+    /// The instance: its id, or its incarnation if several processes have that id
     #[arg(short, long, value_name = "ID")]
     instance: Option<String>,
 
-    /// Every instance of the bucket that answers within 400ms of another: with `pause` nobody takes
-    /// over from a leader that fails, with `cordon` nobody leads
+    /// All instances of the bucket that answer within 400ms of each other. After `pause` nobody
+    /// takes over from a leader that fails; after `cordon` nobody leads
     #[arg(long, conflicts_with = "instance")]
     all_instances: bool,
 
-    /// For this role alone; may be repeated [default: all roles, those that are added later among
-    /// them]
+    /// Only for this role; may be repeated [default: all roles, also those that are added later]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 }
@@ -103,23 +102,23 @@ struct Done {
 
 impl Pause {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.whom.order(Order::Pause, shared, output).await
+        self.target.order(Order::Pause, shared, output).await
     }
 }
 
 impl Resume {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.whom.order(Order::Resume, shared, output).await
+        self.target.order(Order::Resume, shared, output).await
     }
 }
 
 impl Cordon {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.whom.order(Order::Cordon, shared, output).await
+        self.target.order(Order::Cordon, shared, output).await
     }
 }
 
-impl Whom {
+impl Target {
     async fn order(mut self, order: Order, shared: &Shared, output: Output) -> Outcome {
         let mut named = BTreeSet::new();
         self.roles.retain(|role| named.insert(role.clone()));
@@ -127,11 +126,8 @@ impl Whom {
             RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
         }
         if self.instance.is_none() && !self.all_instances {
-            return Err(
-                Failure::usage("which instances are meant is not said").advice(
-                    "name one with --instance; for every single one there is --all-instances",
-                ),
-            );
+            return Err(Failure::usage("no instance is named")
+                .advice("name one with --instance, or use --all-instances"));
         }
         let acting = async |admin: AdminClient| self.act(order, &admin, shared, output).await;
         operating(shared, acting).await
@@ -149,16 +145,19 @@ impl Whom {
                 admin
                     .instance(name, shared.patience())
                     .await
-                    .map_err(told)?,
+                    .map_err(failure_of)?,
             ],
             None => everyone(admin, shared.patience()).await?,
         };
         if instances.is_empty() {
-            return Err(Failure::not_found("no instance of the bucket answers")
-                .advice("name the bucket with --bucket, and --admin-prefix if the instances have another"));
+            return Err(
+                Failure::not_found("no instance of the bucket answers").advice(
+                    "name the bucket with --bucket, and the instances' prefix with --admin-prefix",
+                ),
+            );
         }
         if order == Order::Cordon {
-            progress(output, "waiting until everything is handed over");
+            progress(output, "waiting until all roles are handed over");
         }
         let given = instances
             .into_iter()
@@ -180,7 +179,7 @@ impl Whom {
             let unfreed = done.stepped.iter().any(|it| !it.is_done());
             let failed = match done.failure {
                 Some(error) => {
-                    let failure = told(error);
+                    let failure = failure_of(error);
                     let failed = failure.code as u8;
                     output.failure(
                         failure.code.word(),
@@ -275,12 +274,12 @@ async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, R
         .unwrap_or_default()
 }
 
-fn told(error: AdminError) -> Failure {
+fn failure_of(error: AdminError) -> Failure {
     let advice = match &error {
-        AdminError::NoSuchInstance(_) => Some("`nats-elect candidates` shows who is there"),
-        AdminError::Timeout { .. } => {
-            Some("it may have been done all the same: `nats-elect candidates` shows who is paused")
-        }
+        AdminError::NoSuchInstance(_) => Some("`nats-elect candidates` lists the instances"),
+        AdminError::Timeout { .. } => Some(
+            "the request may have been carried out: `nats-elect candidates` shows which instances are paused",
+        ),
         _ => None,
     };
     let failure = Failure::from(error);
@@ -316,7 +315,7 @@ impl Done {
             roles => roles.join(", "),
         };
         let nothing = if order == Order::Cordon && self.stepped.is_empty() {
-            "led nothing of it, and "
+            "led none of it and "
         } else {
             ""
         };
@@ -324,12 +323,12 @@ impl Done {
             (Order::Resume, []) => format!("{name} stands for all its roles again"),
             (Order::Resume, _) => format!("{name} stands for {what} again"),
             (Order::Pause | Order::Cordon, _) => {
-                format!("{name} {nothing}stands for no new term of {what} until it is resumed")
+                format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }
         });
         if !self.leads.is_empty() {
             lines.push(format!(
-                "{name} still leads {}: `cordon` has it hand over",
+                "{name} still leads {}: `cordon` makes it hand over",
                 self.leads.join(", ")
             ));
         }

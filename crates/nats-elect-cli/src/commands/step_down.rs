@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
-use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode, RoleReport};
+use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
 use nats_elect::{FencingToken, RoleName, RoleState, StepDown as How};
 use serde::Deserialize;
 use serde_json::json;
@@ -22,53 +22,53 @@ const RECORD: Duration = Duration::from_secs(2);
 
 const MORE: &str = "\
 Exit codes:
-  0  it is done: somebody else leads, or the role is free; with --no-wait: the term has ended
+  0  success: another instance leads, or the role is free; with --no-wait: the term has ended
   1  no instance answers, and JetStream is off
   3  no instance leads the role, or none that answers
-  4  refused, and nothing was done: the successor is not there, paused, not well, out of touch
-     with NATS or in a cool-down, or the term that was meant is over; or nobody else claimed the
-     role, and its leader leads it again
-  5  no answer in time; or the role could not be freed and nobody leads yet: its lease runs out
+  4  refused, and nothing was done: the successor is absent, paused, unwell, cut off from NATS or in
+     a cool-down, or the named term is over. Or no other instance claimed the role, and its leader
+     leads it again
+  5  no answer in time; or the role could not be freed, and its lease has to run out
 
-A leader that stepped down stays out for the role's cool-down, or for --hold-off. Both end by
-themselves, and not before: `resume` ends a pause alone. If no candidate is left that could take
-the role over then, that is told on stderr.
+A leader that stepped down stays out for the role's cool-down, or for --hold-off. `resume` ends
+neither of them, only a pause. A warning on stderr says if no other candidate could take the role
+over then.
 
 Examples:
-  nats-elect step-down scheduler                       whoever is ready may lead next
-  nats-elect step-down scheduler --to node-2           node-2, or nothing is done
-  nats-elect step-down scheduler --hold-off 10m        and its leader stays out for ten minutes";
+  nats-elect step-down scheduler                       any ready instance may lead next
+  nats-elect step-down scheduler --to node-2           node-2 leads next, or nothing changes
+  nats-elect step-down scheduler --hold-off 10m        the old leader stays out for ten minutes";
 
-/// Have a role's leader step down, and tell who leads then
+/// Make a role's leader step down, and show the next leader
 ///
-/// It asks the instances who leads, and the one that does to end its term: that very term, so that
-/// a request that comes late ends no other one. The leader winds its handler down, which may take
-/// its stop budget, and frees the role. With --to it first asks the successor whether it is there,
-/// well and able to take the role, and leads on if not.
+/// The command finds the leader among the instances, and asks it to end its current term. A request
+/// that comes late ends no other term. The leader winds its handler down, which may take its stop
+/// budget, and frees the role. With --to it first asks whether the successor runs, is well and can
+/// take the role. If not, it leads on.
 ///
-/// To force a role from a leader that does not answer, one of another library or with its admin
-/// service switched off, delete the role's key: `nats kv del leaders scheduler`. It notices with
-/// its next heartbeat.
+/// Some leaders do not answer: those of other libraries, and those whose admin service is switched
+/// off. To take a role from such a leader, delete the role's key: `nats kv del leaders scheduler`.
+/// The leader notices with its next heartbeat.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct StepDown {
     /// The role
     role: String,
 
-    /// The instance that is to lead next, by its id [default: whoever claims the role first]
+    /// The id of the instance that leads next [default: the first one to claim the role]
     #[arg(long, value_name = "ID")]
     to: Option<String>,
 
-    /// For how long its leader stays out afterwards, at most a day [default: the role's cool-down]
+    /// How long the leader stays out afterwards, at most a day [default: the role's cool-down]
     #[arg(long, value_name = "TIME", value_parser = hold_off)]
     hold_off: Option<Duration>,
 
-    /// Do nothing unless this is the term's fencing token, in 32 hexadecimal digits [default: the
-    /// term that is found]
+    /// The fencing token of the expected term, in 32 hexadecimal digits. In another term nothing is
+    /// done [default: the current term]
     #[arg(long, value_name = "TOKEN")]
     expect: Option<String>,
 
-    /// End when the term has ended, without waiting for the next leader
+    /// Exit when the term has ended, without waiting for the next leader
     #[arg(long, overrides_with = "wait")]
     no_wait: bool,
 
@@ -101,31 +101,30 @@ impl StepDown {
             Err(error) => return Err(error.into()),
         };
         let from = leader.instance.to_string();
-        let report = self.report(admin, &leader).await;
         if self.to.as_ref() == Some(&leader.instance.instance_id) {
             return self.leads_already(&leader, output);
         }
-        if let Some(report) = &report {
-            let time = lasted(report.answers_within);
-            progress(
-                output,
-                &format!("asking {from} to step down, which takes {time} at most"),
-            );
-        }
+        let time = lasted(leader.report.answers_within);
+        progress(
+            output,
+            &format!("asking {from} to step down, which takes {time} at most"),
+        );
         let mut how = match &self.to {
             Some(successor) => How::to(successor),
             None => How::any(),
         };
-        how = how.expecting(expected.unwrap_or(leader.fencing_token));
+        if let Some(token) = expected {
+            how = how.expecting(token);
+        }
         if let Some(time) = self.hold_off {
             how = how.hold_off(time);
         }
-        let ended = admin.step_down(&leader.instance, role, how).await;
+        let ended = admin.step_down_leader(&leader, how).await;
         let ended = ended.map_err(|error| self.refused(error))?;
         let patience = if self.no_wait {
             Duration::ZERO
         } else {
-            progress(output, "it has; waiting for the next leader");
+            progress(output, "the term has ended; waiting for the next leader");
             shared.patience()
         };
         let stepped = if self.no_wait {
@@ -133,16 +132,16 @@ impl StepDown {
                 role: role.to_owned(),
                 ended,
                 leader: None,
-                runs_out: report.map(|it| it.ttl).filter(|_| !ended.released),
+                runs_out: (!ended.released).then_some(leader.report.ttl),
             }
         } else {
-            Stepped::of(admin, role, ended, report.as_ref(), patience).await
+            Stepped::of(admin, role, ended, Some(&leader.report), patience).await
         };
         if output.is_json() {
-            let mut told = stepped.json();
-            told["role"] = role.into();
-            told["from"] = leader_json(&leader);
-            output.json(&told)?;
+            let mut json = stepped.json();
+            json["role"] = role.into();
+            json["from"] = leader_json(&leader);
+            output.json(&json)?;
         } else {
             output.line(stepped.words(&from))?;
         }
@@ -156,8 +155,8 @@ impl StepDown {
                 .await
         {
             output.warning(&format!(
-                "no other candidate that answers could take {role:?} over now, as `nats-elect candidates {role}` shows: \
-                 a pause ends with `resume`, a cool-down or hold-off by itself"
+                "no other candidate that answers could take {role:?} over now: see `nats-elect candidates {role}`. \
+                 `resume` ends a pause; a cool-down or hold-off ends by itself"
             ));
         }
         let done = self.no_wait || stepped.is_done();
@@ -172,15 +171,8 @@ impl StepDown {
         self.expect.as_ref().map(parse).transpose()
     }
 
-    /// What the leader said of the role, as long as it leads in that term.
-    async fn report(&self, admin: &AdminClient, leader: &LeaderFound) -> Option<RoleReport> {
-        let mut status = admin.status_of(&leader.instance, &self.role).await.ok()?;
-        let report = status.roles.remove(&self.role)?;
-        (report.fencing_token == Some(leader.fencing_token)).then_some(report)
-    }
-
     /// Returns whether an instance other than the leader could take the role over. The instance
-    /// that stepped down can soon, unless it was told to stay out.
+    /// that stepped down can soon, unless it was json to stay out.
     async fn is_any_left(
         &self,
         admin: &AdminClient,
@@ -232,11 +224,11 @@ impl StepDown {
         let unclear = self.unclear(admin, shared).await;
         if !unclear.is_empty() {
             return Failure::not_found(format!(
-                "no instance says that it leads {role:?}, but not all of them say how they are: {}",
+                "no instance reports that it leads {role:?}, but not all of them report their status: {}",
                 unclear.join("; ")
             ))
             .advice(
-                "one of them may lead it: look again with `nats-elect candidates` and `nats-elect ls`, \
+                "one of these may lead it: try `nats-elect candidates` and `nats-elect ls`, \
                  with a nats-elect of their version",
             );
         }
@@ -256,8 +248,8 @@ impl StepDown {
             Err(failure) if matches!(failure.code, Code::Refused | Code::Unreachable) => {
                 return Failure::not_found(format!("no instance that answers leads {role:?}"))
                     .advice(format!(
-                        "if somebody does: its admin service is switched off, has another --admin-prefix, or it is of another \
-                         library. Its record would tell, but {}",
+                        "a leader's admin service may be switched off or have another --admin-prefix, or the leader is of another \
+                         library. Its record would show it, but {}",
                         failure.what
                     ));
             }
@@ -265,16 +257,16 @@ impl StepDown {
         };
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Failure::not_found(format!("nobody leads {role:?}: the role is free"))
-                .advice("`nats-elect candidates` shows who stands for it");
+                .advice("`nats-elect candidates` lists the candidates");
         };
         let id = serde_json::from_slice::<Record>(&value)
-            .map_or("somebody".into(), |it| format!("{:?}", it.id));
+            .map_or("an instance".into(), |it| format!("{:?}", it.id));
         Failure::not_found(format!(
-            "by its record {id} leads {role:?}, but no instance that answers says that it does"
+            "the record says that {id} leads {role:?}, but no instance that answers reports it"
         ))
         .advice(format!(
-            "it may have died: then its lease runs out. Or its admin service is switched off, has another --admin-prefix, or it is of \
-             another library: then `nats kv del {bucket} {role}` takes the role from it, which it notices with its next heartbeat"
+            "if it has died, its lease runs out. Its admin service may be switched off or have another --admin-prefix, or it is of \
+             another library: then `nats kv del {bucket} {role}` takes the role from it at its next heartbeat"
         ))
     }
 
@@ -293,31 +285,31 @@ impl StepDown {
     fn refused(&self, error: AdminError) -> Failure {
         let advice = match &error {
             AdminError::NoSuchInstance(_) => {
-                Some("it ended just now: look again who leads".to_owned())
+                Some("it has just ended: `nats-elect ls` shows the leader".to_owned())
             }
             AdminError::Timeout { .. } => Some(format!(
-                "it may step down all the same: `nats-elect ls` shows who leads {:?}",
+                "it may step down nevertheless: `nats-elect ls` shows the leader of {:?}",
                 self.role
             )),
             _ => match error.refusal() {
                 Some(ProblemCode::NotLeader | ProblemCode::UnexpectedTerm) => Some(
-                    "nothing was done, the term that was meant is over: look again who leads"
+                    "nothing was done, because that term is over: `nats-elect ls` shows the leader"
                         .to_owned(),
                 ),
                 Some(ProblemCode::SuccessorAbsent) => Some(format!(
-                    "`nats-elect candidates {}` shows who could take it",
+                    "`nats-elect candidates {}` lists the candidates",
                     self.role
                 )),
                 Some(ProblemCode::SuccessorRefused) => Some(format!(
-                    "`nats-elect candidates {}` shows how they are: `nats-elect resume` ends a pause, \
+                    "`nats-elect candidates {}` shows the candidates' state: `nats-elect resume` ends a pause, \
                      a cool-down or hold-off ends by itself",
                     self.role
                 )),
                 Some(ProblemCode::Unfinished) => {
-                    Some("it goes on: `nats-elect ls` shows when the role is led again".to_owned())
+                    Some("the step-down goes on: `nats-elect ls` shows the next leader".to_owned())
                 }
                 Some(ProblemCode::Stopped) => {
-                    Some("it is stopping, which frees the role as well".to_owned())
+                    Some("the instance is stopping, which frees the role as well".to_owned())
                 }
                 _ => None,
             },
@@ -333,7 +325,9 @@ impl StepDown {
 fn hold_off(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time > How::MAX_HOLD_OFF {
-        return Err("it must be at most a day: whoever is to stay out for longer is paused".into());
+        return Err(
+            "it must be at most a day: to keep an instance out for longer, pause it".into(),
+        );
     }
     Ok(time)
 }

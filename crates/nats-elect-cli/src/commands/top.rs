@@ -21,29 +21,29 @@ Examples:
   nats-elect top --interval 5s --bucket control-plane
   nats-elect top --once | mail -s leaders ops@example.com
 
-Keys: q quits, arrows select, / filters, s sorts, p pauses, ? tells more.";
+Keys: q quits, arrows select, / filters, s sorts, p pauses, ? shows help.";
 
-/// Show live who leads what
+/// Show roles and leaders live
 ///
-/// A screen of all roles and instances: for each role its leader, fencing token, what remains of
-/// the lease, how often the leader changed and how long its last heartbeat took; for each instance
-/// its state in each role; and the last changes.
+/// The screen shows all roles and instances. A role has its leader, the fencing token, the rest of
+/// the lease, the number of changes, and how long the leader's last heartbeat took. An instance has
+/// its state in each role. Below are the latest changes.
 ///
-/// Leaders and leases are seen in the bucket, the rest is what the instances say when they are
-/// asked. If they can't be asked, for want of a permission or because their admin service is off,
-/// it is left out, and the screen says so.
+/// Leaders and leases come from the bucket, the rest comes from the instances. If the instances
+/// can't be asked, because a permission is missing or their admin service is off, the screen says
+/// so and leaves that part out.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Top {
-    /// How often the instances are asked, from 500ms to 1h; less often where there are very many
+    /// How often the instances are asked, from 500ms to 1h. With very many instances it is less often
     #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     interval: Duration,
 
-    /// Write one picture as text, and end
+    /// Write one picture as text, and exit
     #[arg(long)]
     once: bool,
 
-    /// Use no signs but ASCII
+    /// Use only ASCII characters
     #[arg(long)]
     ascii: bool,
 
@@ -60,7 +60,7 @@ impl Top {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         if output.is_json() {
             return Err(Failure::usage("`top` is a screen, and writes no JSON")
-                .advice("for programs there are `watch --json` and `candidates --json`"));
+                .advice("programs can use `watch --json` and `candidates --json`"));
         }
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Failure::usage("--interval must be from 500ms to 1h"));

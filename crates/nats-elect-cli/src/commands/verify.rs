@@ -22,19 +22,17 @@ Examples:
 
 /// Verify a leader's proof
 ///
-/// A leader with a signing key signs who leads which role, until when, and with which fencing
-/// token. With its public key, anyone can check that, wherever the proof comes from: the argument,
-/// a file, stdin, or the role's record in the bucket. The command connects to NATS only with
-/// --role.
+/// A leader with a signing key signs a statement: the role, its instance id, its fencing token and
+/// an expiry. Anyone who has the public key can check this proof. It may come from the argument, a
+/// file, stdin, or the role's record in the bucket. The command connects to NATS only with --role.
 ///
-/// The exit code is 0 if the proof is valid now and by a trusted key, 3 if there is none to verify,
-/// as where the input is empty, and 4 if it is not valid, whatever else was read; stderr says why.
-/// A file that can't be read is 2. That a proof is valid does not say that the instance still
-/// leads: docs/signing.md says what it says.
+/// The exit code is 0 if a trusted key signed the proof and it is valid now. It is 2 if a file can't
+/// be read, 3 if there is no proof, as with an empty input, and 4 if the proof is not valid; stderr
+/// says why. A valid proof does not show that the instance still leads: see docs/signing.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Verify {
-    /// The proof; without it, --file and --role, stdin is read
+    /// The proof. Without it, --file and --role, the command reads stdin
     #[arg(conflicts_with_all = ["file", "role"])]
     proof: Option<String>,
 
@@ -79,7 +77,7 @@ impl Verify {
             return Err(Failure::new(
                 Code::Refused,
                 format!(
-                    "the record of role {role:?} carries a proof for role {:?}: somebody copied it there",
+                    "the record of role {role:?} has a proof for role {:?}: somebody copied it there",
                     leader.role.as_str()
                 ),
             ));
@@ -99,7 +97,7 @@ impl Verify {
             Some(path) if path.as_os_str() != "-" => std::fs::read(path),
             _ if self.file.is_none() && std::io::stdin().is_terminal() => {
                 return Err(Failure::usage("there is no proof to verify")
-                    .advice("give it as an argument, with --file, on stdin, or name a --role"));
+                    .advice("pass it as an argument, with --file or on stdin, or name a --role"));
             }
             _ => all_of(std::io::stdin().lock()),
         };
@@ -133,8 +131,8 @@ async fn of_record(role: &str, shared: &Shared) -> Result<String, Failure> {
     })?;
     let record = serde_json::from_slice::<Record>(&value).ok();
     record.and_then(|record| record.proof).ok_or_else(|| {
-        Failure::not_found(format!("the record of role {role:?} carries no proof")).advice(
-            "its leader has no signing key, winds down, or has just been elected: then ask again",
+        Failure::not_found(format!("the record of role {role:?} has no proof")).advice(
+            "its leader has no signing key, is winding down, or was just elected: then try again",
         )
     })
 }

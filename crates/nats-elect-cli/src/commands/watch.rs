@@ -24,26 +24,26 @@ use crate::trust::Trust;
 const INTERRUPTED: u8 = 130;
 
 const MORE: &str = "\
-Each line has the time in UTC, the role, who led and who leads, and why:
-  claimed          a new leader claimed it
-  handed over      the heir claimed it whom the last leader had named
-  freed            its leader freed it; `for an heir` if it named one
-  lease ran out    its leader sent no heartbeat for a whole lease
+Each line has the time in UTC, the role, the old and the new leader, and the cause:
+  claimed          a new leader claimed the role
+  handed over      the heir that the last leader had named claimed it
+  freed            the leader freed it; with `for an heir` if it named one
+  lease ran out    the leader sent no heartbeat for a whole lease
   key deleted      somebody deleted the key, or the server let it expire
-  found            it stood so when the connection came back
-  out of sight     its lease has passed while NATS could not be asked: it may still be led
-  not trusted      no key of --key and --keys-file signed what stands there
-  new bucket       the bucket was deleted and made again
+  found            the state of the role when the connection came back
+  out of sight     the lease has passed while NATS was out of reach: the role may still be led
+  not trusted      no key of --key and --keys-file signed the record
+  new bucket       the bucket was deleted and created again
 
-That the connection is away, and that it is back, has a line of its own. Meanwhile nobody is told
-as gone: when a lease has passed unseen the role is told as `out of sight`, which is not free.
+A line of its own says that the connection broke, and that it is back. In between the command
+reports no leader as gone. If its lease passes unseen, the role is `out of sight`, which is not free.
 
 Exit codes:
-  0    Ctrl-C, or nobody reads any more; with --until-leader: each of the roles has a leader
+  0    Ctrl-C, or the reader of stdout has gone; with --until-leader: each role has a leader
   1    JetStream is off
-  3    there is no such bucket; or the time of --within has passed
+  3    there is no such bucket, or the time of --within is over
   4    NATS refused the credentials or a permission
-  5    NATS did not answer in time, or was away when the time of --within had passed
+  5    NATS did not answer in time, or was out of reach when the time of --within was over
   130  Ctrl-C, with --until-leader
 
 Examples:
@@ -54,23 +54,22 @@ Examples:
 
 /// Watch leaders change
 ///
-/// It tells how the roles stand, and then each change as it comes, one line each, until Ctrl-C. It
-/// makes one watch for all roles, writes nothing, and goes on by itself when the connection was
-/// lost.
+/// The command prints the state of the roles, and then a line for each change, until Ctrl-C. It has
+/// one watch for all roles, and writes nothing. It goes on by itself after the connection was lost.
 ///
-/// With --until-leader it ends as soon as each of the named roles has a leader that was seen alive:
-/// one that claimed the role or sent a heartbeat while this command watched.
+/// With --until-leader it exits as soon as each of the named roles has a leader that was seen alive:
+/// the leader claimed the role or sent a heartbeat while this command watched.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Watch {
-    /// These roles alone; all of the bucket if none are named
+    /// The roles to watch [default: all roles of the bucket]
     roles: Vec<String>,
 
-    /// End as soon as each of the roles has a leader that was seen alive
+    /// Exit as soon as each of the roles has a leader that was seen alive
     #[arg(long, requires = "roles")]
     until_leader: bool,
 
-    /// How long to wait for that
+    /// How long to wait for the leaders
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "until_leader")]
     within: Option<Duration>,
 
@@ -93,19 +92,19 @@ impl Watch {
         let roles = (!self.roles.is_empty()).then_some(&*self.roles);
         let observer = shared.observer(roles, &self.trust).await?;
         let mut changes = observer.changes();
-        let mut teller = Teller { output, width: 0 };
-        teller.present(&observer)?;
+        let mut printer = Printer { output, width: 0 };
+        printer.present(&observer)?;
         let mut led = pin!(self.led(&observer));
         let mut unread = pin!(unread());
         loop {
             tokio::select! {
                 biased;
                 change = changes.next() => match change {
-                    Some(change) => teller.tell(&change, &observer)?,
-                    None => return Err(Failure::new(Code::Failed, "the observer has ended: start anew")),
+                    Some(change) => printer.tell(&change, &observer)?,
+                    None => return Err(Failure::new(Code::Failed, "the observer has ended: start again")),
                 },
                 ended = &mut led => {
-                    teller.present(&observer)?;
+                    printer.present(&observer)?;
                     return ended;
                 }
                 () = &mut late => return Err(self.too_late(&observer)),
@@ -130,7 +129,7 @@ impl Watch {
             WatchStatus::Stale { since, reason } => Failure::new(
                 Code::Unreachable,
                 format!(
-                    "no leader of {roles} was seen in time; nothing was heard for {}: {reason}",
+                    "no leader of {roles} was seen in time; nothing arrived for {}: {reason}",
                     lasted(since)
                 ),
             ),
@@ -140,18 +139,18 @@ impl Watch {
 }
 
 /// How things are told.
-struct Teller {
+struct Printer {
     output: Output,
     /// Of the longest role so far.
     width: usize,
 }
 
-impl Teller {
+impl Printer {
     fn present(&mut self, observer: &Observer) -> io::Result<()> {
         let roles = observer.roles();
         if roles.is_empty() {
             self.output
-                .note("the bucket is empty: nobody has ever led anything in it; waiting");
+                .note("the bucket is empty: no role was ever led in it; waiting");
         }
         let longest = roles.keys().map(String::len).max();
         self.width = self.width.max(longest.unwrap_or(0));
@@ -194,7 +193,7 @@ impl Teller {
                 .output
                 .json(&json!({ "event": "stale", "at": now, "reason": reason })),
             Change::Stale { reason } => self.output.line(format!(
-                "{now}  out of sight since now: {}; what was told may have changed",
+                "{now}  out of sight since now: {}; the leaders above may have changed",
                 clean(reason)
             )),
             Change::Current if json => self.output.json(&json!({ "event": "current", "at": now })),

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use nats_elect::{BucketReview, RoleName};
+use nats_elect::{BucketReview, Denied, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
 use super::human;
-use crate::line::{Answer, Denied, Line};
+use crate::line::{Answer, Line, advice};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
 const CLOSE: u64 = 80;
@@ -72,13 +72,13 @@ pub async fn check(
     let answer = match line.ask(&subject, &filter).await {
         Answer::Json(answer) => answer,
         Answer::Denied(denied) => {
-            findings.fail("bucket", denied.to_string(), denied.advice())?;
+            findings.fail("bucket", denied.to_string(), advice(&denied))?;
             return Ok(None);
         }
         Answer::Nobody => {
             findings.fail(
                 "JetStream",
-                "nobody answers for it: it is off on this server, or for this account, or the cluster has no leader just now",
+                "no server answers for it: it is off on this server or for this account, or the cluster has no leader just now",
                 "set `jetstream {}` in the server's configuration, and `jetstream: enabled` for the account",
             )?;
             return Ok(None);
@@ -87,7 +87,7 @@ pub async fn check(
             findings.fail(
                 "JetStream",
                 format!("no answer to {subject:?} in time"),
-                "look at the servers' logs: a cluster without a majority does not answer",
+                "check the servers' logs: a cluster without a majority does not answer",
             )?;
             return Ok(None);
         }
@@ -104,7 +104,7 @@ pub async fn check(
                 findings.fail(
                     "bucket",
                     format!("{bucket:?} does not exist"),
-                    "name another with --bucket; or make it: `nats-elect create-bucket`, or `bucket_auto_create`",
+                    "name another with --bucket, or create it: `nats-elect create-bucket`, or `bucket_auto_create`",
                 )?;
             }
             Some(10039 | 10076) => findings.fail(
@@ -115,7 +115,7 @@ pub async fn check(
             _ => findings.fail(
                 "bucket",
                 format!("the server says: {what}"),
-                "look at the servers' logs",
+                "check the servers' logs",
             )?,
         }
         return Ok(None);
@@ -125,8 +125,8 @@ pub async fn check(
     let Ok(Some(review)) = review else {
         findings.fail(
             "bucket",
-            "the server's answer is not understood",
-            "is there a newer nats-elect?",
+            "the server's answer can't be read",
+            "try a newer nats-elect",
         )?;
         return Ok(None);
     };
@@ -134,7 +134,7 @@ pub async fn check(
         findings.fail(
             "bucket",
             format!("{bucket:?} is unfit: {why}"),
-            "mend its settings, or use another bucket",
+            "correct its settings, or use another bucket",
         )?;
         return Ok(None);
     }
@@ -189,14 +189,14 @@ fn settings(
         (
             "storage",
             "storage",
-            "on disk; the server syncs it every 2 minutes unless `sync_interval` says otherwise, so a power loss of all replicas at once can forget the last writes".into(),
-            "make the bucket anew with file storage, when no role is led".into(),
+            "on disk; the server syncs it every 2 minutes unless `sync_interval` says otherwise, so a power loss of all replicas at once can lose the last writes".into(),
+            "create the bucket again with file storage, while no role is led".into(),
         ),
         (
             "persist mode",
             "persist_mode",
             "writes are stored before they are confirmed".into(),
-            "make the bucket anew without it".into(),
+            "create the bucket again without it".into(),
         ),
         (
             "history",
@@ -225,26 +225,26 @@ fn settings(
         (
             "first sequence",
             "first_seq",
-            "taken from a clock: no number of a deleted bucket comes again".into(),
-            "it can only be set when a bucket is made: let nats-elect make it (`bucket_auto_create`), when no role is led".into(),
+            "taken from a clock: no sequence of a deleted bucket comes again".into(),
+            "it can only be set when a bucket is created: let nats-elect create it (`bucket_auto_create`), while no role is led".into(),
         ),
         (
             "rollups",
             "allow_rollup_hdrs",
-            "off: no message takes the place of others (so `nats kv purge` is refused, `nats kv del` is not)".into(),
-            format!("unless somebody needs `nats kv purge`: {}", edit("--no-allow-rollup")),
+            "off: no message replaces others (so `nats kv purge` is refused, `nats kv del` is not)".into(),
+            format!("unless you need `nats kv purge`: {}", edit("--no-allow-rollup")),
         ),
         (
             "other writers",
             "sources",
             "no other stream writes into it".into(),
-            "take `sources` out of the stream".into(),
+            "remove `sources` from the stream".into(),
         ),
         (
             "direct gets",
             "allow_direct",
             "off: elections ask the stream leader".into(),
-            format!("{}, and grant nobody `$JS.API.DIRECT.GET.>` (docs/security.md)", edit("--no-allow-direct")),
+            format!("{}, and grant no user `$JS.API.DIRECT.GET.>` (docs/security.md)", edit("--no-allow-direct")),
         ),
     ] {
         match review.notes.iter().find(|note| note.setting == setting) {
@@ -256,8 +256,8 @@ fn settings(
     if nanos(&config["subject_delete_marker_ttl"]).is_some() {
         findings.warn(
             "markers",
-            "the server leaves a marker where a key expired: candidates of some other libraries do not claim over one",
-            "take `subject_delete_marker_ttl` out, if there are such candidates (docs/mixed-fleets.md)",
+            "the server leaves a marker where a key expired: candidates of some other libraries do not claim such a role",
+            "remove `subject_delete_marker_ttl` if there are such candidates (docs/mixed-fleets.md)",
         )?;
     }
     let discard = config["discard"].as_str().unwrap_or("old");
@@ -296,8 +296,8 @@ fn limits(
     if let Some(room) = review.room.filter(|room| *room < roles) {
         findings.fail(
             "size limits",
-            format!("they have room for the keys of {room} of {roles} roles: each takes two, and 1 KiB or more, with several replicas half as much again"),
-            "take the limits away, or raise them: `max_bytes`, `max_msgs`",
+            format!("they have room for the keys of {room} of {roles} roles: a role needs two keys and at least 1 KiB, and half as much again with several replicas"),
+            "remove the limits, or raise them: `max_bytes`, `max_msgs`",
         )?;
     }
     let new = roles - standing.len() as u64;
@@ -323,10 +323,18 @@ fn fill(answer: &Value, too_full: bool, findings: &mut Findings) -> io::Result<(
         }
         let percent = used.saturating_mul(100) / max;
         let found = format!("{used} of {max} {what}, {percent} %");
-        let advice = format!("raise `{limit}`, or delete keys that nobody needs: `nats kv ls`");
+        let advice = format!("raise `{limit}`, or delete unused keys: `nats kv ls`");
         match percent {
-            FULL.. => findings.fail("fill", format!("{found}: heartbeats are refused, or leaders' keys dropped, as soon as it is full"), advice)?,
-            _ if too_full => findings.fail("fill", format!("{found}: there may be no room for the keys of a role that has none yet"), advice)?,
+            FULL.. => findings.fail(
+                "fill",
+                format!("{found}: a full bucket refuses heartbeats, or drops the keys of leaders"),
+                advice,
+            )?,
+            _ if too_full => findings.fail(
+                "fill",
+                format!("{found}: there may be no room for the keys of a new role"),
+                advice,
+            )?,
             CLOSE.. => findings.warn("fill", found, advice)?,
             _ => findings.ok("fill", found)?,
         }
@@ -344,15 +352,15 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Resu
     if replicas == 2 {
         findings.warn(
             "quorum",
-            "two replicas survive less than one: if either is down, nothing can be written",
+            "two replicas survive less than one: if either is down, no write succeeds",
             "three replicas",
         )?;
     }
     let Some(leader) = cluster["leader"].as_str() else {
         return findings.fail(
             "stream leader",
-            "there is none: nothing can be written",
-            "look at the servers: a majority of the replicas must be up",
+            "there is none: no write succeeds",
+            "check the servers: a majority of the replicas must be up",
         );
     };
     let mut behind = Vec::new();
@@ -369,13 +377,13 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Resu
     if behind.is_empty() {
         findings.ok(
             "stream leader",
-            format!("{leader:?}; {peers} more keep it and are current"),
+            format!("{leader:?}; {peers} more replicas are current"),
         )
     } else {
         findings.warn(
             "stream leader",
             format!("{leader:?}; {}", behind.join(", ")),
-            "look at these servers: until they are back, fewer failures are survived",
+            "check these servers: until they are back, the bucket survives fewer failures",
         )
     }
 }
@@ -399,7 +407,7 @@ pub fn max_age_against(
     };
     findings.fail(
         "max age and ttl",
-        format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start like that", human(max_age), human(ttl)),
+        format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start with these settings", human(max_age), human(ttl)),
         "choose a shorter ttl, or a longer max age",
     )
 }

@@ -24,7 +24,7 @@ pub async fn check(
         Err(why) => return findings.skipped(check, why),
     };
     if instances.is_empty() {
-        return findings.ok(check, "none runs, or none has its admin service on");
+        return findings.ok(check, "none runs, or all have their admin service off");
     }
     let mut by_id = BTreeMap::<_, Vec<_>>::new();
     let mut versions = BTreeSet::new();
@@ -38,8 +38,8 @@ pub async fn check(
     for (id, incarnations) in by_id.iter().filter(|(_, all)| all.len() > 1) {
         findings.warn(
             check,
-            format!("{} processes are called {id:?} ({})", incarnations.len(), incarnations.join(", ")),
-            "give each its own instance id: no role can be handed to either, and logs and metrics mix them up",
+            format!("{} processes have the id {id:?} ({})", incarnations.len(), incarnations.join(", ")),
+            "give each its own instance id: no role can be handed to them, and logs and metrics mix them up",
         )?;
     }
     if versions.len() > 1 {
@@ -47,7 +47,7 @@ pub async fn check(
         findings.warn(
             check,
             format!("they run different versions: {}", versions.join(", ")),
-            "fine while they are upgraded; then run one",
+            "that is fine during an upgrade; then run one version",
         )?;
     } else if let Some(version) = versions.first() {
         findings.ok(
@@ -68,12 +68,12 @@ async fn search(
     let subject = format!("{prefix}.{bucket}.instances");
     let answers = format!("{prefix}.{bucket}._answer.");
     let forbidden = line.hears(|denied| {
-        denied.is_publish_to(&subject)
-            || denied.is_subscription() && denied.subject.starts_with(&answers)
+        denied.publish && denied.subject == subject
+            || !denied.publish && denied.subject.starts_with(&answers)
     });
     tokio::select! {
         biased;
-        denied = forbidden => Err(format!("{denied}; a candidate need not")),
+        denied = forbidden => Err(format!("{denied}; a candidate does not need it")),
         found = admin.instances(SEARCH) => match found {
             Ok(found) => Ok(found),
             Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),

@@ -44,7 +44,7 @@ pub async fn round_trips(
 ) -> io::Result<()> {
     let check = "round trips";
     let Some(measured) = measure(line, bucket, written).await else {
-        return findings.skipped(check, "not every request was answered");
+        return findings.skipped(check, "some requests got no answer");
     };
     let what = if written.is_some() {
         "writes that the stream leader refused"
@@ -52,36 +52,36 @@ pub async fn round_trips(
         "reads of the stream leader"
     };
     let (median, p99, max) = (measured.at(50), measured.at(99), measured.at(100));
-    let told = format!(
+    let text = format!(
         "median {}, 99 % {}, max {} of {ROUND_TRIPS} {what}",
         human(median),
         human(p99),
         human(max)
     );
     let Some(tightest) = times.iter().min_by_key(|it| it.settings.request_timeout) else {
-        return findings.ok(check, told);
+        return findings.ok(check, text);
     };
     let limit = tightest.settings.request_timeout;
     let factor = limit.as_secs_f64() / max.as_secs_f64().max(1e-6);
-    let told = format!(
-        "{told}; {} gives a request {} ({factor:.0} times the max)",
+    let text = format!(
+        "{text}; {} gives a request {} ({factor:.0} times the max)",
         tightest.role,
         human(limit)
     );
     if median * 2 >= limit {
         findings.fail(
             check,
-            told,
+            text,
             "heartbeats will fail: choose a longer ttl (or heartbeat and request timeout), or run closer to NATS",
         )
     } else if max * 2 >= limit {
         findings.warn(
             check,
-            told,
-            "single heartbeats will fail: choose a longer ttl, or see what slows NATS down",
+            text,
+            "some heartbeats will fail: choose a longer ttl, or find out what slows NATS down",
         )
     } else {
-        findings.ok(check, told)
+        findings.ok(check, text)
     }
 }
 
@@ -118,7 +118,7 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::R
     let winds_down = settings.grace.map_or(winds_down, |it| it.min(winds_down));
     // The last heartbeat may be an interval old when NATS falls silent.
     let slack = winds_down.saturating_sub(settings.heartbeat);
-    let told = format!(
+    let text = format!(
         "{role}: ttl {}, a leader goes on for {} without NATS; after a crash another leads within {}",
         human(settings.ttl),
         human(slack),
@@ -127,12 +127,12 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::R
     let mut warnings = settings.warnings(found.replicas);
     if warnings.is_empty() && found.replicas > 2 && slack < NODE_LOST {
         warnings.push(format!(
-            "a leader goes on for {} without NATS, but the loss of the node that leads the stream takes 4 to 6 seconds",
+            "a leader goes on for {} without NATS, but the loss of the stream's leader takes 4 to 6 seconds",
             human(slack)
         ));
     }
     if warnings.is_empty() {
-        return findings.ok(check, told);
+        return findings.ok(check, text);
     }
     for warning in warnings {
         findings.warn(
@@ -150,7 +150,7 @@ pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
     let kept = if found.memory {
         ""
     } else {
-        ", and what it stored is still there then"
+        ", and its data is kept"
     };
     match (found.clustered, found.replicas) {
         (false, _) => findings.ok(

@@ -7,12 +7,13 @@
 
 use std::io;
 
+use nats_elect::Denied;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::findings::Findings;
 use super::{Part, Roles};
-use crate::line::{Answer, Denied, Line};
+use crate::line::{Answer, Line, advice};
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
@@ -112,10 +113,10 @@ impl Trial<'_> {
         let mut first = None;
         for role in &self.roles.names {
             let lost = format!("role {role:?} can't be claimed or kept");
-            let told = self
+            let refused = self
                 .refused("may lead", &self.of_election(role), &lost, findings)
                 .await?;
-            match told {
+            match refused {
                 Some(denied) if denied.is_empty() => {
                     self.may("may lead", role, findings)?;
                     first = first.or(Some(role.as_str()));
@@ -125,10 +126,10 @@ impl Trial<'_> {
                 None => {}
             }
             let lost = format!("the leader of {role:?} has no `Term::store()`");
-            let told = self
+            let refused = self
                 .refused("may keep data", &self.of_store(role), &lost, findings)
                 .await?;
-            match told {
+            match refused {
                 Some(denied) if denied.is_empty() => self.may("may keep data", role, findings)?,
                 Some(denied) => self.tell("may keep data", &denied, &lost, true, findings)?,
                 None => {}
@@ -167,7 +168,7 @@ impl Trial<'_> {
             match self.refused(check, &subjects, &lost, findings).await? {
                 Some(denied) if denied.is_empty() => {
                     let found = format!(
-                        "the keys of role {role:?}, which stands in the bucket, but not of any role; name yours with --role"
+                        "the keys of role {role:?} in the bucket, but not those of every role; name yours with --role"
                     );
                     findings.ok(check, found)?;
                     return Ok(Some(role));
@@ -179,12 +180,18 @@ impl Trial<'_> {
         match latest {
             Some(denied) => findings.fail(
                 check,
-                format!("{denied}: of the {} roles of the bucket that were tried none can be claimed or kept", standing.len().min(MOST_ROLES)),
-                format!("{}; or name another role with --role", denied.advice()),
+                format!(
+                    "{denied}: none of the {} tried roles of the bucket can be claimed or kept",
+                    standing.len().min(MOST_ROLES)
+                ),
+                format!("{}; or name another role with --role", advice(&denied)),
             )?,
             None => findings.warn(
                 check,
-                format!("denied for a role that is made up ({}), and no role stands in the bucket that could be tried", self.roles.names[0]),
+                format!(
+                    "denied for a made-up role ({}), and the bucket has no role to try",
+                    self.roles.names[0]
+                ),
                 "name one of yours with --role",
             )?,
         }
@@ -232,7 +239,7 @@ impl Trial<'_> {
         match (self.admin, self.part) {
             (None, _) => findings.skipped(
                 "may be operated",
-                "the admin service is switched off in the configuration",
+                "the configuration switches the admin service off",
             )?,
             (Some(prefix), Part::Candidate) => groups.push(self.answering(prefix, nobody)),
             (Some(prefix), part) => groups.extend(self.asking(prefix, nobody, part)),
@@ -257,7 +264,7 @@ impl Trial<'_> {
                 format!("{base}.*.{nobody}"),
                 format!("{base}._answer.{nobody}"),
             ],
-            lost: "roles are not handed to a named successor, and not taken over by priority",
+            lost: "no role can be handed to a named successor, or taken over by priority",
             dispensable: true,
         }
     }
@@ -286,7 +293,7 @@ impl Trial<'_> {
             check: "may be operated",
             publish: vec![format!("{base}._answer.{nobody}")],
             subscribe,
-            lost: "an instance of this user can't be asked, or have things done, by these",
+            lost: "operators can't send these requests to an instance of this user",
             dispensable: true,
         }
     }
@@ -306,7 +313,7 @@ impl Trial<'_> {
             check: "may ask instances",
             publish: look,
             subscribe: vec![format!("{base}._answer.{nobody}")],
-            lost: "instances can't be found, or not be asked how they are",
+            lost: "instances can't be found, or asked for their status",
             dispensable: false,
         }];
         if part == Part::Operator {
@@ -320,7 +327,7 @@ impl Trial<'_> {
                 check: "may operate",
                 publish: act,
                 subscribe: Vec::new(),
-                lost: "instances can't be made to do these",
+                lost: "instances can't be sent these requests",
                 dispensable: false,
             });
         }
@@ -338,7 +345,7 @@ impl Trial<'_> {
         match self.line.forbidden(&publish, &subscribe).await {
             None => findings.skipped(check, "the server did not answer in time"),
             Some(denied) if denied.is_empty() => {
-                findings.ok(check, "nothing of what it takes is denied")
+                findings.ok(check, "all permissions for it are granted")
             }
             Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
         }
@@ -356,13 +363,13 @@ impl Trial<'_> {
             return findings.skipped(
                 check,
                 format!(
-                    "denied for a role that is made up ({}); name one of yours with --role",
+                    "denied for a made-up role ({}); name one of yours with --role",
                     self.roles.names[0]
                 ),
             );
         }
         for denied in denied {
-            let (found, advice) = (format!("{denied}: {lost}"), denied.advice());
+            let (found, advice) = (format!("{denied}: {lost}"), advice(denied));
             if dispensable {
                 findings.warn(check, found, advice)?;
             } else {
@@ -394,26 +401,26 @@ fn failed(
 ) -> io::Result<()> {
     match answer {
         Answer::Denied(denied) => {
-            findings.fail(check, format!("{denied}: {lost}"), denied.advice())
+            findings.fail(check, format!("{denied}: {lost}"), advice(denied))
         }
         Answer::Nobody => findings.fail(
             check,
-            format!("nobody answers {subject:?}: {lost}"),
-            "the stream may have no leader just now: `nats stream info` tells, and the servers' logs say why",
+            format!("no server answers {subject:?}: {lost}"),
+            "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why",
         ),
         Answer::Silence => findings.fail(
             check,
             format!("no answer to {subject:?} in time: {lost}"),
-            "look at the servers' logs, or wait longer with --timeout",
+            "check the servers' logs, or wait longer with --timeout",
         ),
         Answer::Json(answer) => {
             let what = answer["error"]["description"]
                 .as_str()
-                .unwrap_or("nothing of use");
+                .unwrap_or("an unexpected answer");
             findings.fail(
                 check,
                 format!("the server answers {subject:?}: {what}; {lost}"),
-                "look at the bucket's and the account's limits",
+                "check the limits of the bucket and of the account",
             )
         }
     }

@@ -46,8 +46,8 @@ pub async fn check(
         let Some(record) = record_of(message) else {
             findings.warn(
                 check,
-                format!("what stands under {role:?} can't be read: it is respected as a leader's, for as long as it is renewed"),
-                format!("find out who writes it; `nats kv del {bucket} {role}` frees the role"),
+                format!("the value under {role:?} can't be read: candidates treat it as a leader's record while it is renewed"),
+                format!("find its writer; `nats kv del {bucket} {role}` frees the role"),
             )?;
             continue;
         };
@@ -55,8 +55,8 @@ pub async fn check(
         if record.ttl_ms.is_none() {
             findings.warn(
                 check,
-                format!("{role:?} is led by {:?}, a candidate of another library: it does not say how long its lease is", record.id),
-                "docs/mixed-fleets.md says what holds between them, and how to migrate",
+                format!("{role:?} is led by {:?}, a candidate of another library: its record does not state the lease", record.id),
+                "docs/mixed-fleets.md has the guarantees between them, and the migration",
             )?;
         }
         let lease = record.ttl_ms.map(Duration::from_millis).or(found.max_age);
@@ -66,7 +66,7 @@ pub async fn check(
             findings.fail(
                 check,
                 format!(
-                    "{role:?} is led for {} at a time, but keys expire after {}",
+                    "the lease of {role:?} is {}, but keys expire after {}",
                     human(lease),
                     human(max_age)
                 ),
@@ -79,18 +79,18 @@ pub async fn check(
         {
             findings.warn(
                 check,
-                format!("{role:?}: {:?} was last heard of {} ago, and its lease was {}: it is gone, and nobody claims the role", record.id, human(age), human(lease)),
-                format!("start a candidate, or resume one; if there is to be none any more: `nats kv del {bucket} {role}`"),
+                format!("{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role", record.id, human(age), human(lease)),
+                format!("start a candidate, or resume one; if you no longer need the role: `nats kv del {bucket} {role}`"),
             )?;
         }
     }
     let more = match roles.len().saturating_sub(MOST) {
         0 => String::new(),
-        more => format!(", {more} more were not looked at"),
+        more => format!(", {more} more were not checked"),
     };
     findings.ok(
         check,
-        format!("{led} of roles that are led, {free} of roles that were freed{more}"),
+        format!("{led} of led roles, {free} of freed roles{more}"),
     )
 }
 

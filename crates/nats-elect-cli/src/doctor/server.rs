@@ -33,7 +33,7 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> st
         (false, true) => findings.ok("encryption", "none, within this machine"),
         (false, false) => findings.warn(
             "encryption",
-            "not encrypted: whoever can listen on the way sees passwords and lease tokens",
+            "not encrypted: anyone on the network path can read passwords and lease tokens",
             "set `tls` in the server's configuration (docs/security.md)",
         ),
     }
@@ -46,7 +46,7 @@ fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
         findings.ok(
             check,
             format!(
-                "{}: leases, fenced writes and batches, all of it",
+                "{}: leases, fenced writes and batches are supported",
                 server.version
             ),
         )
@@ -54,13 +54,13 @@ fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
         findings.warn(
             check,
             format!("{}: no batches, so no conditional fenced writes (`create`, `update`, batches of `Term::store()`)", server.version),
-            "upgrade to nats-server 2.12, and make the bucket anew or edit it to allow atomic batches",
+            "upgrade to nats-server 2.12, and edit the bucket to allow atomic batches or create it again",
         )
     } else {
         findings.fail(
             check,
             format!(
-                "{}: no election is held on it (docs/configuration.md says why)",
+                "{}: too old for elections (docs/configuration.md says why)",
                 server.version
             ),
             "upgrade to nats-server 2.12, at least to 2.11.2",
@@ -87,17 +87,17 @@ pub async fn user(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
             } else {
                 findings.warn(
                     check,
-                    format!("account {account:?}; the server asks nobody who they are"),
-                    "whoever reaches it can take and delete every role: docs/security.md has users with few permissions",
+                    format!("account {account:?}; the server needs no credentials"),
+                    "anyone who reaches it can take and delete every role: docs/security.md has users with few permissions",
                 )
             }
         }
-        Answer::Denied(denied) if denied.is_subscription() => findings.fail(
+        Answer::Denied(denied) if !denied.publish => findings.fail(
             check,
-            format!("{denied}, where answers come in: nothing can be asked"),
-            "grant it to this user, or choose what it may subscribe to with --inbox-prefix",
+            format!("{denied}: no request gets an answer"),
+            "grant it to this user, or name a permitted prefix with --inbox-prefix",
         ),
-        _ => findings.skipped(check, "the server does not tell this user who it is"),
+        _ => findings.skipped(check, "the server does not tell this user its name"),
     }
 }
 
@@ -113,13 +113,13 @@ pub async fn limits(line: &Line, findings: &mut Findings) -> std::io::Result<()>
             findings.warn(
                 check,
                 format!("close to: {}", close.join(", ")),
-                "raise the account's limits, or delete what is not needed: a full account refuses heartbeats and watches",
+                "raise the account's limits, or delete unused data: a full account refuses heartbeats and watches",
             )
         }
         Answer::Denied(denied) => {
-            findings.skipped(check, format!("{denied}; nothing else needs it"))
+            findings.skipped(check, format!("{denied}; no other check needs it"))
         }
-        _ => findings.skipped(check, "JetStream does not tell"),
+        _ => findings.skipped(check, "JetStream does not report them"),
     }
 }
 

@@ -67,7 +67,7 @@ fn scan(mut found: impl FnMut(Pid)) -> io::Result<()> {
 pub fn all_are_seen() -> io::Result<()> {
     if listed()?.is_none() && fs::read("/proc/1/stat").is_err() {
         return Err(io::Error::other(
-            "/proc hides processes: what the command starts could not be found, to be ended with it",
+            "/proc hides processes: `exec` could not find and end the processes that the command starts",
         ));
     }
     Ok(())
@@ -77,7 +77,7 @@ fn own_number() -> io::Result<i32> {
     let me = getpid().as_raw_nonzero().get();
     if fs::read_link("/proc/self")? != Path::new(&me.to_string()) {
         return Err(io::Error::other(
-            "/proc is not that of this process's namespace: mount it anew",
+            "/proc is of another process namespace: mount it again",
         ));
     }
     Ok(me)

@@ -74,9 +74,9 @@ async fn watch_over(
     let mut runs = false;
     let (mut to_sweep, mut sweep) = (false, Alarm::at(first));
     while ended(group).is_none() {
-        let told = tokio::select! {
+        let received = tokio::select! {
             biased;
-            told = exec.receive() => Poll::Ready(told),
+            until = exec.receive() => Poll::Ready(until),
             // If this process was paused, what it was told meanwhile counts.
             () = alarm.rings() => exec.receive_now(),
             () = sweep.rings(), if to_sweep => {
@@ -92,7 +92,7 @@ async fn watch_over(
                 continue;
             }
         };
-        match told.map(|told| told.map(Instant)) {
+        match received.map(|until| until.map(Instant)) {
             Poll::Ready(Some(until)) if is_sane(until) => {
                 alarm.set(until);
                 if !runs && !until.is_over() {

@@ -91,9 +91,7 @@ impl Guarded {
             .ok()
             .flatten()
             .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?))
-            .ok_or_else(|| {
-                io::Error::other("the guard did not come so far as to start the command")
-            })?;
+            .ok_or_else(|| io::Error::other("the guard ended before it started the command"))?;
         let guarded = Self {
             _guard: guard,
             frames,
@@ -107,7 +105,7 @@ impl Guarded {
     /// Tells the guard a new end. A guard that can't be told kills at an earlier one.
     pub fn extend(&self, kill_at: Instant) {
         if !self.frames.send(kill_at.0) {
-            tracing::warn!("the guard could not be told of a longer lease");
+            tracing::warn!("the guard did not receive a longer lease");
         }
     }
 

@@ -110,9 +110,9 @@ struct Killed<'a>(&'a watch::Sender<Option<(End, Instant)>>);
 impl Drop for Killed<'_> {
     fn drop(&mut self) {
         self.0.send_if_modified(|last| {
-            let told = last.is_some();
+            let ended = last.is_some();
             last.get_or_insert((End::Killed(9), Instant::now()));
-            !told
+            !ended
         });
     }
 }
@@ -203,7 +203,7 @@ impl RunCommand {
         let mut passed_on = self.passed_on.subscribe();
         tracing::info!("the command runs");
         let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
-        let mut told = false;
+        let mut stopping = false;
         // Set once the command has been told to stop.
         let mut patience = Alarm::at(Instant(u64::MAX));
         loop {
@@ -216,7 +216,7 @@ impl RunCommand {
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }
                 () = deadline.rings() => return Ok(Run::Over),
-                () = patience.rings(), if told => {
+                () = patience.rings(), if stopping => {
                     tracing::warn!("the command did not stop in time: killing it");
                     return Ok(Run::Over);
                 }
@@ -225,13 +225,13 @@ impl RunCommand {
                     self.last.send_replace(Some((end, Instant::now())));
                     // It may have been killed by its guard, for a lease that was over before this
                     // process noticed.
-                    let over = told
+                    let over = stopping
                         || term.is_cancelled()
                         || lease_end(term).minus(conduct.margin).is_over();
                     return Ok(if over { Run::Over } else { Run::Ended(end) });
                 }
-                () = term.cancelled(), if !told => {
-                    told = true;
+                () = term.cancelled(), if !stopping => {
+                    stopping = true;
                     command.signal(conduct.signal);
                     // One that was stopped could not heed it.
                     command.signal(Signal::CONT);

@@ -218,7 +218,7 @@ impl Facts {
             }
         }
         for id in gone {
-            self.note(now, format!("{id} gives no answer"));
+            self.note(now, format!("{id} does not answer"));
         }
         // Those that were found but never said anything.
         for who in found {
@@ -244,7 +244,7 @@ impl Facts {
         self.asked = match problem {
             Some(why) => Asked::Nobody(why),
             None if heard.is_empty() => {
-                Asked::Nobody("nobody is there, or the admin service is off".into())
+                Asked::Nobody("no instance runs, or the admin service is off".into())
             }
             None => Asked::Answered(heard.len()),
         };
@@ -259,7 +259,7 @@ impl Facts {
             return;
         }
         if !first {
-            self.note(now, format!("{} has come", who.id));
+            self.note(now, format!("{} is new", who.id));
         }
         self.instances.push(Instance {
             who,
@@ -347,6 +347,7 @@ impl Says {
             RoleState::Candidate => Cell::Candidate,
             RoleState::Demoted => Cell::Demoted,
             RoleState::Init => Cell::Starting,
+            _ => Cell::Unknown,
         }
     }
 }

@@ -9,6 +9,7 @@
 //!        └─ look   colours and signs
 //! ```
 
+mod convert;
 mod facts;
 mod keys;
 mod look;
@@ -16,7 +17,6 @@ mod run;
 mod state;
 #[cfg(test)]
 mod tests;
-mod told;
 mod view;
 
 pub use self::look::Look;

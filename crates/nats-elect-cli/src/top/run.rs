@@ -19,7 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::facts::{Answer, Facts, Now, Seen};
 use super::look::Look;
 use super::state::State;
-use super::{keys, told, view};
+use super::{convert, keys, view};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::text::wall_clock;
@@ -88,7 +88,7 @@ pub async fn watch(how: How) -> Outcome {
                 // A new size, which the next picture has.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
-                None => return Err(Failure::new(Code::Failed, "nobody reads what is typed")),
+                None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
             change = changes.next() => match change {
                 Some(change) => changed(state.facts_mut(), clock.now(), change),
@@ -109,7 +109,7 @@ fn look_on(observer: &Observer, facts: &mut Facts, clock: Clock) {
         .iter()
         .map(|(name, observed)| (name.clone(), Seen::from(observed)))
         .collect();
-    facts.sight(clock.now(), roles, told::stale(observer.connection()));
+    facts.sight(clock.now(), roles, convert::stale(observer.connection()));
 }
 
 fn changed(facts: &mut Facts, now: Now, change: Change) {
@@ -146,10 +146,10 @@ async fn keep_asking(
 
 async fn ask(admin: &AdminClient) -> Result<Vec<Answer>, String> {
     let found = admin.instances(SEARCH).await;
-    let found = found.map_err(|error| told::reason(&error))?;
+    let found = found.map_err(|error| convert::reason(&error))?;
     let answers = stream::iter(found).map(|instance| async move {
         let report = admin.status(&instance).await;
-        told::answer(&instance, report)
+        convert::answer(&instance, report)
     });
     Ok(answers.buffered(AT_A_TIME).collect().await)
 }
@@ -215,7 +215,7 @@ impl Screen {
 
     fn show(&mut self, state: &State, look: Look) -> io::Result<()> {
         if PANICKED.load(Ordering::Relaxed) {
-            return Err(io::Error::other("it panicked, as told above"));
+            return Err(io::Error::other("it panicked: see above"));
         }
         self.0.draw(|frame| view::draw(frame, state, look))?;
         Ok(())

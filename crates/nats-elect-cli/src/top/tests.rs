@@ -152,7 +152,7 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
   CONNECTION connected        connected
 > metrics    * leader         o follower
   scheduler  o follower       * leader
--- Changes the latest first ----------------------------------------------------
+-- Changes latest first --------------------------------------------------------
   01:00:02  scheduler: node-2 leads
 
 
@@ -252,7 +252,7 @@ fn an_instance_that_goes_silent_is_told_so_and_forgotten_after_a_while() {
     for expected in [
         "silent 12s",
         "1 instance answers, 1 silent",
-        "node-2 gives no answer",
+        "node-2 does not answer",
     ] {
         assert!(screen.contains(expected), "{expected}: {screen}");
     }
@@ -271,7 +271,7 @@ fn an_instance_that_is_started_anew_takes_the_place_of_its_old_self() {
     state.facts_mut().answers(at(2), Ok(anew));
     assert_eq!(state.facts().instances.len(), 2);
     let screen = shown(&state);
-    assert!(screen.contains("node-2 has come"), "{screen}");
+    assert!(screen.contains("node-2 is new"), "{screen}");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn what_the_bucket_tells_is_shown_also_if_nobody_can_be_asked() {
     facts.answers(at(1), Err("this user may not ask".into()));
     let screen = shown_as(&State::new(facts), PLAIN, 110, 24);
     for expected in [
-        "instances tell nothing: this user may not ask; shown is what the bucket tells",
+        "no reports from instances: this user may not ask; showing only the bucket",
         "* leader",
         "5.0s",
         "~0000002a",
@@ -361,7 +361,7 @@ fn many_roles_scroll_with_the_selection() {
     let mut state = many();
     let screen = shown(&state);
     assert!(screen.contains("> role-000") && !screen.contains("role-050"));
-    assert!(screen.contains("5 of 100 in sight"), "{screen}");
+    assert!(screen.contains("5 of 100 visible"), "{screen}");
     assert!(press(&mut state, [KeyCode::Down, KeyCode::Char('j')]));
     assert!(shown(&state).contains("> role-002"));
     for _ in 0..5 {
@@ -431,11 +431,11 @@ fn on_a_narrow_screen_a_number_is_whole_or_absent() {
         let role = &role[..4];
         let whole = row(120, role);
         for width in 21..120 {
-            let told = row(width, role);
+            let cells = row(width, role);
             let cut = |it: &&String| it.ends_with('~') || it.contains('#');
-            let strange = told.iter().find(|it| !whole.contains(it) && !cut(it));
-            assert_eq!(strange, None, "{width}: {told:?}");
-            assert!(width < 25 || told.iter().any(|it| it == lease), "{width}");
+            let strange = cells.iter().find(|it| !whole.contains(it) && !cut(it));
+            assert_eq!(strange, None, "{width}: {cells:?}");
+            assert!(width < 25 || cells.iter().any(|it| it == lease), "{width}");
         }
     }
     assert!(row(41, "netw").ends_with(&["12m".into(), "34s".into()]));
@@ -529,7 +529,10 @@ fn help_tells_the_keys_and_goes_away() {
         screen.contains("remaining lease, latest change"),
         "{screen}"
     );
-    assert!(screen.contains("proves that somebody may act"), "{screen}");
+    assert!(
+        screen.contains("proves that an instance may act"),
+        "{screen}"
+    );
     press(&mut state, typed("?"));
     assert!(shown(&state).contains("Instances"));
 }

@@ -3,7 +3,7 @@
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
-    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, silent, stranger, told,
+    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, output, silent, stranger,
 };
 use crate::pair::answer;
 
@@ -18,7 +18,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     let _c = silent(&server, "node-3").await;
     answer(&server, 2).await;
 
-    let table = told(&server, &["candidates"]);
+    let table = output(&server, &["candidates"]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
     let rows: Vec<_> = table.stdout.lines().collect();
@@ -31,7 +31,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
             assert!(rows[row].contains(expected), "{expected}: {}", table.stdout);
         }
     }
-    let json = lines(&told(&server, &["candidates", ROLE, "--json"]));
+    let json = lines(&output(&server, &["candidates", ROLE, "--json"]));
     assert_eq!(json.len(), 2);
     assert_eq!(json[0]["status"]["roles"][ROLE]["is_leader"], true);
     assert_eq!(json[1]["status"]["roles"][ROLE]["paused"], true);
@@ -44,7 +44,7 @@ async fn processes_of_one_id_are_told_apart() {
     let _a = leader(&server, "twin").await;
     let _b = instance(&server, "twin").start().await.expect("start");
     answer(&server, 2).await;
-    let table = told(&server, &["candidates"]);
+    let table = output(&server, &["candidates"]);
     let expected = "twin: 2 processes have this id";
     assert!(table.stdout.contains(expected), "{}", table.stdout);
     let rows: Vec<_> = table.stdout.lines().skip(1).take(2).collect();
@@ -54,15 +54,15 @@ async fn processes_of_one_id_are_told_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_at_all_and_nobody_for_the_role_end_with_3() {
     let server = NatsServer::start().expect("start");
-    let none = told(&server, &["candidates"]);
+    let none = output(&server, &["candidates"]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     assert!(none.stderr.contains("--admin-prefix"), "{}", none.stderr);
     let _a = leader(&server, "node-1").await;
-    let other = told(&server, &["candidates", "network"]);
+    let other = output(&server, &["candidates", "network"]);
     assert_eq!(other.code, Some(3), "{}", other.stderr);
-    let elsewhere = told(&server, &["candidates", "--admin-prefix", "ops"]);
+    let elsewhere = output(&server, &["candidates", "--admin-prefix", "ops"]);
     assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
-    let wrong = told(&server, &["candidates", "--admin-prefix", "_INBOX"]);
+    let wrong = output(&server, &["candidates", "--admin-prefix", "_INBOX"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }
 
@@ -70,7 +70,7 @@ async fn nobody_at_all_and_nobody_for_the_role_end_with_3() {
 async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
     let server = NatsServer::start().expect("start");
     let mute = stranger(&server, None).await;
-    let table = told(&server, &["candidates"]);
+    let table = output(&server, &["candidates"]);
     mute.abort();
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     assert!(

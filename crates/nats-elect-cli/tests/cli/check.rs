@@ -10,8 +10,8 @@ fn check(text: &str) -> Ended {
 
 #[test]
 fn all_defaults_are_told_and_how_long_failovers_take() {
-    let told = check("[roles.scheduler]\nttl = '5s'\n");
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let output = check("[roles.scheduler]\nttl = '5s'\n");
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     for expected in [
         "role scheduler",
         "heartbeat_interval                1s",
@@ -21,9 +21,9 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
         "wound down 3s 900ms after its last heartbeat, and has ended after 4s 900ms",
     ] {
         assert!(
-            told.stdout.contains(expected),
+            output.stdout.contains(expected),
             "{expected}: {}",
-            told.stdout
+            output.stdout
         );
     }
 }
@@ -31,8 +31,8 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
 #[test]
 fn programs_get_the_same_as_json() {
     let text = "[manager]\nreplicas = 3\n[roles.a]\nttl = '5s'\n[roles.b]\n";
-    let told = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
+    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(value["roles"][0]["settings"]["stop_budget"], "1s");
     assert_eq!(value["roles"][0]["failover"][0]["at_most"], "5s");
     let warning = value["roles"][0]["warnings"][0]
@@ -45,22 +45,22 @@ fn programs_get_the_same_as_json() {
 
 #[test]
 fn every_broken_rule_is_told_with_its_place() {
-    let told = check(
+    let output = check(
         "[manager]\nreplicas = 9\n[roles.a]\nttl = '1s'\nstop_budget = '2s'\n[roles.b]\nretry.jitter = 3.0\n",
     );
-    assert_eq!(told.code, Some(2));
+    assert_eq!(output.code, Some(2));
     for expected in [
         "-:2:1: manager: `replicas` is 9",
         "-:5:1: roles.a: `stop_budget` is 2s",
         "-:7:7: roles.b: `retry.jitter` is 3",
     ] {
         assert!(
-            told.stderr.contains(expected),
+            output.stderr.contains(expected),
             "{expected}: {}",
-            told.stderr
+            output.stderr
         );
     }
-    assert_eq!(told.stdout, "");
+    assert_eq!(output.stdout, "");
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
             "-:2:11: unknown field `tll`",
         ),
     ] {
-        let told = check(text);
-        assert_eq!(told.code, Some(2));
-        assert!(told.stderr.contains(expected), "{}", told.stderr);
+        let output = check(text);
+        assert_eq!(output.code, Some(2));
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
 }
 
@@ -90,8 +90,8 @@ fn secrets_are_shown_neither_in_what_is_told_nor_in_errors() {
         "{\"manager\":{\"auth\":{\"token\":[\"s3cret\"]}}}",
         "[manager.auth]\ntoken = 53323\n",
     ] {
-        let told = check(text);
-        let shown = told.stdout + &told.stderr;
+        let output = check(text);
+        let shown = output.stdout + &output.stderr;
         assert!(
             !shown.contains("s3cret") && !shown.contains("53323"),
             "{shown}"
@@ -101,11 +101,11 @@ fn secrets_are_shown_neither_in_what_is_told_nor_in_errors() {
 
 #[test]
 fn a_file_that_is_not_there_is_told() {
-    let told = with_stdin(&mut nats_elect(&["check", "/nonexistent.toml"]), "");
-    assert_eq!(told.code, Some(2));
+    let output = with_stdin(&mut nats_elect(&["check", "/nonexistent.toml"]), "");
+    assert_eq!(output.code, Some(2));
     assert!(
-        told.stderr.contains("/nonexistent.toml can't be read"),
+        output.stderr.contains("/nonexistent.toml can't be read"),
         "{}",
-        told.stderr
+        output.stderr
     );
 }

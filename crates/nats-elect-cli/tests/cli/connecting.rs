@@ -63,14 +63,14 @@ fn options_go_before_the_environment_and_that_before_the_context() {
         (&[], &[("NATS_URL", nobody)], unreachable),
         (&["-s", &url], &[("NATS_URL", nobody)], found),
     ] {
-        let told = ended(asks(folder, options).envs(environment.iter().copied()));
+        let output = ended(asks(folder, options).envs(environment.iter().copied()));
         assert_eq!(
-            told.code,
+            output.code,
             Some(expected),
             "{options:?} {environment:?}: {}",
-            told.stderr
+            output.stderr
         );
-        assert!(!told.stderr.contains("wr0ng"), "{}", told.stderr);
+        assert!(!output.stderr.contains("wr0ng"), "{}", output.stderr);
     }
 }
 
@@ -89,7 +89,7 @@ fn a_context_that_can_not_be_used_is_told() {
             "{\"jetstream_domain\":\"hub\"}",
             "sets `jetstream_domain`",
         ),
-        ("broken", "{\"password\":[\"s3cret\"]}", "no valid context"),
+        ("broken", "{\"password\":[\"s3cret\"]}", "is not valid"),
         (
             "login",
             "{\"password\":\"s3cret\"}",
@@ -102,10 +102,14 @@ fn a_context_that_can_not_be_used_is_told() {
         ),
     ] {
         context(folder.path(), name, text);
-        let told = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"));
-        assert_eq!(told.code, Some(2), "{name}: {}", told.stderr);
-        assert!(told.stderr.contains(expected), "{name}: {}", told.stderr);
-        assert!(!told.stderr.contains("s3cret"), "{}", told.stderr);
+        let output = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"));
+        assert_eq!(output.code, Some(2), "{name}: {}", output.stderr);
+        assert!(
+            output.stderr.contains(expected),
+            "{name}: {}",
+            output.stderr
+        );
+        assert!(!output.stderr.contains("s3cret"), "{}", output.stderr);
     }
     let missing = ended(&mut asks(folder.path(), &["--context", "nowhere"]));
     assert_eq!(missing.code, Some(3));
@@ -118,14 +122,14 @@ fn a_context_that_can_not_be_used_is_told() {
 
 #[test]
 fn help_shows_no_secret_of_the_environment() {
-    let told = ended(nats_elect(&["verify", "--help"]).envs([
+    let output = ended(nats_elect(&["verify", "--help"]).envs([
         ("NATS_PASSWORD", "s3cret"),
         ("NATS_TOKEN", "s3cret"),
         ("NATS_URL", "nats://ada:s3cret@host"),
         ("NATS_CONTEXT", "s3cret"),
     ]));
-    assert_eq!(told.code, Some(0));
-    assert!(told.stdout.contains("NATS_PASSWORD") && !told.stdout.contains("s3cret"));
+    assert_eq!(output.code, Some(0));
+    assert!(output.stdout.contains("NATS_PASSWORD") && !output.stdout.contains("s3cret"));
 }
 
 #[test]
@@ -143,8 +147,8 @@ fn websocket_is_refused_wherever_the_address_comes_from() {
         if !environment.is_empty() {
             asks.env("NATS_URL", environment);
         }
-        let told = ended(&mut asks);
-        assert_eq!(told.code, Some(2), "{options:?}: {}", told.stderr);
-        assert!(told.stderr.contains("WebSocket"), "{}", told.stderr);
+        let output = ended(&mut asks);
+        assert_eq!(output.code, Some(2), "{options:?}: {}", output.stderr);
+        assert!(output.stderr.contains("WebSocket"), "{}", output.stderr);
     }
 }

@@ -66,13 +66,13 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     let again = create(&server, "admin", &["--json", "--storage", "file"]);
     assert_eq!(again.code, Some(0), "{}{}", again.stdout, again.stderr);
     assert_eq!(settings(&server).await, ours, "left as it was");
-    let told: Value = serde_json::from_str(&again.stdout).expect("JSON");
-    let checks = told["checks"].as_array().expect("a list");
+    let output: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let checks = output["checks"].as_array().expect("a list");
     let verdict = |name: &str| {
         let check = checks.iter().find(|it| it["check"] == name);
         check.map(|it| it["verdict"].as_str().expect("text"))
     };
-    assert_eq!(verdict("made"), Some("skipped"), "{told:#}");
+    assert_eq!(verdict("made"), Some("skipped"), "{output:#}");
     assert_eq!(verdict("bucket"), Some("ok"));
     assert_eq!(verdict("as asked for"), Some("warn"));
 
@@ -83,14 +83,14 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
 #[test]
 fn no_bucket_is_made_on_a_server_that_is_too_old() {
     let url = old_server("2.10.26");
-    let told = ended(&mut nats_elect(&["create-bucket", "--server", &url]));
-    assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
+    let output = ended(&mut nats_elect(&["create-bucket", "--server", &url]));
+    assert_eq!(output.code, Some(1), "{}{}", output.stdout, output.stderr);
     assert!(
-        told.stderr.contains("2.10.26") && told.stderr.contains("2.11.2"),
+        output.stderr.contains("2.10.26") && output.stderr.contains("2.11.2"),
         "{}",
-        told.stderr
+        output.stderr
     );
-    assert_eq!(told.stdout, "");
+    assert_eq!(output.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,13 +99,13 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let blind = create(&server, "operator", &[]);
     assert_eq!(blind.code, Some(4), "{}{}", blind.stdout, blind.stderr);
     assert!(!blind.stdout.contains("made"), "{}", blind.stdout);
-    let told = create(&server, "candidate", &[]);
-    assert_eq!(told.code, Some(4), "{}{}", told.stdout, told.stderr);
+    let output = create(&server, "candidate", &[]);
+    assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
     assert!(
-        told.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
-            && told.stderr.contains("admin.conf"),
+        output.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
+            && output.stderr.contains("admin.conf"),
         "{}",
-        told.stderr
+        output.stderr
     );
     assert!(settings(&server).await.is_null(), "nothing was made");
     let wrong = create(&server, "admin", &["--replicas", "9"]);

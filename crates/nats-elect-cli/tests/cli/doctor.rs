@@ -155,10 +155,10 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     .await;
     assert_eq!(checkup.code, Some(0), "{:#}", checkup.report);
     checkup.says("replicas", "ok", "3");
-    checkup.says("stream leader", "ok", "2 more keep it");
+    checkup.says("stream leader", "ok", "2 more replicas are current");
     checkup.says("survives", "ok", "the loss of 1 node of 3");
     checkup.says("instances", "ok", "1 found");
-    checkup.says("records", "ok", "2 of roles that are led");
+    checkup.says("records", "ok", "2 of led roles");
     let short = Checkup::of(&mut doctor(&urls, &["--ttl", "5s"]));
     assert_eq!(short.code, Some(0));
     short.says("ttl", "warn", "4 to 6 seconds");
@@ -237,7 +237,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
     Checkup::of(&mut doctor(&url, &[])).says("fill", "warn", "of 10000 bytes");
     put(&jetstream, "_data.a.c", "x".repeat(1_200)).await;
     let full = Checkup::of(&mut doctor(&url, &[]));
-    full.says("fill", "fail", "heartbeats are refused");
+    full.says("fill", "fail", "a full bucket refuses heartbeats");
     full.says("size limits", "warn", "refuses heartbeats");
     jetstream
         .delete_stream("KV_leaders")
@@ -320,8 +320,8 @@ async fn what_is_missing_altogether_is_told() {
         &["--role", "a.b"],
         &["--ttl", "1s", "--config", "x"],
     ] {
-        let told = ended(&mut doctor(&server.url(), arguments));
-        assert_eq!(told.code, Some(2), "{arguments:?}: {}", told.stderr);
+        let output = ended(&mut doctor(&server.url(), arguments));
+        assert_eq!(output.code, Some(2), "{arguments:?}: {}", output.stderr);
     }
 }
 
@@ -373,11 +373,15 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     other.says("may lead", "fail", "\"$KV.leaders.other\"");
     let nameless = as_user("candidate", "candidate", &[]);
     assert_eq!(nameless.code, Some(0), "{:#}", nameless.report);
-    nameless.says("may lead", "warn", "no role stands in the bucket");
+    nameless.says("may lead", "warn", "the bucket has no role to try");
     let made = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
     let candidate = started(made).await;
     leads(&candidate, "scheduler").await;
-    as_user("candidate", "candidate", &[]).says("may lead", "ok", "which stands in the bucket");
+    as_user("candidate", "candidate", &[]).says(
+        "may lead",
+        "ok",
+        "in the bucket, but not those of every role",
+    );
     let none = as_user("observer", "candidate", &[]);
     none.says("may lead", "fail", "\"$KV.leaders.");
     assert_eq!(none.code, Some(1));
@@ -474,14 +478,18 @@ async fn records_that_others_wrote_or_left_behind_are_told() {
     let url = server.url();
     let checkup = eventually(SOON, "the lease to have passed", async || {
         let checkup = Checkup::of(&mut doctor(&url, &[]));
-        let told = checkup
+        let output = checkup
             .on("records")
             .iter()
-            .any(|it| it.1.contains("it is gone"));
-        told.then_some(checkup)
+            .any(|it| it.1.contains("the leader is gone"));
+        output.then_some(checkup)
     })
     .await;
-    checkup.says("records", "warn", "\"left\": \"node-7\" was last heard of");
+    checkup.says(
+        "records",
+        "warn",
+        "\"left\": the last heartbeat of \"node-7\" was",
+    );
     checkup.says("records", "warn", "\"other\" is led by \"go-1\"");
     checkup.says("records", "warn", "\"odd\" can't be read");
     assert!(!checkup.report.to_string().contains("s3cret"));
@@ -496,7 +504,7 @@ async fn two_processes_of_one_id_are_told() {
     Checkup::of(&mut doctor(&server.url(), &[])).says(
         "instances",
         "warn",
-        "2 processes are called \"twin\"",
+        "2 processes have the id \"twin\"",
     );
 }
 
@@ -508,8 +516,8 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
         "[manager]\nservers = '{}'\n[roles.fast]\nttl = '2s'\n[roles.slow]\nttl = '1m'\n",
         server.url()
     );
-    let told = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text);
-    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let output = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text);
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
     for expected in [
         "role \"slow\": ttl 1m",
         "role \"fast\": ttl 2s",
@@ -517,9 +525,9 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
         "warn    replicas",
     ] {
         assert!(
-            told.stdout.contains(expected),
+            output.stdout.contains(expected),
             "{expected}: {}",
-            told.stdout
+            output.stdout
         );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nats_elect::{RoleConfig, RoleManager, RoleState, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, told};
+use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, output};
 use crate::pair::answer;
 #[cfg(unix)]
 use crate::top::terminal::Terminal;
@@ -43,7 +43,7 @@ async fn a_lease_that_nobody_holds_is_waited_for_no_longer() {
     let second = waiting(&server, "node-2").await;
     answer(&server, 2).await;
 
-    let hasty = told(&server, &["end-lease", ROLE]);
+    let hasty = output(&server, &["end-lease", ROLE]);
     assert_eq!(hasty.code, Some(2), "{}", hasty.stderr);
     assert!(hasty.stderr.contains("--yes"), "{}", hasty.stderr);
     for manager in [&first, &second] {
@@ -51,7 +51,7 @@ async fn a_lease_that_nobody_holds_is_waited_for_no_longer() {
         assert!(!role.is_leader());
     }
 
-    let done = told(&server, &["end-lease", ROLE, "--yes"]);
+    let done = output(&server, &["end-lease", ROLE, "--yes"]);
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     is_fit_for_a_terminal(&done);
     assert!(!done.stderr.contains("secret"), "{}", done.stderr);
@@ -59,7 +59,7 @@ async fn a_lease_that_nobody_holds_is_waited_for_no_longer() {
     for expected in [&*shown, "\"x\"", "1h 0m, by its ttl_ms"] {
         assert!(done.stderr.contains(expected), "{}", done.stderr);
     }
-    for expected in ["noted", "leads now"] {
+    for expected in ["no longer waits for this lease", "leads now"] {
         assert!(done.stdout.contains(expected), "{}", done.stdout);
     }
 }
@@ -85,7 +85,9 @@ async fn whoever_sits_before_a_terminal_is_asked_first() {
     let mut terminal = Terminal::run((24, 100), &arguments, &[]);
     terminal.shows(&["Is x certainly gone?"]).await;
     terminal.press("y\r");
-    terminal.shows(&["noted", "leads now"]).await;
+    terminal
+        .shows(&["no longer waits for this lease", "leads now"])
+        .await;
     assert_eq!(terminal.ended().await, 0);
 }
 
@@ -96,14 +98,14 @@ async fn programs_are_told_who_noted_it() {
     let revision = put.expect("a stray record");
     let _waiting = waiting(&server, "node-1").await;
     answer(&server, 1).await;
-    let done = told(&server, &["end-lease", ROLE, "--yes", "--json"]);
+    let done = output(&server, &["end-lease", ROLE, "--yes", "--json"]);
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
-    let told = &lines(&done)[0];
-    assert_eq!(told["revision"], revision);
-    assert_eq!(told["instance_id"], "x");
-    assert_eq!(told["ttl_ms"], 3_600_000);
-    assert_eq!(told["answers"][0]["answer"], "noted");
-    assert_eq!(told["leader"]["instance_id"], "node-1");
+    let output = &lines(&done)[0];
+    assert_eq!(output["revision"], revision);
+    assert_eq!(output["instance_id"], "x");
+    assert_eq!(output["ttl_ms"], 3_600_000);
+    assert_eq!(output["answers"][0]["answer"], "noted");
+    assert_eq!(output["leader"]["instance_id"], "node-1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,15 +115,15 @@ async fn a_lease_that_is_in_use_is_not_ended() {
     answer(&server, 1).await;
     let token = || leads.status()[ROLE].fencing_token;
     let before = token();
-    let refused = told(&server, &["end-lease", ROLE, "--yes"]);
+    let refused = output(&server, &["end-lease", ROLE, "--yes"]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("says that it leads"),
+        refused.stderr.contains("reports that it leads"),
         "{}",
         refused.stderr
     );
     // Nor does a leader believe that it leads no more.
-    let forced = told(&server, &["end-lease", ROLE, "--yes", "--force"]);
+    let forced = output(&server, &["end-lease", ROLE, "--yes", "--force"]);
     assert_eq!(forced.code, Some(4), "{}", forced.stderr);
     assert!(leads.role(ROLE).expect("the role").is_leader());
     assert_eq!(token(), before);
@@ -130,13 +132,13 @@ async fn a_lease_that_is_in_use_is_not_ended() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_waits_there_is_nothing_to_end() {
     let server = NatsServer::start().expect("a server");
-    let none = told(&server, &["end-lease", ROLE, "--yes"]);
+    let none = output(&server, &["end-lease", ROLE, "--yes"]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     let put = bucket(&server).await.put(ROLE, STRAY.into()).await;
     put.expect("a stray record");
-    let none = told(&server, &["end-lease", ROLE, "--yes"]);
+    let none = output(&server, &["end-lease", ROLE, "--yes"]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     assert!(none.stderr.contains("stands for"), "{}", none.stderr);
-    let wrong = told(&server, &["end-lease", "a.b", "--yes"]);
+    let wrong = output(&server, &["end-lease", "a.b", "--yes"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }

@@ -114,7 +114,7 @@ pub fn at(server: &NatsServer, arguments: &[&str]) -> Command {
 }
 
 /// What the command did.
-pub fn told(server: &NatsServer, arguments: &[&str]) -> Ended {
+pub fn output(server: &NatsServer, arguments: &[&str]) -> Ended {
     ended(&mut at(server, arguments))
 }
 

@@ -3,7 +3,7 @@
 use nats_elect::StepDown;
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, told};
+use crate::fleet::{ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, output};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
@@ -22,7 +22,7 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     let down = leading.step_down(StepDown::to("node-2")).await;
     down.expect("a step-down");
     let json = eventually(SOON, "three events", async || {
-        let json = lines(&told(&server, &["history", "--json"]));
+        let json = lines(&output(&server, &["history", "--json"]));
         (json.len() == 3).then_some(json)
     })
     .await;
@@ -43,10 +43,10 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     );
     assert!(json[0]["fencing_token"].as_str() < json[2]["fencing_token"].as_str());
 
-    let table = told(&server, &["history", ROLE]);
+    let table = output(&server, &["history", ROLE]);
     is_fit_for_a_terminal(&table);
     for expected in [
-        "leads: nobody had led",
+        "leads: no earlier leader",
         "ended: stepped down after ",
         "leads: handed over by node-1",
         json[2]["correlation_id"].as_str().expect("text"),
@@ -57,22 +57,22 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
             table.stdout
         );
     }
-    let last = lines(&told(&server, &["history", "-n", "1", "--json"]));
+    let last = lines(&output(&server, &["history", "-n", "1", "--json"]));
     assert_eq!(last[0]["instance_id"], "node-2");
     assert_eq!(
-        lines(&told(&server, &["history", "--since", "1h", "--json"])).len(),
+        lines(&output(&server, &["history", "--since", "1h", "--json"])).len(),
         3
     );
-    let later = told(&server, &["history", "--since", "9000-01-01T00:00:00Z"]);
+    let later = output(&server, &["history", "--since", "9000-01-01T00:00:00Z"]);
     assert_eq!((later.code, &*later.stdout), (Some(0), ""));
-    let wrong = told(&server, &["history", "--since", "yesterday"]);
+    let wrong = output(&server, &["history", "--since", "yesterday"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }
 
 #[tokio::test]
 async fn without_a_history_it_is_told_what_to_set() {
     let server = NatsServer::start().expect("start");
-    let none = told(&server, &["history", ROLE]);
+    let none = output(&server, &["history", ROLE]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     assert!(
         none.stderr.contains("publish = true, keep"),

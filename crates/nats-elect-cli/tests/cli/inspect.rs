@@ -3,7 +3,7 @@
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
-use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, told};
+use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, output};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_is_known_is_told_but_for_the_lease_token() {
@@ -13,13 +13,19 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
     let record = bucket.get(ROLE).await.expect("read").expect("a record");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let token = record["token"].as_str().expect("a token");
-    let kept =
-        async || (told(&server, &["history", "--json"]).stdout.lines().count() == 1).then_some(());
+    let kept = async || {
+        (output(&server, &["history", "--json"])
+            .stdout
+            .lines()
+            .count()
+            == 1)
+            .then_some(())
+    };
     eventually(SOON, "an event", kept).await;
 
     // It ends with the third heartbeat.
     let patient = ["inspect", ROLE, "--wait", "30s"];
-    let text = told(&server, &patient);
+    let text = output(&server, &patient);
     assert_eq!(text.code, Some(0), "{}", text.stderr);
     is_fit_for_a_terminal(&text);
     for expected in [
@@ -31,7 +37,7 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
         &format!("token          {}…", &token[..4]),
         "fence record: revision",
         "well",
-        "leads: nobody had led",
+        "leads: no earlier leader",
     ] {
         assert!(
             text.stdout.contains(expected),
@@ -39,7 +45,7 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
             text.stdout
         );
     }
-    let json = told(&server, &[&patient[..], &["--json"]].concat());
+    let json = output(&server, &[&patient[..], &["--json"]].concat());
     for shown in [&text.stdout, &json.stdout] {
         assert!(!shown.contains(&token[4..]), "the secret is out: {shown}");
     }
@@ -65,11 +71,11 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
         bucket.put(key, value.into()).await.expect("put");
     }
     for (role, expected) in [("odd", "unconfirmed"), ("garbage", "not readable")] {
-        let text = told(&server, &["inspect", role, "--wait", "0s"]);
+        let text = output(&server, &["inspect", role, "--wait", "0s"]);
         assert_eq!(text.code, Some(0), "{}", text.stderr);
         is_fit_for_a_terminal(&text);
         assert!(text.stdout.contains(expected), "{}", text.stdout);
-        let json = told(&server, &["inspect", role, "--wait", "0s", "--json"]);
+        let json = output(&server, &["inspect", role, "--wait", "0s", "--json"]);
         assert!(
             !json.stdout.contains(['\u{1b}', '\u{9b}']),
             "{}",
@@ -87,9 +93,9 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
 async fn a_role_of_which_nothing_is_known_ends_with_3() {
     let server = NatsServer::start().expect("start");
     bucket(&server).await;
-    let none = told(&server, &["inspect", "nothing", "--wait", "0s"]);
+    let none = output(&server, &["inspect", "nothing", "--wait", "0s"]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     assert!(none.stderr.contains("never led"), "{}", none.stderr);
-    let wrong = told(&server, &["inspect", "no.name"]);
+    let wrong = output(&server, &["inspect", "no.name"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }

@@ -5,7 +5,9 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::ended;
-use crate::fleet::{ROLE, SOON, at, bucket, instance, is_fit_for_a_terminal, leader, lines, told};
+use crate::fleet::{
+    ROLE, SOON, at, bucket, instance, is_fit_for_a_terminal, leader, lines, output,
+};
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
 
@@ -18,7 +20,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
 
     // It ends with the first heartbeat.
     let patient = ["ls", "--wait", "30s"];
-    let table = told(&server, &patient);
+    let table = output(&server, &patient);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
     let row = table.stdout.lines().nth(1).expect("a row");
@@ -26,7 +28,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
         assert!(row.contains(expected), "{expected}: {row}");
     }
     let json = [&patient[..], &["--json", "--role", ROLE]].concat();
-    let json = &lines(&told(&server, &json))[0];
+    let json = &lines(&output(&server, &json))[0];
     assert_eq!(json["leader"]["instance_id"], "node-1");
     assert_eq!(json["leader"]["meta"]["region"], "eu");
     assert_eq!(json["fencing_token"], *token);
@@ -50,11 +52,11 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
     a.stop(nats_elect::StopOptions::default())
         .await
         .expect("a stop");
-    let all = told(&server, &["ls"]);
+    let all = output(&server, &["ls"]);
     assert_eq!(all.code, Some(0), "{}", all.stderr);
     assert!(all.stdout.contains("free"), "{}", all.stdout);
     assert!(all.stdout.contains("its leader freed it"), "{}", all.stdout);
-    let named = told(&server, &["ls", "--role", ROLE, "--role", "backup"]);
+    let named = output(&server, &["ls", "--role", ROLE, "--role", "backup"]);
     assert_eq!(named.code, Some(3), "{}", named.stderr);
     assert!(named.stdout.contains("never led"), "{}", named.stdout);
     assert!(
@@ -68,7 +70,7 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
 async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
     let server = NatsServer::start().expect("start");
     for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
-        let missing = told(&server, command);
+        let missing = output(&server, command);
         assert_eq!(missing.code, Some(3), "{command:?}: {}", missing.stderr);
         assert!(
             missing.stderr.contains("bucket \"leaders\" does not exist"),
@@ -78,10 +80,10 @@ async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
         assert!(missing.stderr.contains("--bucket"), "{}", missing.stderr);
     }
     bucket(&server).await;
-    let empty = told(&server, &["ls"]);
+    let empty = output(&server, &["ls"]);
     assert_eq!((empty.code, &*empty.stdout), (Some(0), ""));
     assert!(empty.stderr.contains("is empty"), "{}", empty.stderr);
-    let json = told(&server, &["ls", "--json"]);
+    let json = output(&server, &["ls", "--json"]);
     assert_eq!((json.code, &*json.stdout, &*json.stderr), (Some(0), "", ""));
 }
 
@@ -95,13 +97,13 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
     for (key, value) in records {
         bucket.put(key, value.into()).await.expect("put");
     }
-    let table = told(&server, &["ls", "--wait", "0s"]);
+    let table = output(&server, &["ls", "--wait", "0s"]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
     assert!(table.stdout.contains("(no name)"), "{}", table.stdout);
     assert!(table.stderr.contains("2 unconfirmed"), "{}", table.stderr);
     assert!(!table.stderr.contains("\\u{"), "{}", table.stderr);
-    let json = told(&server, &["ls", "--json", "--wait", "0s"]);
+    let json = output(&server, &["ls", "--json", "--wait", "0s"]);
     assert!(
         !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
         "{}",
@@ -164,13 +166,13 @@ async fn with_keys_only_who_signed_is_told_to_lead() {
             .then_some(())
     })
     .await;
-    let good = told(&server, &["ls", "--json", "--role", ROLE, "--key", &public]);
+    let good = output(&server, &["ls", "--json", "--role", ROLE, "--key", &public]);
     assert_eq!(good.code, Some(0), "{}", good.stderr);
     assert_eq!(lines(&good)[0]["leader"]["signer"], *public);
-    let bad = told(&server, &["ls", "--role", ROLE, "--key", OTHER]);
+    let bad = output(&server, &["ls", "--role", ROLE, "--key", OTHER]);
     assert_eq!(bad.code, Some(3), "{}", bad.stderr);
     assert!(bad.stdout.contains("untrusted"), "{}", bad.stdout);
-    let inspected = told(&server, &["inspect", ROLE, "--key", &public]);
+    let inspected = output(&server, &["inspect", ROLE, "--key", &public]);
     assert!(
         inspected.stdout.contains("valid, by U"),
         "{}",
@@ -185,14 +187,14 @@ async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
     let (key, id) = ("k".repeat(200), "i".repeat(300));
     let record = json!({ "id": id, "ttl_ms": 60_000 }).to_string();
     bucket.put(&key, record.into()).await.expect("put");
-    let table = told(&server, &["ls", "--wait", "0s"]);
+    let table = output(&server, &["ls", "--wait", "0s"]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     for line in table.stdout.lines() {
         assert!(line.chars().count() <= 200, "{line}");
     }
     let shown = format!("{}…", "k".repeat(47));
     assert!(table.stdout.contains(&shown), "{}", table.stdout);
-    let json = &lines(&told(&server, &["ls", "--json", "--wait", "0s"]))[0];
+    let json = &lines(&output(&server, &["ls", "--json", "--wait", "0s"]))[0];
     assert_eq!(json["role"], *key);
 }
 
@@ -230,11 +232,11 @@ async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_t
         let _a = a.start().await.expect("start");
         for command in commands {
             let refused = ended(at(&server, command).envs(login));
-            let told = format!("{denied} {command:?}: {}", refused.stderr);
-            assert_eq!(refused.code, Some(4), "{told}");
+            let output = format!("{denied} {command:?}: {}", refused.stderr);
+            assert_eq!(refused.code, Some(4), "{output}");
             let subject = denied.trim_end_matches('>');
-            assert!(refused.stderr.contains(subject), "{told}");
-            assert!(!refused.stderr.contains("check the address"), "{told}");
+            assert!(refused.stderr.contains(subject), "{output}");
+            assert!(!refused.stderr.contains("check the address"), "{output}");
         }
     }
 }
@@ -271,7 +273,7 @@ async fn jetstream_that_is_off_is_told_alike_by_all() {
         &["step-down", ROLE],
         &["verify", "--key", OTHER, "--role", ROLE],
     ] {
-        let off = told(&server, command);
+        let off = output(&server, command);
         assert_eq!(off.code, Some(1), "{command:?}: {}", off.stderr);
         let expected = "JetStream is not enabled (the server does not offer it)";
         assert!(off.stderr.contains(expected), "{command:?}: {}", off.stderr);

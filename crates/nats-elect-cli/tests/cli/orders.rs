@@ -14,45 +14,45 @@ fn order(server: &NatsServer, arguments: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     let fleet = Fleet::new().await;
-    let told = order(
+    let output = order(
         &fleet.server,
         &["pause", "--instance", "node-1", "--role", "scheduler"],
     );
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(
-        told.stdout.contains("stands for no new term of scheduler"),
+        output.stdout.contains("takes no new term of scheduler"),
         "{}",
-        told.stdout
+        output.stdout
     );
     assert!(
-        told.stdout.contains("still leads scheduler: `cordon`"),
+        output.stdout.contains("still leads scheduler: `cordon`"),
         "{}",
-        told.stdout
+        output.stdout
     );
     let status = |role| fleet.first.role(role).expect("a role").status();
     assert!(status("scheduler").paused && status("scheduler").is_leader);
     assert!(!status("metrics").paused);
     let mut twice = vec!["resume", "--instance", "node-1"];
     twice.extend(["--role", "scheduler", "--role", "scheduler"]);
-    let told = order(&fleet.server, &twice);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let output = order(&fleet.server, &twice);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let expected = "stands for scheduler again";
-    assert!(told.stdout.contains(expected), "{}", told.stdout);
+    assert!(output.stdout.contains(expected), "{}", output.stdout);
     assert!(!status("scheduler").paused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
     let fleet = Fleet::new().await;
-    let told = order(&fleet.server, &["cordon", "--instance", "node-1"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let output = order(&fleet.server, &["cordon", "--instance", "node-1"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     for role in ["scheduler", "metrics"] {
         assert!(
             fleet.second.role(role).expect("a role").is_leader(),
             "{}",
-            told.stdout
+            output.stdout
         );
-        let line = told
+        let line = output
             .stdout
             .lines()
             .find(|line| line.starts_with(role))
@@ -61,8 +61,8 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
         let handed = line.contains("handed it over, node-2 (");
         assert!(handed || line.contains("freed it, node-2 ("), "{line}");
     }
-    let told = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
-    let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    let output = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
+    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(
         (
             &value["done"],
@@ -90,19 +90,19 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
             "cannot be used",
         ),
     ] {
-        let told = order(&fleet.server, arguments);
-        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
+        let output = order(&fleet.server, arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
         assert!(
-            told.stderr.contains(expected),
+            output.stderr.contains(expected),
             "{arguments:?}: {}",
-            told.stderr
+            output.stderr
         );
     }
     for manager in [&fleet.first, &fleet.second] {
         assert!(!manager.role("scheduler").expect("a role").status().paused);
     }
-    let told = order(&fleet.server, &["pause", "--all-instances"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let output = order(&fleet.server, &["pause", "--all-instances"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     for manager in [&fleet.first, &fleet.second] {
         assert!(manager.role("metrics").expect("a role").status().paused);
     }
@@ -115,8 +115,8 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     leads(&first, "scheduler").await;
     let second = started(builder(server.url(), "twin")).await;
     answer(&server, 2).await;
-    let told = order(&server, &["pause", "--instance", "twin"]);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let output = order(&server, &["pause", "--instance", "twin"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
     let admin = AdminClient::new(
         async_nats::connect(server.url()).await.expect("connect"),
         "leaders",
@@ -126,7 +126,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     assert_eq!(found.len(), 2);
     for instance in &found {
         let incarnation = instance.incarnation.to_string();
-        assert!(told.stderr.contains(&incarnation), "{}", told.stderr);
+        assert!(output.stderr.contains(&incarnation), "{}", output.stderr);
     }
     let leader = admin
         .leader("scheduler", SOON)
@@ -135,8 +135,8 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
         .instance;
     let other = found.iter().find(|it| **it != leader).expect("another");
     let incarnation = other.incarnation.to_string();
-    let told = order(&server, &["pause", "--instance", &incarnation]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let output = order(&server, &["pause", "--instance", &incarnation]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let paused = |manager: &nats_elect::RoleManager| {
         manager.role("scheduler").expect("a role").status().paused
     };

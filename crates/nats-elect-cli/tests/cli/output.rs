@@ -27,11 +27,11 @@ fn nothing_goes_wrong_when_nobody_reads_any_more() {
 #[test]
 fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let told = ended(&mut nats_elect(&["completions", shell]));
-        assert_eq!(told.code, Some(0));
-        assert!(told.stdout.contains("verify"), "{shell}");
+        let output = ended(&mut nats_elect(&["completions", shell]));
+        assert_eq!(output.code, Some(0));
+        assert!(output.stdout.contains("verify"), "{shell}");
         for internal in ["exec-guard", "exec-starter"] {
-            assert!(!told.stdout.contains(internal), "{shell}");
+            assert!(!output.stdout.contains(internal), "{shell}");
         }
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -45,7 +45,7 @@ fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
 
 #[test]
 fn help_lists_what_there_is_and_the_exit_codes() {
-    let told = ended(&mut nats_elect(&["--help"]));
+    let output = ended(&mut nats_elect(&["--help"]));
     for expected in [
         "ls",
         "watch",
@@ -59,11 +59,11 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         "Exit codes:",
         "NATS_URL",
     ] {
-        assert!(told.stdout.contains(expected), "{expected}");
+        assert!(output.stdout.contains(expected), "{expected}");
     }
-    assert!(!told.stdout.contains("exec-guard"), "{}", told.stdout);
+    assert!(!output.stdout.contains("exec-guard"), "{}", output.stdout);
     assert!(
-        !told.stdout.contains('\u{1b}'),
+        !output.stdout.contains('\u{1b}'),
         "no colours but on a terminal"
     );
 }
@@ -77,9 +77,9 @@ fn nothing_typed_is_answered_with_help_whatever_the_environment_says() {
     ];
     let with = ended(nats_elect(&[]).envs(set));
     assert_eq!((plain.code, with.code), (Some(2), Some(2)));
-    for told in [&plain, &with] {
-        assert!(told.stderr.contains("Commands:"), "{}", told.stderr);
-        assert!(told.stderr.contains("NATS_TIMEOUT"), "{}", told.stderr);
+    for output in [&plain, &with] {
+        assert!(output.stderr.contains("Commands:"), "{}", output.stderr);
+        assert!(output.stderr.contains("NATS_TIMEOUT"), "{}", output.stderr);
     }
     let of_one = ended(&mut nats_elect(&["help", "ls"]));
     assert_eq!(of_one.code, Some(0), "{}", of_one.stderr);
@@ -105,8 +105,8 @@ fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
         "history",
         "inspect",
     ] {
-        let told = ended(&mut nats_elect(&[command, "--help"]));
-        let (_, listed) = told.stdout.split_once("Exit codes:").expect(command);
+        let output = ended(&mut nats_elect(&[command, "--help"]));
+        let (_, listed) = output.stdout.split_once("Exit codes:").expect(command);
         let lines: Vec<_> = listed.lines().collect();
         for pair in lines.windows(2) {
             let is_broken = pair[0].starts_with("  ") && pair[1].starts_with(char::is_lowercase);
@@ -117,15 +117,15 @@ fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
 
 #[test]
 fn what_is_typed_wrongly_is_told_to_programs_as_json() {
-    let told = ended(&mut nats_elect(&["exec", "--json", "--", "nope"]));
-    assert_eq!(told.code, Some(2));
-    let error: serde_json::Value = serde_json::from_str(&told.stderr).expect("one line of JSON");
+    let output = ended(&mut nats_elect(&["exec", "--json", "--", "nope"]));
+    assert_eq!(output.code, Some(2));
+    let error: serde_json::Value = serde_json::from_str(&output.stderr).expect("one line of JSON");
     assert_eq!(error["error"], "usage");
     let message = error["message"].as_str().expect("text");
     assert!(message.contains("--role"), "{message}");
     // What stands after `--` is the command's own.
-    let told = ended(&mut nats_elect(&["exec", "--", "nope", "--json"]));
-    assert!(told.stderr.starts_with("error: "), "{}", told.stderr);
+    let output = ended(&mut nats_elect(&["exec", "--", "nope", "--json"]));
+    assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
 }
 
 #[test]

@@ -22,9 +22,9 @@ async fn leader() -> Leader {
     let seed = nkeys::KeyPair::new_user().seed().expect("a seed");
     let key = SigningKey::from_seed(&seed).expect("a key");
     let public = key.public_key().to_string();
-    let (told, mut terms) = tokio::sync::mpsc::unbounded_channel();
+    let (output, mut terms) = tokio::sync::mpsc::unbounded_channel();
     let lead = move |term: Term| {
-        let _ = told.send(term.clone());
+        let _ = output.send(term.clone());
         async move {
             term.cancelled().await;
             Ok(())
@@ -66,14 +66,14 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
         &["--file", file],
         &["--role", "scheduler", "--server", &url],
     ] {
-        let told = ended(nats_elect(&trusted).args(more));
-        assert_eq!(told.code, Some(0), "{more:?}: {}", told.stderr);
+        let output = ended(nats_elect(&trusted).args(more));
+        assert_eq!(output.code, Some(0), "{more:?}: {}", output.stderr);
         for line in ["leader         node-1", "role           scheduler"] {
-            assert!(told.stdout.contains(line), "{}", told.stdout);
+            assert!(output.stdout.contains(line), "{}", output.stdout);
         }
     }
-    let told = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
-    let value: Value = serde_json::from_str(&told.stdout).expect("JSON");
+    let output = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
+    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(value["leader"], "node-1");
     assert_eq!(value["bucket"], "leaders");
     assert_eq!(value["fencing_token"].as_str().map(str::len), Some(32));
@@ -104,10 +104,10 @@ async fn what_is_not_valid_is_refused_and_told_why() {
         ),
         (&["--key", &leader.key, ""], 3, "no proof to verify"),
     ] {
-        let told = ended(nats_elect(&["verify"]).args(arguments));
-        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
-        assert!(told.stderr.contains(expected), "{}", told.stderr);
-        assert_eq!(told.stdout, "");
+        let output = ended(nats_elect(&["verify"]).args(arguments));
+        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        assert_eq!(output.stdout, "");
     }
 }
 
@@ -117,8 +117,8 @@ fn an_empty_input_is_no_proof_and_rubbish_is_one_that_is_not_valid() {
     let file = folder.path().join("proof");
     for (content, code) in [(&b" \n"[..], 3), (b"\xff\xfe", 4), (b"rubbish", 4)] {
         std::fs::write(&file, content).expect("write");
-        let told = ended(nats_elect(&["verify", "--key", OTHER, "--file"]).arg(&file));
-        assert_eq!(told.code, Some(code), "{content:?}: {}", told.stderr);
+        let output = ended(nats_elect(&["verify", "--key", OTHER, "--file"]).arg(&file));
+        assert_eq!(output.code, Some(code), "{content:?}: {}", output.stderr);
     }
     let empty = ended(&mut nats_elect(&["verify", "--key", OTHER]));
     assert_eq!(empty.code, Some(3), "{}", empty.stderr);

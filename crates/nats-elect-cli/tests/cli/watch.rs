@@ -8,7 +8,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::fleet::{ROLE, SOON, at, bucket, leader, told};
+use crate::fleet::{ROLE, SOON, at, bucket, leader, output};
 
 /// A watch that runs.
 struct Watching {
@@ -117,7 +117,7 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     let bucket = bucket(&server).await;
     let dead = json!({ "id": "dead", "ttl_ms": 3_600_000 }).to_string();
     bucket.put("other", dead.into()).await.expect("put");
-    let late = told(
+    let late = output(
         &server,
         &["watch", "other", "--until-leader", "--within", "300ms"],
     );
@@ -140,7 +140,7 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     let mut waiting = Watching::start(&server, &["other", "--until-leader"]);
     waiting.line();
     assert_eq!(waiting.interrupted(), Some(130), "scripts must not go on");
-    let usage = told(&server, &["watch", "--until-leader"]);
+    let usage = output(&server, &["watch", "--until-leader"]);
     assert_eq!(usage.code, Some(2), "{}", usage.stderr);
 }
 

@@ -10,9 +10,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use role::{
-    DEFAULT_CLAIM_DELAY, FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover,
-};
+pub use role::{FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover};
+// For this project's crates.
+#[doc(hidden)]
 pub use rules::{DAY, ensure, range};
 pub use settings::{HealthSettings, RoleSettings};
 

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The default of [`RoleConfig::claim_delay`].
-pub const DEFAULT_CLAIM_DELAY: Duration = Duration::ZERO;
-
 /// How one role is elected and led. The defaults suit a control plane on a replicated NATS cluster.
 ///
 /// In configuration files, durations are written like `15s` or `1m 30s`. Unset durations derive

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::settings::drift_margin;
 use super::{
-    ConfigError, DEFAULT_CLAIM_DELAY, HealthConfig, HealthSettings, RetryConfig, RoleConfig,
-    RoleSettings, Takeover,
+    ConfigError, HealthConfig, HealthSettings, RetryConfig, RoleConfig, RoleSettings, Takeover,
 };
 
 const MIN_TTL: Duration = Duration::from_millis(100);
@@ -106,7 +105,7 @@ impl RoleConfig {
         at_least("max_cooldown", max_cooldown, cooldown, " (`cooldown`)")?;
         at_most("max_cooldown", max_cooldown, DAY, "")?;
 
-        let claim_delay = self.claim_delay.unwrap_or(DEFAULT_CLAIM_DELAY);
+        let claim_delay = self.claim_delay.unwrap_or_default();
         at_most("claim_delay", claim_delay, ttl, " (`ttl`)")?;
 
         let third = (ttl / 3).max(heartbeat);

@@ -9,8 +9,10 @@ use super::{Overrun, RetryConfig, Takeover};
 /// A role's settings with every default filled in and every rule checked.
 /// [`RoleConfig::settings`](super::RoleConfig::settings) makes them.
 ///
-/// The fields mean the same as those of [`RoleConfig`](super::RoleConfig).
+/// The fields mean the same as those of [`RoleConfig`](super::RoleConfig). Nothing checks them
+/// again: an explorer may set times that no configuration allows.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RoleSettings {
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
@@ -54,6 +56,7 @@ pub struct RoleSettings {
 
 /// Health checks with every default filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HealthSettings {
     /// The time between checks.
     pub interval: Duration,

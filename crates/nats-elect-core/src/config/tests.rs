@@ -43,7 +43,7 @@ fn defaults_match_the_documentation() {
         stop_budget: secs(3),
         cooldown: secs(2),
         max_cooldown: secs(30),
-        claim_delay: DEFAULT_CLAIM_DELAY,
+        claim_delay: Duration::ZERO,
         priority: 0,
         takeover: Takeover::Never,
         takeover_hysteresis: secs(15),
@@ -69,10 +69,7 @@ fn defaults_match_the_documentation() {
     assert_eq!(settings, expected);
     assert_eq!(settings.drift_margin(), ms(300));
     assert_eq!(settings.abort_allowance(), ms(100));
-    assert_eq!(
-        settings.worst_case_failover(),
-        secs(15) + DEFAULT_CLAIM_DELAY
-    );
+    assert_eq!(settings.worst_case_failover(), secs(15));
 }
 
 #[test]

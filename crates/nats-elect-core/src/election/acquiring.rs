@@ -2,15 +2,17 @@
 //! terms.
 
 use super::attempts::{Attempt, Expected, Purpose};
-use super::draining::Drain;
 use super::effect::{Effect, TermStart, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
 use super::leading::Leadership;
-use super::machine::{Election, HeldLease, Operation, Phase};
+use super::machine::Election;
 use super::mutation::mutated;
+use super::operations::SentWrite;
+use super::phase::{HeldLease, Phase};
+use super::releasing::Releasing;
 use super::timers::Timer;
 use super::waiting::Waiting;
-use crate::event::{Event, FailureKind, Outcome};
+use crate::event::{Event, FailureKind};
 use crate::moment::Moment;
 use crate::record::{FenceEntry, SeenFence};
 use crate::status::RoleState;
@@ -43,10 +45,10 @@ enum Step {
 impl Election {
     pub(super) fn acquiring_timers(&self, acquisition: &Acquisition) -> Vec<(Moment, Timer)> {
         if self.begins_no_term() {
-            return if self.pending.is_none() {
-                vec![(self.now, Timer::GiveBack)]
-            } else {
+            return if self.operations.is_busy() {
                 Vec::new()
+            } else {
+                vec![(self.now, Timer::GiveBack)]
             };
         }
         let promotable_until = self.promotable_until(&acquisition.held);
@@ -59,52 +61,6 @@ impl Election {
             timers.push((self.retry.at().max(acquisition.held.sent), task));
         }
         timers
-    }
-
-    /// Handles the answer to a claim.
-    pub(super) fn claim_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
-        let Operation::Write {
-            term, beat, sent, ..
-        } = what
-        else {
-            return;
-        };
-        let told = match outcome {
-            WriteOutcome::Acked { .. } => Outcome::Confirmed,
-            WriteOutcome::Conflict { .. } => Outcome::Conflict,
-            WriteOutcome::Failed(failure) => outcome_of(failure),
-        };
-        let Phase::Waiting(waiting) = &self.phase else {
-            return;
-        };
-        let cooling = waiting.cooling_until().is_some();
-        self.tell(Event::ClaimEnded { outcome: told });
-        if cooling {
-            return;
-        }
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.attempts.find(Some(self.own_nonce(beat))) else {
-                    return;
-                };
-                debug_assert!(
-                    attempt.term == term && attempt.sent == sent,
-                    "the attempt is remembered"
-                );
-                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
-                self.claimed(attempt, *revision, known);
-            }
-            WriteOutcome::Conflict { .. } => {
-                mutated!(CountFromErrorText => return);
-                let read_at = self.now + self.watch_timeout();
-                self.must_read(read_at, false);
-            }
-            WriteOutcome::Failed(failure) => {
-                self.request_failed(failure);
-                self.must_read(self.now, true);
-            }
-        }
     }
 
     /// Goes on to the fence record: an answer or a read showed that a claim of ours stands in the
@@ -130,7 +86,7 @@ impl Election {
             self.must_read(self.now, false);
             return;
         }
-        self.forget_reads();
+        self.operations.forget_reads();
         let held = HeldLease {
             term: claim.term,
             secrets: claim.secrets,
@@ -171,14 +127,11 @@ impl Election {
     }
 
     /// Handles the answer to a fence write.
-    pub(super) fn fence_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
-        let Operation::Write { term, beat, .. } = what else {
-            return;
-        };
+    pub(super) fn fence_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
-        if acquisition.held.term != term {
+        if acquisition.held.term != write.term {
             return;
         }
         let release = acquisition.held.secrets.release.hash();
@@ -187,7 +140,7 @@ impl Election {
                 self.fenced(FenceEntry {
                     revision: *revision,
                     record: Some(SeenFence {
-                        nonce: self.own_nonce(beat),
+                        nonce: self.own_nonce(write.beat),
                         ttl: Some(self.settings.ttl),
                         release: Some(release),
                     }),
@@ -283,14 +236,14 @@ impl Election {
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
         self.retry.hurry();
-        self.phase = Phase::Draining(Drain::of_claim(held, release, give_up));
+        self.phase = Phase::Releasing(Releasing::of_claim(held, release, give_up));
     }
 
     /// Handles a fence record of this term that is stored. One below a sequence that was seen
     /// before is written again.
     fn fenced(&mut self, fence: FenceEntry) {
         let above = self.observed_role.fenced(fence);
-        let claim = self.held().map(|held| held.revision);
+        let claim = self.phase.held().map(|held| held.revision);
         // This check is a hint and protects nothing. Such a term would end at its first heartbeat.
         let overwritten = self.observed_role.revision() > claim;
         let Phase::Acquiring(acquisition) = &mut self.phase else {
@@ -351,13 +304,5 @@ impl Election {
             acquisition.fence_over = over;
             acquisition.step = Step::Fence;
         }
-    }
-}
-
-/// The outcome to report for a failed request.
-pub(super) const fn outcome_of(failure: &Failure) -> Outcome {
-    match failure.kind {
-        FailureKind::Timeout => Outcome::TimedOut,
-        _ => Outcome::Failed,
     }
 }

@@ -1,47 +1,45 @@
 //! Answers to writes and reads, and messages of the watch.
 
 use super::attempts::Purpose;
+use super::effect::Effect;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
-use super::machine::{Election, Operation, Phase};
+use super::machine::Election;
 use super::mutation::mutated;
 use super::observed_role::Reading;
-use crate::event::{EndCause, FailureKind};
+use super::operations::Operation;
+use super::phase::Phase;
+use super::retry::Breaker;
+use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
-use crate::record::{Content, Entry, Nonce, SeenRecord};
+use crate::record::{Content, Entry};
 
 impl Election {
     pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
         let timed_out = matches!(outcome, WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout);
-        let what = match self.finish(op, timed_out) {
+        let what = match self.operations.finish(op, timed_out, self.now) {
             Some(what) => what,
             // After the timeout only a confirmation counts.
             None if matches!(outcome, WriteOutcome::Acked { .. }) => {
-                let Some(what) = self.finish_late(op) else {
+                let Some(what) = self.operations.finish_late(op, self.now) else {
                     return;
                 };
-                self.forget_reads();
+                self.operations.forget_reads();
                 what
             }
             None => return,
         };
-        let Operation::Write {
-            purpose,
-            beat,
-            term,
-            ..
-        } = what
-        else {
+        let Operation::Write(write) = what else {
             return;
         };
         match outcome {
             WriteOutcome::Acked { revision } => {
-                self.attempts.settle(beat, *revision);
+                self.attempts.settle(write.beat, *revision);
                 self.request_answered();
             }
             WriteOutcome::Conflict { current } => {
                 self.request_answered();
                 // The refusal of a fence record tells the sequence of the fence key.
-                if let Some(current) = current.filter(|_| purpose != Purpose::Fence)
+                if let Some(current) = current.filter(|_| write.purpose != Purpose::Fence)
                     && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
                 {
                     self.regressed(was, is);
@@ -49,18 +47,18 @@ impl Election {
             }
             WriteOutcome::Failed(_) => {}
         }
-        match purpose {
-            Purpose::Claim | Purpose::ForcedClaim => self.claim_ended(what, outcome),
-            Purpose::Fence => self.fence_ended(what, outcome),
-            Purpose::Renew => self.renewal_ended(what, outcome),
-            Purpose::Release => self.release_ended(term, beat, outcome),
+        match write.purpose {
+            Purpose::Claim | Purpose::ForcedClaim => self.claim_ended(write, outcome),
+            Purpose::Fence => self.fence_ended(write, outcome),
+            Purpose::Renew => self.heartbeat_ended(write, outcome),
+            Purpose::Release => self.release_ended(write, outcome),
         }
     }
 
     pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
         let timed_out = matches!(&outcome, Err(failure) if failure.kind == FailureKind::Timeout);
-        let what = match self.finish(op, timed_out) {
-            None if outcome.is_ok() => self.finish_late(op),
+        let what = match self.operations.finish(op, timed_out, self.now) {
+            None if outcome.is_ok() => self.operations.finish_late(op, self.now),
             what => what,
         };
         let Some(Operation::Read { sent }) = what else {
@@ -72,7 +70,7 @@ impl Election {
                 self.request_failed(&failure);
                 match &self.phase {
                     Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
-                    Phase::Leading(_) | Phase::Draining(_) => self.keeper_could_not_read(),
+                    Phase::Leading(_) | Phase::WindingDown(_) => self.keeper_could_not_read(),
                     _ => {}
                 }
             }
@@ -107,7 +105,8 @@ impl Election {
             }
             Phase::Acquiring(_) => self.acquiring_has_read(snapshot),
             Phase::Leading(_) => self.leader_has_read(snapshot),
-            Phase::Draining(_) => self.drain_has_read(snapshot),
+            Phase::WindingDown(_) => self.winding_down_has_read(snapshot),
+            Phase::Releasing(_) => self.releasing_has_read(snapshot),
             Phase::Stopped => {}
         }
     }
@@ -127,16 +126,16 @@ impl Election {
         }
         match ours {
             None => {
-                mutated!(ForgetHeartbeatsForAnyRecord => self.forget_heartbeats(revision));
+                mutated!(ForgetHeartbeatsForAnyRecord => self.operations.forget_heartbeats(revision));
                 self.suspect(revision);
             }
             Some(attempt) if attempt.purpose == Purpose::Release => {
                 self.saw_release(attempt, revision);
             }
             // The answer to this write will tell.
-            Some(attempt) if attempt.settled.is_some() || self.awaits(attempt.beat) => {}
+            Some(attempt) if attempt.settled.is_some() || self.operations.awaits(attempt.beat) => {}
             Some(attempt) => {
-                self.forget_reads();
+                self.operations.forget_reads();
                 if attempt.purpose.is_claim() {
                     let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
                     let known = unique && self.observed_role.is_known_sequence(revision, self.now);
@@ -153,47 +152,64 @@ impl Election {
         record && self.attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
-    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
-    /// from its sending.
-    fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
-        let claim = self
-            .attempts
-            .find(entry.content.nonce())
-            .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
-        let Some(claim) = claim else { return };
-        let Phase::Waiting(waiting) = &self.phase else {
+    /// Reports a failed request and sets the time of the next attempt.
+    pub(super) fn request_failed(&mut self, failure: &Failure) {
+        self.report(failure);
+        if failure.kind == FailureKind::BucketMissing {
+            self.emit(Effect::Reopen);
+        }
+        let limit = self
+            .phase
+            .is_past_claim()
+            .then_some(self.settings.heartbeat);
+        let chance = self.fresh.chance;
+        if failure.kind == FailureKind::Contended {
+            self.retry.contended(self.now, chance);
             return;
+        }
+        let breaker = if failure.is_transient() || limit.is_some() {
+            self.retry.failed(self.now, chance, limit)
+        } else {
+            self.retry.failed_for_long(self.now, chance)
         };
-        let cooling = waiting.cooling_until().is_some();
-        self.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.expected.fence {
-            self.observed_role.overtaken(self.now);
-            return;
+        if failure.kind == FailureKind::BucketFull && limit.is_none() {
+            // Reads succeed meanwhile, so nothing else would slow down the next write.
+            self.retry.wait_until(self.now + self.settings.heartbeat);
         }
-        if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
-            self.claimed(claim, entry.revision, bucket_known);
+        self.note_breaker(breaker);
+    }
+
+    /// A request was answered by a working bucket.
+    fn request_answered(&mut self) {
+        let breaker = self.retry.succeeded();
+        self.note_breaker(breaker);
+    }
+
+    fn note_breaker(&mut self, breaker: Breaker) {
+        match breaker {
+            Breaker::Unchanged => {}
+            Breaker::Opened => self.tell(Event::CircuitOpened),
+            Breaker::Closed => self.tell(Event::CircuitClosed),
         }
     }
 
-    pub(super) fn own_nonce(&self, beat: u64) -> Nonce {
-        Nonce {
-            incarnation: self.candidate.incarnation,
-            beat,
-        }
+    fn regressed(&mut self, was: u64, is: u64) {
+        let detail = format!(
+            "the role's key went back from sequence {was} to {is}: NATS lost confirmed writes"
+        );
+        self.report(&Failure {
+            kind: FailureKind::Regression,
+            detail,
+        });
     }
+}
 
-    /// Our record, as other instances see it.
-    pub(super) fn own_content(&self, beat: u64) -> Content {
-        let attempt = self.attempts.find(Some(self.own_nonce(beat)));
-        Content::Record(Box::new(SeenRecord {
-            id: self.candidate.instance_id.clone(),
-            priority: self.settings.priority,
-            meta: self.settings.meta.clone(),
-            ttl: Some(self.settings.ttl),
-            incarnation: Some(self.candidate.incarnation),
-            beat: Some(beat),
-            release: attempt.map(|attempt| attempt.secrets.release.hash()),
-            proof: None,
-        }))
+/// The outcome of a write, as it is reported.
+pub(super) fn outcome_of(outcome: &WriteOutcome) -> Outcome {
+    match outcome {
+        WriteOutcome::Acked { .. } => Outcome::Confirmed,
+        WriteOutcome::Conflict { .. } => Outcome::Conflict,
+        WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout => Outcome::TimedOut,
+        WriteOutcome::Failed(_) => Outcome::Failed,
     }
 }

@@ -201,34 +201,6 @@ impl Attempts {
         found
     }
 
-    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-
-        let Self {
-            incarnation,
-            first_beat: _,
-            // This only needs to be greater than the ones in use.
-            next_beat: _,
-            kept: attempts,
-            older_heartbeats,
-        } = self;
-        (incarnation, attempts.len(), older_heartbeats.is_some()).hash(hasher);
-        for attempt in attempts {
-            let Attempt {
-                beat,
-                purpose,
-                term,
-                secrets,
-                expected,
-                sent,
-                settled,
-            } = attempt;
-            // A confirmed write starts no other lease, so its send time no longer matters.
-            let sent = settled.is_none().then_some(sent);
-            (beat, purpose, term, secrets, expected, sent, settled).hash(hasher);
-        }
-    }
-
     /// Whether a write of ours bears this nonce. It is one of these:
     ///
     /// - a remembered write that is confirmed at this revision, or was never answered
@@ -249,6 +221,8 @@ impl Attempts {
             .any(|a| a.term == term && a.settled.is_none())
     }
 }
+
+mod hashing;
 
 #[cfg(test)]
 mod tests {

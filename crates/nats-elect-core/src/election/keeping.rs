@@ -1,11 +1,13 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::acquiring::outcome_of;
+use super::answers::outcome_of;
 use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
-use super::input::{Link, Snapshot, WriteOutcome};
-use super::machine::{Election, HeldLease, Operation, Phase};
+use super::input::{Failure, Link, Snapshot, WriteOutcome};
+use super::machine::Election;
 use super::mutation::mutated;
+use super::operations::SentWrite;
+use super::phase::{HeldLease, Phase};
 use super::timers::Timer;
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
@@ -84,16 +86,8 @@ impl Keeper {
 }
 
 impl Election {
-    pub(super) fn keeper(&mut self) -> Option<&mut Keeper> {
-        match &mut self.phase {
-            Phase::Leading(leadership) => Some(&mut leadership.keeper),
-            Phase::Draining(drain) => Some(&mut drain.keeper),
-            _ => None,
-        }
-    }
-
     pub(super) fn renew(&mut self) {
-        let Some(held) = self.held().copied() else {
+        let Some(held) = self.phase.held().copied() else {
             return;
         };
         let secrets = held.secrets;
@@ -113,28 +107,14 @@ impl Election {
     }
 
     /// Handles the answer to a heartbeat.
-    pub(super) fn renewal_ended(&mut self, what: Operation, outcome: &WriteOutcome) {
-        let Operation::Write {
-            term,
-            beat,
-            over,
-            sent,
-            ..
-        } = what
-        else {
-            return;
-        };
-        let now = self.now;
-        let late = self.is_deadline_over();
-        let told = match outcome {
-            WriteOutcome::Acked { .. } if late => Outcome::TooLate,
-            WriteOutcome::Acked { .. } => Outcome::Confirmed,
-            WriteOutcome::Conflict { .. } => Outcome::Conflict,
-            WriteOutcome::Failed(failure) => outcome_of(failure),
-        };
+    pub(super) fn heartbeat_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+        let SentWrite { beat, over, .. } = write;
         self.tell(Event::HeartbeatEnded {
-            outcome: told,
-            took: now.since(sent),
+            outcome: match outcome {
+                WriteOutcome::Acked { .. } if self.is_deadline_over() => Outcome::TooLate,
+                outcome => outcome_of(outcome),
+            },
+            took: self.now.since(write.sent),
         });
         mutated!(ConflictIsAck => if let WriteOutcome::Conflict { .. } = outcome {
             return self.extend_unproved();
@@ -142,9 +122,9 @@ impl Election {
         mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
             return self.extend_unproved();
         });
-        let Some(keeper) = self.keeper().filter(|keeper| keeper.held.term == term) else {
+        if !self.phase.is_of(write.term) {
             return;
-        };
+        }
         match outcome {
             WriteOutcome::Acked { revision } => {
                 let attempt = self.attempts.find(Some(self.own_nonce(beat)));
@@ -152,33 +132,52 @@ impl Election {
                     self.confirmed(attempt, *revision);
                 }
             }
-            // An earlier heartbeat of ours was found to stand there meanwhile.
-            WriteOutcome::Conflict { .. } if over < keeper.held.revision => {}
-            WriteOutcome::Conflict { .. } => {
-                keeper.doubt = Doubt::Refused;
-                keeper.refusals += 1;
-                self.suspend();
-            }
-            // If it is stored all the same, the next one is refused and finds that out.
-            WriteOutcome::Failed(failure) if failure.kind == FailureKind::Contended => {
-                keeper.renew_at = now;
-                self.request_failed(failure);
-                self.suspend();
-            }
-            WriteOutcome::Failed(failure) => {
-                keeper.doubt = Doubt::Unanswered;
-                // The watch may have shown it meanwhile.
-                if let Some((attempt, revision)) = self.shown(beat) {
-                    self.landed(attempt, revision);
-                    return;
-                }
-                self.request_failed(failure);
-                self.suspend();
-                self.refuse_proofs(beat, failure);
-                if !failure.is_transient() && matches!(self.phase, Phase::Leading(_)) {
-                    self.wind_down(EndCause::BucketLost);
-                }
-            }
+            WriteOutcome::Conflict { .. } => self.heartbeat_refused(over),
+            WriteOutcome::Failed(failure) => self.heartbeat_failed(beat, failure),
+        }
+    }
+
+    fn heartbeat_refused(&mut self, over: u64) {
+        let Some(keeper) = self.phase.keeper() else {
+            return;
+        };
+        // Otherwise an earlier heartbeat of ours was found to stand there meanwhile.
+        if over >= keeper.held.revision {
+            keeper.doubt = Doubt::Refused;
+            keeper.refusals += 1;
+            self.suspend();
+        }
+    }
+
+    fn heartbeat_failed(&mut self, beat: u64, failure: &Failure) {
+        // If it is stored all the same, the next one is refused and finds that out.
+        if failure.kind == FailureKind::Contended {
+            self.renew_now();
+            self.request_failed(failure);
+            self.suspend();
+            return;
+        }
+        if let Some(keeper) = self.phase.keeper() {
+            keeper.doubt = Doubt::Unanswered;
+        }
+        // The watch may have shown it meanwhile.
+        if let Some((attempt, revision)) = self.shown(beat) {
+            self.landed(attempt, revision);
+            return;
+        }
+        self.request_failed(failure);
+        self.suspend();
+        self.refuse_proofs(beat, failure);
+        if !failure.is_transient() {
+            self.wind_down(EndCause::BucketLost);
+        }
+    }
+
+    /// Makes the next heartbeat due.
+    fn renew_now(&mut self) {
+        let now = self.now;
+        if let Some(keeper) = self.phase.keeper() {
+            keeper.renew_at = now;
         }
     }
 
@@ -188,24 +187,30 @@ impl Election {
     fn confirmed(&mut self, attempt: Attempt, revision: u64) {
         let record = self.own_content(attempt.beat);
         self.observed_role.wrote(revision, record, self.now);
-        self.forget_heartbeats(revision);
+        self.operations.forget_heartbeats(revision);
         let now = self.now;
         let late = self.is_deadline_over() && !mutated!(ExtendOnLateAck);
         let until = self.lease_until(attempt.sent);
         let next = attempt.sent + self.settings.heartbeat;
         let linked = matches!(self.link, Link::Up(_));
-        let Some(keeper) = self.keeper() else { return };
+        let keeper = match &mut self.phase {
+            Phase::Leading(leadership) => &mut leadership.keeper,
+            Phase::WindingDown(winding_down) => &mut winding_down.keeper,
+            Phase::Releasing(releasing) => {
+                releasing.held.revision = releasing.held.revision.max(revision);
+                return;
+            }
+            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Stopped => return,
+        };
         if late {
             keeper.held.revision = keeper.held.revision.max(revision);
             keeper.doubt = Doubt::None;
             let expired = now >= keeper.held.until;
-            if matches!(self.phase, Phase::Leading(_)) {
-                self.wind_down(if expired {
-                    EndCause::LeaseExpired
-                } else {
-                    EndCause::ConnectionLost
-                });
-            }
+            self.wind_down(if expired {
+                EndCause::LeaseExpired
+            } else {
+                EndCause::ConnectionLost
+            });
             return;
         }
         keeper.confirm(revision, attempt.sent, until, next);
@@ -239,15 +244,16 @@ impl Election {
 
     /// Handles a read of the keys, mostly because of a doubtful heartbeat.
     pub(super) fn keeper_has_read(&mut self, snapshot: &Snapshot) {
-        let now = self.now;
-        let Some(held) = self.held().copied() else {
+        let Some(held) = self.phase.held().copied() else {
             return;
         };
         let verdict = self.judge(&held, snapshot);
         mutated!(ReadIsProof => if matches!(verdict, Verdict::Stands) {
             return self.extend_unproved();
         });
-        let Some(keeper) = self.keeper() else { return };
+        let Some(keeper) = self.phase.keeper() else {
+            return;
+        };
         let doubt = std::mem::replace(&mut keeper.doubt, Doubt::None);
         let refusals = keeper.refusals;
         match verdict {
@@ -257,7 +263,7 @@ impl Election {
             // The server shows less than was confirmed. One that no longer leads the stream does
             // so, too. But it is tried only once more.
             Verdict::Gone(EndCause::Regressed, _) if doubt == Doubt::Refused && refusals < 2 => {
-                keeper.renew_at = now;
+                self.renew_now();
             }
             Verdict::Gone(cause, marker) if doubt == Doubt::Refused => {
                 if cause == EndCause::Superseded {
@@ -271,7 +277,7 @@ impl Election {
                 self.lost(EndCause::Superseded, None);
             }
             // A read does not prove a loss. The next compare-and-set decides.
-            Verdict::Stands | Verdict::Gone(..) => keeper.renew_at = now,
+            Verdict::Stands | Verdict::Gone(..) => self.renew_now(),
         }
     }
 
@@ -285,9 +291,10 @@ impl Election {
 
     /// Handles a heartbeat of ours that was never answered but stands in the role's key.
     pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
-        let held = self.keeper().is_some_and(|keeper| {
-            keeper.held.term == attempt.term && keeper.held.revision < revision
-        });
+        let held = self
+            .phase
+            .held()
+            .is_some_and(|held| held.term == attempt.term && held.revision < revision);
         if held && attempt.purpose == Purpose::Renew {
             self.attempts.settle(attempt.beat, revision);
             self.confirmed(attempt, revision);
@@ -298,6 +305,7 @@ impl Election {
     pub(super) fn keeper_could_not_read(&mut self) {
         let now = self.now;
         if let Some(keeper) = self
+            .phase
             .keeper()
             .filter(|keeper| keeper.doubt != Doubt::Impostor)
         {
@@ -346,7 +354,7 @@ impl Election {
     fn acting_until(&self) -> Option<Moment> {
         match &self.phase {
             Phase::Leading(leadership) => Some(leadership.acting_until(self.settings.grace)),
-            Phase::Draining(drain) if drain.renewing => Some(drain.keeper.held.until),
+            Phase::WindingDown(winding_down) => winding_down.acting_until(),
             _ => None,
         }
     }

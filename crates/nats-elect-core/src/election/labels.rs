@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::machine::{Election, Phase};
+use super::machine::Election;
+use super::phase::Phase;
 use crate::event::Event;
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
@@ -59,7 +60,7 @@ impl Election {
     pub(super) fn relabel(&mut self) {
         if let Phase::Waiting(waiting) = &self.phase {
             let followed = self.followed();
-            if waiting.cooling_until().is_some() && self.state == RoleState::Demoted {
+            if waiting.cooling_until.is_some() && self.state == RoleState::Demoted {
                 // An instance in its cool-down stays `Demoted`, even if another one leads.
             } else if followed {
                 self.become_state(RoleState::Follower);
@@ -89,7 +90,7 @@ impl Election {
     }
 
     fn known_leader(&self) -> Option<LeaderInfo> {
-        if matches!(self.phase, Phase::Leading(_)) {
+        if self.phase.is_leading() {
             return Some(LeaderInfo {
                 instance_id: self.candidate.instance_id.clone(),
                 incarnation: Some(self.candidate.incarnation),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
-use super::machine::{Election, HeldLease, Phase};
-use super::mutation::mutated;
+use super::machine::Election;
+use super::phase::{HeldLease, Phase};
 use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
@@ -27,10 +27,10 @@ pub(super) struct Leadership {
     pub proofs: Vec<(RequestId, u64)>,
     /// The handoff for which a named successor is being asked.
     pub handoff_asked: Option<PendingHandoff>,
-    verify_at: Moment,
-    check_at: Moment,
-    checking: bool,
-    failed_checks: u32,
+    pub verify_at: Moment,
+    pub check_at: Moment,
+    pub checking: bool,
+    pub failed_checks: u32,
 }
 
 impl Leadership {
@@ -62,35 +62,6 @@ impl Leadership {
             .map_or(until, |grace_until| until.min(grace_until))
     }
 
-    pub fn hash_state(
-        &self,
-        now: Moment,
-        settings: &RoleSettings,
-        hasher: &mut impl std::hash::Hasher,
-    ) {
-        use std::hash::Hash;
-
-        let Self {
-            keeper,
-            fencing_token,
-            started,
-            suspended_since,
-            proofs,
-            handoff_asked,
-            verify_at,
-            check_at,
-            checking,
-            failed_checks,
-        } = self;
-        // A term of this length does not count among failures in a row.
-        let lasted = now.since(*started).min(settings.max_cooldown);
-        // Without a grace period the start of the outage does not matter.
-        let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
-        (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
-        handoff_asked.hash(hasher);
-        (verify_at, check_at, checking, failed_checks).hash(hasher);
-    }
-
     fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {
         Some(self.suspended_since? + grace?)
     }
@@ -112,7 +83,7 @@ impl Election {
             let (due, task) = leadership.keeper.due(self.retry.at());
             // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = leadership.verify_at.max(self.retry.at()).max(self.now);
-            let takes = self.read_takes();
+            let takes = self.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
             // for it and for two more.
             let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
@@ -149,7 +120,9 @@ impl Election {
     /// stands there now.
     pub(super) fn suspect(&mut self, revision: u64) {
         let now = self.now;
-        let Some(keeper) = self.keeper() else { return };
+        let Some(keeper) = self.phase.keeper() else {
+            return;
+        };
         if revision == keeper.held.revision {
             keeper.look_for_impostor();
         } else if revision > keeper.held.revision {
@@ -157,34 +130,8 @@ impl Election {
         }
     }
 
-    /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
-    pub(super) fn linked(&mut self, replaced: bool) {
-        let now = self.now;
-        mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
-        match &mut self.phase {
-            Phase::Leading(_) | Phase::Draining(_) if replaced => {
-                self.lost(EndCause::BucketLost, None);
-            }
-            Phase::Acquiring(_) if replaced => self.abandon_claim(),
-            Phase::Leading(leadership) => leadership.keeper.renew_at = now,
-            Phase::Waiting(_) => self.must_read(now, false),
-            Phase::Acquiring(_) | Phase::Draining(_) | Phase::Stopped => {}
-        }
-    }
-
-    pub(super) fn bucket_unusable(&mut self, failure: &Failure) {
-        match failure.kind {
-            FailureKind::BucketMissing | FailureKind::BucketUnfit => {
-                self.lost(EndCause::BucketLost, None);
-            }
-            _ if failure.is_transient() => self.suspend(),
-            _ if matches!(self.phase, Phase::Leading(_)) => self.wind_down(EndCause::BucketLost),
-            _ => {}
-        }
-    }
-
     pub(super) fn lease_over(&mut self, term: TermId) {
-        if self.held().is_some_and(|held| held.term == term) {
+        if self.phase.is_of(term) {
             self.lost(EndCause::LeaseExpired, None);
         }
     }
@@ -192,9 +139,8 @@ impl Election {
     /// Ends the term, because the fence key has moved on. Either another instance has the role, or
     /// the basis of this term's fenced writes is broken.
     pub(super) fn superseded(&mut self, term: TermId) {
-        let in_office = matches!(self.phase, Phase::Leading(_) | Phase::Draining(_));
-        if in_office && self.held().is_some_and(|held| held.term == term) {
-            if matches!(self.phase, Phase::Leading(_)) {
+        if self.phase.is_past_claim() && self.phase.is_of(term) {
+            if self.phase.is_leading() {
                 self.tell(Event::ValidationFailed);
             }
             self.lost(EndCause::Superseded, None);

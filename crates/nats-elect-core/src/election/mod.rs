@@ -3,28 +3,34 @@
 mod acquiring;
 mod answers;
 mod attempts;
-mod draining;
 mod effect;
+mod hashing;
 mod input;
 mod keeping;
 mod labels;
 mod leading;
+mod link;
 mod machine;
 mod mutation;
 mod observed_record;
-mod pausing;
+mod operations;
+mod orders;
+mod phase;
+mod releasing;
 mod retry;
+mod sending;
 mod timers;
 
 mod observed_role;
 mod succession;
 mod takeover;
 mod waiting;
+mod winding_down;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::machine::{Candidate, CoreStatus, Election, MOST_LATE};
+pub use self::machine::{Candidate, CoreStatus, Election};
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
 pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
@@ -32,3 +38,4 @@ pub use input::{
 };
 #[cfg(nats_elect_mutations)]
 pub use mutation::{MUTATIONS, Mutation, mend};
+pub use operations::MOST_LATE;

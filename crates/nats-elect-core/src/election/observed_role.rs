@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::input::Snapshot;
 use super::mutation::mutated;
 use super::observed_record::{LastRecord, ObservedRecord};
-use crate::config::RoleSettings;
 use crate::event::WaitReason;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord};
@@ -506,82 +505,6 @@ impl ObservedRole {
         self.not_before = self.not_before.min(now);
     }
 
-    /// Feeds a hasher with the state that still matters at `now`.
-    ///
-    /// `read_sent` is when the read under way was sent, or else `now`. Sequences must not outrun
-    /// [`is_known_sequence`](Self::is_known_sequence).
-    pub fn hash_state(
-        &self,
-        now: Moment,
-        read_sent: Moment,
-        settings: &RoleSettings,
-        hasher: &mut impl std::hash::Hasher,
-    ) {
-        use std::hash::Hash;
-
-        let Self {
-            own_incarnation,
-            own_ttl: _,
-            max_age: _,
-            handoff_hold: _,
-            latest,
-            fence,
-            // It matters only for forced takeovers, which are not explored.
-            fence_since: _,
-            fenced_lease,
-            ended: _,
-            led,
-            role_highest,
-            highest,
-            was_read,
-            own_fence,
-            known_sequence,
-            not_before,
-        } = self;
-        let fenced_lease = fenced_lease.map(|(_, lease)| lease);
-        let ended = self.has_ended();
-        (own_incarnation, fence, fenced_lease, ended, led).hash(hasher);
-        (role_highest, highest, was_read).hash(hasher);
-        (own_fence, known_sequence.is_some()).hash(hasher);
-        // A role that has been free for longer is free, and any check that still counts came after.
-        let long_free = now - settings.heartbeat - settings.claim_delay;
-        (*not_before).max(long_free).hash(hasher);
-        let latest = latest.as_ref().map(|latest| {
-            let ObservedRecord {
-                entry,
-                received,
-                held_until,
-                own,
-                untouched,
-                told: _,
-                before,
-                others_until,
-                ended,
-                released,
-            } = latest;
-            // The age matters no more than this, for the longest possible wait.
-            let longest = self.longest().max(self.wait_for(latest));
-            let age = (*received).max(long_free - longest);
-            let late = *received >= read_sent;
-            let age = (self.trust(latest) != Some(Trust::Fence) && !own).then_some(age);
-            let held_until = (*held_until).max(long_free);
-            let others_until = (*others_until).max(long_free);
-            let free_at = self.free_at().unwrap_or(now).max(long_free);
-            let ends = (held_until, others_until, free_at);
-            (
-                entry,
-                late,
-                age,
-                ends,
-                own,
-                untouched,
-                before,
-                (ended, released),
-            )
-        });
-        latest.hash(hasher);
-    }
-
     fn raise_highest(&mut self, revision: u64) {
         self.role_highest = self.role_highest.max(revision);
         self.highest = self.highest.max(revision);
@@ -821,5 +744,6 @@ fn releases(fence: SeenFence, told: Option<ReleaseHash>) -> bool {
     fence.release.is_none_or(|hash| told == Some(hash))
 }
 
+mod hashing;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,12 @@
 
 use std::time::Duration;
 
-use super::draining::Drain;
 use super::effect::{Effect, Reply};
 use super::input::{Link, PeerRequestId, ReplyId, RequestId};
-use super::machine::{Election, Operation, Phase};
+use super::machine::Election;
 use super::mutation::mutated;
+use super::phase::Phase;
+use super::releasing::Replaced;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::moment::Moment;
@@ -39,6 +40,9 @@ pub(super) struct Succession {
     looked: bool,
     /// How long this instance stays out.
     hold_off: Duration,
+    /// The callers that ended the term, or asked for its end. They are answered when the role is
+    /// freed, or can't be.
+    pub callers: Vec<RequestId>,
 }
 
 /// The request to all candidates.
@@ -75,6 +79,11 @@ impl Succession {
 
     pub const fn hold_off(&self) -> Duration {
         self.hold_off
+    }
+
+    /// Whether an heir may still be named. An heir that an operator named stays.
+    fn may_name_heir(&self, cause: Option<EndCause>) -> bool {
+        !self.closed && (self.heir.is_none() || cause == Some(EndCause::Preempted))
     }
 
     /// Takes a reply. Of several candidates that are ready, the one of the highest priority is
@@ -122,7 +131,7 @@ impl Election {
         expected: Option<FencingToken>,
         hold_off: Duration,
     ) {
-        if expected.is_some() && expected != self.fencing_token() {
+        if expected.is_some() && expected != self.phase.fencing_token() {
             self.reply(request, Reply::NotLeader);
             return;
         }
@@ -131,8 +140,8 @@ impl Election {
             return;
         }
         self.wind_down(EndCause::SteppedDown);
-        if let Phase::Draining(drain) = &mut self.phase {
-            drain.succession.hold_off = drain.succession.hold_off.max(hold_off);
+        if let Some(succession) = self.phase.succession() {
+            succession.hold_off = succession.hold_off.max(hold_off);
         }
         self.answer_at_end(request);
     }
@@ -140,10 +149,9 @@ impl Election {
     /// Answers the caller that ended a term when its handler has ended and the role is freed, or
     /// can't be.
     pub(super) fn answer_at_end(&mut self, request: RequestId) {
-        match &mut self.phase {
-            Phase::Draining(drain) if drain.fencing_token().is_some() => {
-                drain.requests.push(request);
-            }
+        let is_term = self.phase.fencing_token().is_some();
+        match self.phase.succession() {
+            Some(succession) if is_term => succession.callers.push(request),
             _ => self.reply(request, Reply::NotLeader),
         }
     }
@@ -186,8 +194,8 @@ impl Election {
         let question = self.ask(PeerRequest::Ready { to: None, release });
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
-        if let Phase::Draining(drain) = &mut self.phase {
-            drain.succession.search = Some(Search {
+        if let Some(succession) = self.phase.succession() {
+            succession.search = Some(Search {
                 question,
                 asked,
                 until,
@@ -197,7 +205,7 @@ impl Election {
 
     /// The hash that the release of the present term will prove.
     fn release_hash(&self) -> Option<ReleaseHash> {
-        self.held().map(|held| held.secrets.release.hash())
+        self.phase.held().map(|held| held.secrets.release.hash())
     }
 
     pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
@@ -224,14 +232,12 @@ impl Election {
                     self.successor_answered(handoff_asked, answer);
                 }
             }
-            Phase::Draining(drain) => {
-                let own_priority = self.settings.priority;
-                drain
-                    .succession
-                    .answered(question, answer, now, own_priority);
-            }
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
-            Phase::Acquiring(_) | Phase::Stopped => {}
+            phase => {
+                if let Some(succession) = phase.succession() {
+                    succession.answered(question, answer, now, self.settings.priority);
+                }
+            }
         }
     }
 
@@ -239,10 +245,10 @@ impl Election {
         match answer {
             Some(PeerReply::Ready { contender }) => {
                 self.wind_down(EndCause::SteppedDown);
-                if let Phase::Draining(drain) = &mut self.phase {
-                    drain.succession.heir = Some(contender);
-                    drain.succession.hold_off = handoff_asked.hold_off;
-                    drain.requests.push(handoff_asked.request);
+                if let Some(succession) = self.phase.succession() {
+                    succession.heir = Some(contender);
+                    succession.hold_off = handoff_asked.hold_off;
+                    succession.callers.push(handoff_asked.request);
                 }
             }
             Some(PeerReply::Refused { why }) => self.refused(handoff_asked.request, Some(why)),
@@ -295,14 +301,14 @@ impl Election {
             Phase::Leading(_) | Phase::Stopped => return None,
             Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
             _ if self.paused => Refusal::Paused,
-            Phase::Waiting(waiting) if waiting.cooling_until().is_some() => Refusal::CoolingDown,
+            Phase::Waiting(waiting) if waiting.cooling_until.is_some() => Refusal::CoolingDown,
             Phase::Waiting(_) if !self.could_claim_soon() => Refusal::Disconnected,
             Phase::Waiting(_) if self.is_behind(release) => Refusal::Behind,
             Phase::Waiting(_) => {
                 let contender = self.contender();
                 return Some(PeerReply::Ready { contender });
             }
-            Phase::Acquiring(_) | Phase::Draining(_) => Refusal::Busy,
+            Phase::Acquiring(_) | Phase::WindingDown(_) | Phase::Releasing(_) => Refusal::Busy,
         };
         named.then_some(PeerReply::Refused { why })
     }
@@ -317,8 +323,8 @@ impl Election {
     /// Whether a role that is handed over now could be claimed before the others may claim it.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
-        let reading = matches!(self.pending.map(|it| it.what), Some(Operation::Read { .. }));
-        let linked = matches!(self.link, Link::Up(_)) && (self.observed_role.was_read() || reading);
+        let read = self.observed_role.was_read() || self.operations.is_reading();
+        let linked = matches!(self.link, Link::Up(_)) && read;
         let held_up_until = self.observed_role.quarantined_until().max(self.retry.at());
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
@@ -328,19 +334,22 @@ impl Election {
     fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
         let refused = |why| PeerReply::Refused { why };
         let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
-        let current = term.is_some() && term == self.held().map(|held| held.term);
+        let current = term.is_some() && term == self.phase.held().map(|held| held.term);
         if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);
         }
         if by.priority <= self.settings.priority {
             return refused(Refusal::PriorityNotHigher);
         }
-        if matches!(self.phase, Phase::Leading(_)) {
-            self.wind_down(EndCause::Preempted);
-        }
-        match &mut self.phase {
-            Phase::Draining(drain) if drain.may_name_heir() => {
-                let succession = &mut drain.succession;
+        self.wind_down(EndCause::Preempted);
+        let (replaced, cause) = match &self.phase {
+            Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
+            Phase::Releasing(releasing) => (releasing.replaced(), releasing.cause()),
+            _ => return refused(Refusal::NotLeader),
+        };
+        let frees = replaced == Some(Replaced::OwnRecord);
+        match self.phase.succession() {
+            Some(succession) if frees && succession.may_name_heir(cause) => {
                 if succession
                     .heir
                     .as_ref()
@@ -351,8 +360,7 @@ impl Election {
                 succession.heir = Some(by);
                 PeerReply::Yielding
             }
-            Phase::Draining(_) | Phase::Leading(_) => refused(Refusal::Busy),
-            _ => refused(Refusal::NotLeader),
+            _ => refused(Refusal::Busy),
         }
     }
 
@@ -377,14 +385,5 @@ impl Election {
             }
             _ => Handoff::TakenByAnother,
         })
-    }
-}
-
-impl Drain {
-    /// Whether the role is still to be freed and no operator has named an heir.
-    fn may_name_heir(&self) -> bool {
-        self.will_release()
-            && !self.succession.closed
-            && (self.succession.heir.is_none() || self.cause == EndCause::Preempted)
     }
 }

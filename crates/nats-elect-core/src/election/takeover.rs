@@ -8,8 +8,9 @@
 use uuid::Uuid;
 
 use super::input::{Link, PeerRequestId};
-use super::machine::{Election, Phase};
+use super::machine::Election;
 use super::mutation::mutated;
+use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
@@ -20,31 +21,14 @@ use crate::record::{Content, Nonce, SeenRecord};
 #[derive(Clone, Debug, Hash)]
 pub(super) struct TakeoverRequest {
     /// The leader's incarnation and id. Records of other libraries have no incarnation.
-    rival: (Option<Uuid>, String),
+    pub rival: (Option<Uuid>, String),
     /// When to ask, or to ask again.
-    ask_at: Moment,
-    asking: Option<PeerRequestId>,
+    pub ask_at: Moment,
+    pub asking: Option<PeerRequestId>,
     /// Since when the leader has been asked, by an instance that was healthy.
-    since: Option<Moment>,
+    pub since: Option<Moment>,
     /// Until when a leader that agreed has time to hand over. It gets that time once.
-    agreed_until: Option<Moment>,
-}
-
-impl TakeoverRequest {
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-
-        let Self {
-            rival,
-            ask_at,
-            asking,
-            since,
-            agreed_until,
-        } = self;
-        // A request's number only tells it from others.
-        let ask_at = asking.is_none().then(|| (*ask_at).max(now));
-        (rival, ask_at, asking.is_some(), since, agreed_until).hash(hasher);
-    }
+    pub agreed_until: Option<Moment>,
 }
 
 impl Election {
@@ -55,7 +39,7 @@ impl Election {
         };
         let able = self.settings.takeover != Takeover::Never
             && matches!(self.link, Link::Up(_))
-            && waiting.cooling_until().is_none()
+            && waiting.cooling_until.is_none()
             && self.stopping.is_none()
             && !self.paused
             && self.followed();

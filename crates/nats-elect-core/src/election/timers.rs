@@ -1,7 +1,8 @@
 //! The table of everything that is due. It serves both the wakeup and the work, so nothing that is
 //! due can be missed.
 
-use super::machine::{Election, Phase};
+use super::machine::Election;
+use super::phase::Phase;
 use crate::event::EndCause;
 use crate::moment::Moment;
 
@@ -27,7 +28,7 @@ pub(super) enum Timer {
     Abort,
     NoteOverrun,
     Release,
-    FinishDrain,
+    FinishRelease,
 }
 
 /// The most tasks in one step. If more are due, one of them does not get done.
@@ -39,11 +40,12 @@ impl Election {
             Phase::Waiting(waiting) => self.waiting_timers(waiting),
             Phase::Acquiring(acquisition) => self.acquiring_timers(acquisition),
             Phase::Leading(leadership) => self.leading_timers(leadership),
-            Phase::Draining(drain) => self.draining_timers(drain),
+            Phase::WindingDown(winding_down) => self.winding_down_timers(winding_down),
+            Phase::Releasing(releasing) => self.releasing_timers(releasing),
             Phase::Stopped => return Vec::new(),
         };
-        timers.extend(self.reopen_at().map(|due| (due, Timer::Reopen)));
-        if !matches!(self.phase, Phase::Leading(_)) {
+        timers.extend(self.reopen_at.map(|due| (due, Timer::Reopen)));
+        if !self.phase.is_leading() {
             timers.extend(self.connection_lost_at().map(|due| (due, Timer::Notice)));
         }
         timers
@@ -82,7 +84,7 @@ impl Election {
             Timer::Abort => self.abort_handler(),
             Timer::NoteOverrun => self.note_overrun(),
             Timer::Release => self.release(),
-            Timer::FinishDrain => self.finish_drain(),
+            Timer::FinishRelease => self.finish_release(),
         }
     }
 }

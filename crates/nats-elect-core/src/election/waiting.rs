@@ -2,48 +2,50 @@
 
 use std::time::Duration;
 
+use super::answers::outcome_of;
 use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Reply, WriteKind};
-use super::input::RequestId;
-use super::machine::{Election, Phase};
+use super::input::{RequestId, WriteOutcome};
+use super::machine::Election;
 use super::mutation::mutated;
+use super::operations::SentWrite;
+use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
-use crate::config::RoleSettings;
 use crate::event::{Event, Vacancy};
 use crate::moment::Moment;
-use crate::record::Content;
+use crate::record::{Content, Entry};
 use crate::status::RoleState;
 
 /// The state of an instance that does not lead.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Waiting {
     /// Whether the keys must be read before a claim.
-    unread: bool,
+    pub unread: bool,
     /// When to read them. The watch may show them before and spare the read.
-    read_at: Moment,
+    pub read_at: Moment,
     /// Whether a claim of ours was never answered. It may have been stored.
-    in_doubt: bool,
+    pub in_doubt: bool,
     /// The random delay before the next claim.
-    claim_wait: Duration,
+    pub claim_wait: Duration,
     /// When the keys and the bucket's identity were last read.
-    checked_at: Option<Moment>,
+    pub checked_at: Option<Moment>,
     /// When that read was sent.
-    looked_at: Option<Moment>,
-    cooling_until: Option<Moment>,
+    pub looked_at: Option<Moment>,
+    pub cooling_until: Option<Moment>,
     /// The request to take over from a leader of lower priority.
     pub takeover_request: Option<TakeoverRequest>,
-    promised: Option<PromisedHandoff>,
+    pub promised: Option<PromisedHandoff>,
     /// When the record arrived for which a long wait was reported.
-    warned: Option<Moment>,
+    pub warned: Option<Moment>,
 }
 
 /// A role that is being handed over to this instance. Reads show the release if the watch is
 /// silent.
 #[derive(Clone, Copy, Debug, Hash)]
-struct PromisedHandoff {
+pub(super) struct PromisedHandoff {
     look_at: Moment,
-    until: Moment,
+    pub until: Moment,
 }
 
 impl Waiting {
@@ -69,68 +71,13 @@ impl Waiting {
             ..Self::new()
         }
     }
-
-    pub const fn cooling_until(&self) -> Option<Moment> {
-        self.cooling_until
-    }
-
-    pub fn hash_state(
-        &self,
-        now: Moment,
-        paused: bool,
-        settings: &RoleSettings,
-        hasher: &mut impl std::hash::Hasher,
-    ) {
-        use std::hash::Hash;
-
-        let Self {
-            unread,
-            read_at,
-            in_doubt,
-            claim_wait,
-            checked_at,
-            looked_at,
-            cooling_until,
-            takeover_request,
-            promised,
-            // Nothing is decided by it: it is told only.
-            warned: _,
-        } = self;
-        // It does not matter how long a thing has been due.
-        let read_at = unread.then(|| (*read_at).max(now));
-        let cooling_until = cooling_until.map(|until| until.max(now));
-        // An older check does not count.
-        let counts_for = if paused {
-            settings.ttl
-        } else {
-            settings.heartbeat
-        };
-        let checked_at = checked_at.filter(|at| *at >= now - counts_for);
-        let looked_at = looked_at.filter(|at| *at >= now - settings.ttl);
-        (
-            read_at,
-            in_doubt,
-            claim_wait,
-            checked_at,
-            looked_at,
-            cooling_until,
-        )
-            .hash(hasher);
-        promised
-            .filter(|promised| promised.until > now)
-            .hash(hasher);
-        takeover_request.is_some().hash(hasher);
-        if let Some(takeover_request) = takeover_request {
-            takeover_request.hash_state(now, hasher);
-        }
-    }
 }
 
 impl Election {
     pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
         let mut timers = Vec::new();
         if self.stopping.is_some() {
-            if self.pending.is_some() {
+            if self.operations.is_busy() {
                 return timers;
             }
             // A claim that may have been stored is looked for once, to give it back.
@@ -325,6 +272,65 @@ impl Election {
         });
     }
 
+    /// Handles the answer to a claim.
+    pub(super) fn claim_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+        let Phase::Waiting(waiting) = &self.phase else {
+            return;
+        };
+        let cooling = waiting.cooling_until.is_some();
+        self.tell(Event::ClaimEnded {
+            outcome: outcome_of(outcome),
+        });
+        if cooling {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let Some(attempt) = self.attempts.find(Some(self.own_nonce(write.beat))) else {
+                    return;
+                };
+                debug_assert!(
+                    attempt.term == write.term && attempt.sent == write.sent,
+                    "the attempt is remembered"
+                );
+                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
+                let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
+                self.claimed(attempt, *revision, known);
+            }
+            WriteOutcome::Conflict { .. } => {
+                mutated!(CountFromErrorText => return);
+                let read_at = self.now + self.watch_timeout();
+                self.must_read(read_at, false);
+            }
+            WriteOutcome::Failed(failure) => {
+                self.request_failed(failure);
+                self.must_read(self.now, true);
+            }
+        }
+    }
+
+    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
+    /// from its sending.
+    pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
+        let claim = self
+            .attempts
+            .find(entry.content.nonce())
+            .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
+        let Some(claim) = claim else { return };
+        let Phase::Waiting(waiting) = &self.phase else {
+            return;
+        };
+        let cooling = waiting.cooling_until.is_some();
+        self.attempts.settle(claim.beat, entry.revision);
+        if self.observed_role.fence_over() > claim.expected.fence {
+            self.observed_role.overtaken(self.now);
+            return;
+        }
+        if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
+            self.claimed(claim, entry.revision, bucket_known);
+        }
+    }
+
     /// How the role that is being claimed became free.
     fn vacancy(&self, forced: bool) -> Vacancy {
         match self.observed_role.seen().map(|entry| &entry.content) {
@@ -378,12 +384,6 @@ impl Election {
             Reply::Changed
         };
         self.reply(request, reply);
-    }
-
-    /// Leaves the election. This instance holds nothing.
-    pub(super) fn leave(&mut self) {
-        self.phase = Phase::Stopped;
-        self.become_state(RoleState::Stopped);
     }
 
     /// The pause between a lost claim and a read of the keys. In it the watch may show the winner's

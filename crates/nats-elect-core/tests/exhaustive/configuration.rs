@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::config::{HealthSettings, RetryConfig, RoleConfig, RoleSettings, Takeover};
+use nats_elect_core::config::{RetryConfig, RoleConfig, RoleSettings, Takeover};
 
 use crate::fault::Fault;
 use crate::properties::Witness;
@@ -117,10 +117,9 @@ impl Configuration {
     /// The settings of one instance.
     pub fn settings_of(&self, index: usize) -> RoleSettings {
         let priority = i64::try_from(index).expect("a few");
-        RoleSettings {
-            priority: if self.ranked { priority } else { 0 },
-            ..self.settings.clone()
-        }
+        let mut settings = self.settings.clone();
+        settings.priority = if self.ranked { priority } else { 0 };
+        settings
     }
 
     pub const fn live_within(mut self, ticks: u8) -> Self {
@@ -154,25 +153,20 @@ fn ticks(time: Duration) -> u8 {
 /// The shortest lease that has room for everything: seven ticks, of which the last is the drift
 /// margin and the two before it are the stop budget. What recurs beyond the lease is switched off.
 fn settings() -> RoleSettings {
-    let settings = RoleConfig::default().settings().expect("the defaults");
+    let mut settings = RoleConfig::default().settings().expect("the defaults");
     let never = Duration::MAX;
-    RoleSettings {
-        ttl: TICK * 7,
-        heartbeat: TICK * 2,
-        request_timeout: TICK,
-        stop_budget: TICK * 2,
-        cooldown: TICK,
-        max_cooldown: TICK,
-        claim_delay: Duration::ZERO,
-        validation_interval: never,
-        health: HealthSettings {
-            interval: never,
-            timeout: never,
-            ..settings.health
-        },
-        retry: steady(),
-        ..settings
-    }
+    settings.ttl = TICK * 7;
+    settings.heartbeat = TICK * 2;
+    settings.request_timeout = TICK;
+    settings.stop_budget = TICK * 2;
+    settings.cooldown = TICK;
+    settings.max_cooldown = TICK;
+    settings.claim_delay = Duration::ZERO;
+    settings.validation_interval = never;
+    settings.health.interval = never;
+    settings.health.timeout = never;
+    settings.retry = steady();
+    settings
 }
 
 fn steady() -> RetryConfig {

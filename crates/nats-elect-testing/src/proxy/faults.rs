@@ -20,29 +20,26 @@ pub(super) struct Faults {
 pub(super) struct Way {
     pub(super) silent: bool,
     pub(super) delay: Duration,
-    stalls: Stalls,
-}
-
-/// The share of the pieces that come later, and how much later.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stalls {
-    share: f64,
-    by: Duration,
+    /// The share of the pieces that come later still.
+    stalled: f64,
+    /// How much later they come.
+    stalled_by: Duration,
 }
 
 impl Way {
     /// Returns how long a piece is on its way. Its luck, from 0 to 1, decides whether it is
     /// stalled.
     pub(super) fn time_of(&self, luck: f64) -> Duration {
-        if luck < self.stalls.share {
-            self.delay + self.stalls.by
+        if luck < self.stalled {
+            self.delay + self.stalled_by
         } else {
             self.delay
         }
     }
 
     pub(super) fn stall(&mut self, share: f64, by: Duration) {
-        self.stalls = Stalls { share, by };
+        self.stalled = share;
+        self.stalled_by = by;
     }
 }
 

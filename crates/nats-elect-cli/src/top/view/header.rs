@@ -30,7 +30,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let mut second = vec![Span::raw(" ")];
     if state.is_paused() {
         let paused = Style::new().add_modifier(Modifier::REVERSED);
-        second.push(Span::styled(" PAUSED, p goes on ", paused));
+        second.push(Span::styled(" PAUSED, p resumes ", paused));
         second.push(Span::raw("  "));
     }
     match &facts.stale {
@@ -41,7 +41,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
         }
     }
     let (text, style) = match &facts.asked {
-        Asked::NotYet => ("instances are being asked".to_owned(), look.faint()),
+        Asked::NotYet => ("asking instances".to_owned(), look.faint()),
         Asked::Answered(_) => {
             let all = facts.instances.iter();
             let silent = all.filter(|it| it.silent_since.is_some()).count();
@@ -56,11 +56,9 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
                 (format!("{answer}, {silent} silent"), look.doubtful())
             }
         }
-        Asked::Nobody(_) if facts.stale.is_some() => {
-            ("nobody can be asked".to_owned(), look.doubtful())
-        }
+        Asked::Nobody(_) if facts.stale.is_some() => ("no instances".to_owned(), look.doubtful()),
         Asked::Nobody(why) => (
-            format!("instances tell nothing: {why}; shown is what the bucket tells"),
+            format!("no reports from instances: {why}; showing only the bucket"),
             look.doubtful(),
         ),
     };

@@ -95,7 +95,7 @@ fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
 
 fn changes(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'static>> {
     let facts = state.facts();
-    let mut lines = vec![rule(look, width, "Changes", "the latest first")];
+    let mut lines = vec![rule(look, width, "Changes", "latest first")];
     if facts.changes.is_empty() {
         lines.push(Line::styled("  none since the start", look.faint()));
     }
@@ -115,7 +115,7 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
         return Line::from(vec![
             Span::styled(format!("  filter: {}", state.filter), look.title()),
             Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
-            Span::styled("   Enter keeps it, Esc shows everything", look.faint()),
+            Span::styled("   Enter keeps it, Esc shows all roles", look.faint()),
         ]);
     }
     let (quit, help) = (("q", "quit"), ("?", "help"));

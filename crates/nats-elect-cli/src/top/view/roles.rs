@@ -131,7 +131,7 @@ pub fn table(
     }
     let (shown, all) = (names.len(), state.roles().len());
     if shown < all {
-        more = format!("{more}, {shown} of {all} in sight");
+        more = format!("{more}, {shown} of {all} visible");
     }
     let mut heads = vec![
         padded("  ROLE", widths.name + 2),
@@ -152,7 +152,7 @@ pub fn table(
         let what = if facts.roles.is_empty() {
             "  no roles in this bucket"
         } else {
-            "  no role passes the filter: Esc shows everything"
+            "  no role matches the filter: Esc shows all roles"
         };
         lines.push(Line::styled(what, look.doubtful()));
     }

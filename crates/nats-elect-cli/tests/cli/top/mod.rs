@@ -50,13 +50,13 @@ async fn shows(server: &NatsServer, options: &[&str], wanted: &[&str]) -> Ended 
     let arguments = [&["top", "--once", "-s", &url], options].concat();
     for _ in 0..20 {
         let mut command = nats_elect(&arguments);
-        let told = tokio::task::spawn_blocking(move || ended(&mut command));
-        let told = told.await.expect("its end");
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
-        if wanted.iter().all(|text| told.stdout.contains(text)) {
-            return told;
+        let output = tokio::task::spawn_blocking(move || ended(&mut command));
+        let output = output.await.expect("its end");
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        if wanted.iter().all(|text| output.stdout.contains(text)) {
+            return output;
         }
-        println!("{}", told.stdout);
+        println!("{}", output.stdout);
     }
     panic!("it never showed all of {wanted:?}");
 }
@@ -81,8 +81,8 @@ async fn a_picture_shows_who_leads_and_what_every_instance_does() {
     let scheduler = second.role("scheduler").expect("a role");
     scheduler.pause().await.expect("a pause");
     let wanted = ["● leader", "○ follower", "= paused", "2 instances answer"];
-    let told = shows(&server, &[], &wanted).await;
-    let text = &told.stdout;
+    let output = shows(&server, &[], &wanted).await;
+    let text = &output.stdout;
     assert!(text.contains("view current"), "{text}");
     assert!(text.contains("bucket leaders at 127.0.0.1:"), "{text}");
     let row = line(text, "scheduler");
@@ -93,7 +93,7 @@ async fn a_picture_shows_who_leads_and_what_every_instance_does() {
     assert!(row[3].starts_with('█'), "{text}");
     assert!(row.last().expect("it").ends_with("ms"), "{text}");
     assert_eq!(line(text, "CONNECTION")[1..], ["connected", "connected"]);
-    assert_eq!(told.stderr, "");
+    assert_eq!(output.stderr, "");
     assert!(!text.contains('\u{1b}'), "{text}");
 
     let plain = shows(&server, &["--ascii"], &["* leader", "o follower"]).await;
@@ -106,11 +106,11 @@ async fn instances_that_can_not_be_asked_are_shown_as_far_as_the_bucket_tells() 
     let one = instance(&server, "node-1", AdminConfig::off()).await;
     leads(&one, "scheduler").await;
     let wanted = [
-        "instances tell nothing: nobody is there, or the admin service is off",
+        "no reports from instances: no instance runs, or the admin service is off",
         "● leader",
     ];
-    let told = shows(&server, &[], &wanted).await;
-    assert!(line(&told.stdout, "scheduler")[1].starts_with("node-1"));
+    let output = shows(&server, &[], &wanted).await;
+    assert!(line(&output.stdout, "scheduler")[1].starts_with("node-1"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,12 +125,12 @@ async fn whoever_may_not_ask_sees_what_the_bucket_tells() {
     let _one = started(&server, "node-1", config).await;
     let options = ["--user", "eve", "--password", "pw"];
     let wanted = [
-        "instances tell nothing: no answer",
+        "no reports from instances: no answer",
         "this user may not ask",
         "● leader",
     ];
-    let told = shows(&server, &options, &wanted).await;
-    assert!(told.stdout.contains("view current"), "{}", told.stdout);
+    let output = shows(&server, &options, &wanted).await;
+    assert!(output.stdout.contains("view current"), "{}", output.stdout);
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
         (&["top"], "needs a terminal"),
         (&["top", "--once", "--interval", "10ms"], "from 500ms to 1h"),
     ] {
-        let told = ended(&mut nats_elect(arguments));
-        assert_eq!(told.code, Some(2), "{arguments:?}");
-        assert!(told.stderr.contains(expected), "{}", told.stderr);
+        let output = ended(&mut nats_elect(arguments));
+        assert_eq!(output.code, Some(2), "{arguments:?}");
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
 }
 
@@ -221,7 +221,7 @@ async fn a_server_that_goes_away_makes_the_view_stale() {
         .await;
     server.kill();
     terminal
-        .shows(&["view STALE for", "silent", "node-1 gives no answer"])
+        .shows(&["view STALE for", "silent", "node-1 does not answer"])
         .await;
     server.restart().expect("a server");
     terminal

@@ -68,7 +68,7 @@ async fn the_picture_for_the_docs() {
     let killed = leads("network").await.instance_id;
     let at = NODES.iter().position(|id| *id == killed).expect("a node");
     drop(nodes.remove(at));
-    let silent = format!("{killed} gives no answer");
+    let silent = format!("{killed} does not answer");
     terminal.shows(&[&silent, "1 silent"]).await;
     let successor = leads("network").await;
     let claimed = format!("network: {} leads", successor.instance_id);
@@ -87,7 +87,7 @@ async fn the_picture_for_the_docs() {
     // Down to the second role.
     terminal.press("j");
     terminal
-        .shows(&["= paused", "▶ network", "to whom it was handed over"])
+        .shows(&["= paused", "▶ network", "as the named heir"])
         .await;
 
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::election::machine::{Election, Phase};
+use crate::election::machine::Election;
+use crate::election::phase::Phase;
 use crate::election::{Effect, Input};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};

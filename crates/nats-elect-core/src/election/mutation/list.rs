@@ -17,102 +17,101 @@ macro_rules! mutations {
 }
 
 mutations! {
-    /// The leader's deadline has no margin for clocks of different rates.
+    /// The leader's deadline leaves no margin for clocks of different rates.
     NoDriftMargin,
-    /// A heartbeat that is confirmed after the old deadline extends the lease.
+    /// A heartbeat that is confirmed after the deadline extends the lease.
     ExtendOnLateAck,
-    /// Records are put blindly instead of by compare-and-set.
+    /// Instances write records without a compare-and-set.
     BlindWrites,
-    /// The role is released before its handler has ended.
+    /// A leader releases the role before its handler has ended.
     ReleaseBeforeHandlerEnds,
     /// A key that the server expired is free at once.
     TrustServerExpiry,
-    /// A foreign delete marker is taken for a release.
+    /// A delete marker of another client counts as a release.
     MarkerIsRelease,
-    /// A missing key is claimed at once.
+    /// An instance claims a missing key at once.
     MissingIsFree,
-    /// No fence record is written.
+    /// A new leader writes no fence record.
     SkipFence,
-    /// The fence record is written without a condition.
+    /// A new leader writes its fence record without a condition.
     FenceWithoutCondition,
     /// The term starts before its fence record is confirmed.
     PromoteBeforeFence,
-    /// The role is released before the shared deadline is revoked.
+    /// A leader releases the role before it revokes the shared deadline.
     ReleaseBeforeRevoke,
-    /// A second attempt bears the nonce of the first.
+    /// A second attempt has the nonce of the first.
     ReuseNonce,
-    /// A write that is found by a read counts from the sending of the latest attempt.
+    /// The lease of a write that a read finds counts from the sending of the latest attempt.
     AdoptFromLaterSend,
-    /// The sequence in a refusal's text is watched as if a record had been seen.
+    /// The sequence in a refusal's text counts as a record that was seen.
     CountFromErrorText,
-    /// A lease is counted from a timestamp in the record.
+    /// A lease counts from a timestamp in the record.
     CountFromTimestamp,
-    /// A record of the own id is taken for one of the own incarnation.
+    /// A record of the own instance id counts as one of the own incarnation.
     OwnIdIsOwn,
-    /// A bucket that is made anew numbers its messages from the beginning.
+    /// A recreated bucket numbers its messages from the beginning.
     ReuseSequences,
-    /// A reconnect starts the lease anew.
+    /// A reconnect extends the lease.
     ForgetDeadlineOnReconnect,
     /// A heartbeat without an answer counts as confirmed.
     TimeoutIsAck,
     /// A read that shows the own record extends the lease.
     ReadIsProof,
-    /// Writes are sent while there is no connection.
+    /// An instance sends writes while it has no connection.
     SendWhileDown,
-    /// A bucket that was made anew is taken for the old one.
+    /// An instance takes a recreated bucket for the old one.
     IgnoreEpoch,
-    /// Nothing is waited for after a bucket was made anew.
+    /// An instance waits for no lease after writes were lost or the bucket was recreated.
     NoQuarantine,
-    /// A term starts without the time to wind it down.
+    /// A term starts although its lease leaves no time to wind it down.
     PromoteLate,
-    /// A handler that does not end is not aborted.
+    /// A leader never aborts a handler that does not end.
     NeverAbort,
     /// A refused heartbeat counts as confirmed.
     ConflictIsAck,
-    /// A stranger's short record ends the lease that it was written over.
+    /// Another client's short record ends the lease that it overwrites.
     StrangerEndsLease,
-    /// Whatever sequence comes next is taken for one of the bucket that was read.
+    /// An instance takes any higher sequence for one of the bucket that it read.
     TrustAnyJump,
-    /// The lease that the fence record tells of is not waited for.
+    /// An instance does not wait for the lease that the fence record shows.
     IgnoreFenceLease,
-    /// A read that shows an old release of ours is taken for the one just sent.
+    /// A leader takes an old release of its own for the one that it just sent.
     BelieveOldRelease,
-    /// The end of each term is told as a release.
+    /// A leader reports each term as released at its end.
     TellReleased,
-    /// An instance that may only ask for a role claims it over its living leader.
+    /// An instance that may only ask for a role claims it from its living leader.
     ForceWithoutLeave,
-    /// A paused instance claims the role all the same.
+    /// A paused instance claims the role.
     ClaimWhilePaused,
-    /// A leader yields to a request that was meant for an earlier term.
+    /// A leader yields to a request for an earlier term.
     YieldToOldRequests,
-    /// A fence record that is refused is written again over the one that stands there.
+    /// A new leader overwrites the fence record that refused its own.
     FenceOverWhatStands,
-    /// The bucket is looked at before its keys are read.
+    /// The driver reads the bucket's settings before the keys.
     BucketReadFirst,
-    /// Any release is taken for that of the leader.
+    /// Any client's release counts as the leader's.
     BelieveAnyRelease,
-    /// The record that is held is forgotten after so many heartbeats without an answer.
+    /// A leader forgets its current record after a number of unanswered heartbeats.
     ForgetWhatIsHeld,
-    /// A record's lease is waited for, whether its writer ever led or not.
+    /// An instance waits for a record's lease even if its writer never led.
     BelieveAnyLease,
-    /// An answer that comes after the timeout is thrown away.
+    /// An instance drops an answer that comes after the timeout.
     DropLateAnswers,
-    /// The lease of a fence record is waited for without a look whether another one has come.
+    /// An instance waits for a fence record's lease without reading whether a newer one came.
     BelieveOldFence,
-    /// A read that agrees with a refusal shows that a fence record has gone.
+    /// A read that agrees with a refusal proves that a fence record has gone.
     SupersededByRead,
-    /// An instance that finds its bucket unfit does not ask again.
+    /// An instance that finds its bucket unfit does not look at it again.
     AskOnceForALook,
-    /// A heartbeat is waited for that can't be stored any more.
+    /// A leader waits for a heartbeat that can no longer be stored.
     AwaitWhatIsRefused,
-    /// A heartbeat is no longer waited for once another's record was seen.
+    /// A leader waits for no earlier heartbeat once it has seen another record.
     ForgetHeartbeatsForAnyRecord,
-    /// A sequence on the watch that lies below a known one is passed over.
+    /// An instance ignores a message on the watch whose sequence is too low.
     IgnoreShownLoss,
-    /// A forced takeover does not wait for the leader that was there before another hand wrote a
-    /// record.
+    /// A forced takeover does not wait for a leader whose record another client overwrote.
     ForceOverTheUnseen,
-    /// Nobody leads whose fence record has expired.
+    /// An instance does not wait for a leader whose fence record has expired.
     ForgetExpiredFences,
 }
 

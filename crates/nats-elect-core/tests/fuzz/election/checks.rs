@@ -125,11 +125,27 @@ impl Life {
         self.requested(Request::Write(write));
     }
 
+    /// Whether this is a heartbeat over a sequence below one that was shown since.
+    fn is_superseded(&self, kind: &WriteKind) -> bool {
+        match kind {
+            WriteKind::Renew { over, .. } => self.shown.iter().any(|shown| shown > over),
+            _ => false,
+        }
+    }
+
     pub(super) fn requested(&mut self, request: Request) {
-        let forgotten = self.overtaken && matches!(self.pending, Some(Request::Read(_)));
+        // Once a write is known to be stored, nothing is read for it any more. A heartbeat over an
+        // earlier sequence can't be stored then.
+        let forgotten = self.overtaken
+            && match &self.pending {
+                Some(Request::Read(_)) => true,
+                Some(Request::Write(write)) => self.is_superseded(&write.kind),
+                None => false,
+            };
         assert!(
             self.pending.is_none() || forgotten,
-            "two requests at a time"
+            "two requests at a time: {:?} and {request:?}",
+            self.pending
         );
         assert!(self.link.is_some(), "without a link");
         self.last_op = request.op().0;

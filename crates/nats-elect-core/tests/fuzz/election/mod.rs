@@ -106,6 +106,7 @@ struct Life {
 }
 
 #[allow(clippy::large_enum_variant, reason = "there are few at a time")]
+#[derive(Debug)]
 enum Request {
     Write(Write),
     Read(OpId),

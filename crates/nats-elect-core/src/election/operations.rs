@@ -1,0 +1,181 @@
+//! The reads and writes under way. Each may be answered late.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::attempts::Purpose;
+use super::input::{OpId, TermId};
+use super::mutation::mutated;
+use super::retry::AdaptiveTimeout;
+use crate::moment::Moment;
+
+/// A read asks for the keys, and then for the bucket.
+const READ_ROUND_TRIPS: u32 = 2;
+/// The most operations that are remembered after their timeout. Each may still be answered.
+pub const MOST_LATE: usize = 8;
+
+/// The operation under way, and those whose answer may come late.
+#[derive(Clone, Debug)]
+pub(super) struct Operations {
+    /// There is never more than one.
+    pub pending: Option<Pending>,
+    /// Operations without an answer in time.
+    pub late: VecDeque<Pending>,
+    /// When the last write was sent. A read that was sent before tells nothing of it.
+    pub last_write: Option<Moment>,
+    pub timeout: AdaptiveTimeout,
+    pub last_op: u64,
+}
+
+/// An operation that was sent, with its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub op: OpId,
+    pub what: Operation,
+}
+
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) enum Operation {
+    Read {
+        sent: Moment,
+    },
+    Write(SentWrite),
+    /// The operation went to a bucket that was replaced. Its answer tells nothing.
+    Void,
+}
+
+/// A write that was sent.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct SentWrite {
+    pub purpose: Purpose,
+    pub term: TermId,
+    pub beat: u64,
+    /// The expected sequence of the key.
+    pub over: u64,
+    pub sent: Moment,
+}
+
+impl Operation {
+    const fn round_trips(self) -> u32 {
+        match self {
+            Self::Read { .. } => READ_ROUND_TRIPS,
+            Self::Write(_) | Self::Void => 1,
+        }
+    }
+
+    const fn is_read(self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
+}
+
+impl Operations {
+    pub const fn new(timeout: AdaptiveTimeout) -> Self {
+        Self {
+            pending: None,
+            late: VecDeque::new(),
+            last_write: None,
+            timeout,
+            last_op: 0,
+        }
+    }
+
+    /// Whether an operation is under way.
+    pub const fn is_busy(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Whether a read is under way.
+    pub fn is_reading(&self) -> bool {
+        self.pending.is_some_and(|pending| pending.what.is_read())
+    }
+
+    /// Whether the attempt with this beat is under way and not timed out.
+    pub fn awaits(&self, attempt: u64) -> bool {
+        let what = self.pending.map(|pending| pending.what);
+        matches!(what, Some(Operation::Write(write)) if write.beat == attempt)
+    }
+
+    /// The timeout of a read.
+    pub fn read_takes(&self) -> Duration {
+        self.timeout.within(READ_ROUND_TRIPS)
+    }
+
+    /// Remembers an operation that is sent now. Returns its number and its timeout.
+    pub fn begin(&mut self, what: Operation) -> (OpId, Duration) {
+        self.last_op += 1;
+        let op = OpId(self.last_op);
+        self.pending = Some(Pending { op, what });
+        if let Operation::Write(write) = what {
+            self.last_write = Some(write.sent);
+        }
+        (op, self.timeout.within(what.round_trips()))
+    }
+
+    /// Takes the pending operation if this is its answer. If it timed out, its answer may come
+    /// late, so it is remembered.
+    pub fn finish(&mut self, op: OpId, timed_out: bool, now: Moment) -> Option<Operation> {
+        let pending = self.pending.take_if(|pending| pending.op == op)?;
+        if timed_out && !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
+            if self.late.len() == MOST_LATE {
+                self.late.pop_front();
+            }
+            self.late.push_back(pending);
+        }
+        if !timed_out {
+            self.learn_pace(pending.what, false, now);
+        }
+        Some(pending.what)
+    }
+
+    /// Takes an operation that had timed out, now that its answer has come. A read that was sent
+    /// before the last write counts for nothing.
+    pub fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
+        let index = self.late.iter().position(|late| late.op == op)?;
+        let what = self.late.remove(index)?.what;
+        self.learn_pace(what, true, now);
+        match what {
+            Operation::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
+            Operation::Read { .. } => {
+                // The same answer serves a read that was sent meanwhile.
+                self.forget_reads();
+                Some(what)
+            }
+            what => Some(what),
+        }
+    }
+
+    /// Forgets the reads under way, because a write turned out to be stored. They may show less
+    /// than that, and there is no need to wait for them.
+    pub fn forget_reads(&mut self) {
+        self.pending.take_if(|pending| pending.what.is_read());
+        self.late.retain(|late| !late.what.is_read());
+    }
+
+    /// Forgets a heartbeat over a sequence below this one, at which an earlier heartbeat turned out
+    /// to be stored. It can't be stored any more, so there is no need to wait for it.
+    pub fn forget_heartbeats(&mut self, sequence: u64) {
+        mutated!(AwaitWhatIsRefused => return);
+        self.pending.take_if(|pending| match pending.what {
+            Operation::Write(write) => write.purpose == Purpose::Renew && write.over < sequence,
+            Operation::Read { .. } | Operation::Void => false,
+        });
+    }
+
+    /// Forgets what is under way, because the bucket was replaced.
+    pub fn bucket_replaced(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            pending.what = Operation::Void;
+        }
+        self.late.clear();
+    }
+
+    fn learn_pace(&mut self, what: Operation, late: bool, now: Moment) {
+        let sent = match what {
+            Operation::Read { sent } => sent,
+            Operation::Write(write) => write.sent,
+            Operation::Void => return,
+        };
+        self.timeout
+            .answered(now.since(sent), what.round_trips(), late);
+    }
+}

@@ -1,0 +1,93 @@
+//! Where an election is in its cycle. Each phase has a file with all that can happen in it.
+
+use super::acquiring::Acquisition;
+use super::attempts::Secrets;
+use super::input::TermId;
+use super::keeping::Keeper;
+use super::leading::Leadership;
+use super::releasing::Releasing;
+use super::succession::Succession;
+use super::waiting::Waiting;
+use super::winding_down::WindingDown;
+use crate::moment::Moment;
+use crate::token::FencingToken;
+
+/// The phase of an election. A handler exists only in `Leading` and `WindingDown`.
+#[derive(Clone, Debug, Hash)]
+pub(super) enum Phase {
+    Waiting(Waiting),
+    Acquiring(Acquisition),
+    Leading(Leadership),
+    WindingDown(WindingDown),
+    Releasing(Releasing),
+    Stopped,
+}
+
+/// The lease that this instance holds on the role's key.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct HeldLease {
+    pub term: TermId,
+    pub secrets: Secrets,
+    pub revision: u64,
+    /// When the last confirmed write was sent.
+    pub sent: Moment,
+    /// The end of the lease.
+    pub until: Moment,
+}
+
+impl Phase {
+    pub const fn held(&self) -> Option<&HeldLease> {
+        match self {
+            Self::Acquiring(acquisition) => Some(&acquisition.held),
+            Self::Leading(leadership) => Some(&leadership.keeper.held),
+            Self::WindingDown(winding_down) => Some(&winding_down.keeper.held),
+            Self::Releasing(releasing) => Some(&releasing.held),
+            Self::Waiting(_) | Self::Stopped => None,
+        }
+    }
+
+    /// Whether this is the number of the held lease's acquisition or term.
+    pub fn is_of(&self, term: TermId) -> bool {
+        self.held().is_some_and(|held| held.term == term)
+    }
+
+    /// The lease on which a handler runs.
+    pub const fn keeper(&mut self) -> Option<&mut Keeper> {
+        match self {
+            Self::Leading(leadership) => Some(&mut leadership.keeper),
+            Self::WindingDown(winding_down) => Some(&mut winding_down.keeper),
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Releasing(_) | Self::Stopped => None,
+        }
+    }
+
+    /// The term's fencing token, as long as its handler may run or its role is still to be freed.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        match self {
+            Self::Leading(leadership) => Some(leadership.fencing_token),
+            Self::WindingDown(winding_down) => Some(winding_down.fencing_token),
+            Self::Releasing(releasing) => releasing.fencing_token(),
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => None,
+        }
+    }
+
+    pub const fn is_leading(&self) -> bool {
+        matches!(self, Self::Leading(_))
+    }
+
+    /// Whether a term goes on or ends, or a claim is given back.
+    pub const fn is_past_claim(&self) -> bool {
+        matches!(
+            self,
+            Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_)
+        )
+    }
+
+    /// How a term that comes to its end hands the role over.
+    pub const fn succession(&mut self) -> Option<&mut Succession> {
+        match self {
+            Self::WindingDown(winding_down) => Some(&mut winding_down.succession),
+            Self::Releasing(releasing) => Some(&mut releasing.succession),
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Leading(_) | Self::Stopped => None,
+        }
+    }
+}
