@@ -176,6 +176,24 @@ async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
     second.stop(StopOptions::default()).await.expect("a stop");
 }
 
+/// A new size and a key may come at the same time: neither is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_heard_while_the_size_changes() {
+    let server = NatsServer::start().expect("a server");
+    let _one = instance(&server, "node-1", AdminConfig::default()).await;
+    let url = server.url();
+    let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
+    terminal.shows(&["q quit"]).await;
+    for round in 0..50 {
+        terminal.resize(24 + round % 2, 80);
+        terminal.press("?");
+        let help = ["closes it"].map(|text| (text, round % 2 == 0));
+        terminal.shows_or_not(&help).await;
+    }
+    terminal.press("q");
+    assert_eq!(terminal.ended().await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_terminal_is_as_it_was_also_after_control_c_and_when_it_is_told_to_end() {
     let server = NatsServer::start().expect("a server");
