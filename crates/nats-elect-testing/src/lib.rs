@@ -47,6 +47,7 @@
 
 mod binary;
 mod cluster;
+mod data;
 mod error;
 mod eventually;
 mod greeting;

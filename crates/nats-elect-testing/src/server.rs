@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::TestingError;
 use super::binary::Binary;
+use super::data;
 use super::guard::Guard;
 use super::monitor;
 use super::ports::Port;
@@ -28,8 +29,9 @@ const START_ATTEMPTS: usize = 5;
 /// A private `nats-server` process on loopback, stopped on drop.
 ///
 /// It has `JetStream` with file storage in a temporary folder, unless the builder says otherwise,
-/// and a monitoring port. Killing, stopping and restarting keep the port and the data. Dropping
-/// removes everything. If the process that holds this value dies without dropping it, the server
+/// and a monitoring port. The folder is in `TMPDIR` if that is set, else in memory (`/dev/shm`) where
+/// Linux has a GiB of room for it. Killing, stopping and restarting keep the port and the data.
+/// Dropping removes everything. If the process that holds this value dies without dropping it, the server
 /// dies too.
 ///
 /// All methods block. See the [crate](crate) for the consequences in an async test.
@@ -164,7 +166,7 @@ impl NatsServer {
     ) -> Result<Self, TestingError> {
         let folder = tempfile::Builder::new()
             .prefix("nats-server-")
-            .tempdir()
+            .tempdir_in(data::parent())
             .map_err(TestingError::io("cannot make a temporary folder"))?;
         Ok(Self {
             binary,

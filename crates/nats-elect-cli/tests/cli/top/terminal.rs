@@ -68,7 +68,11 @@ impl Terminal {
 
     /// What it shows, as soon as each of these texts is in it or not, as is wanted.
     pub async fn shows_or_not(&self, wanted: &[(&str, bool)]) -> String {
-        let all = |text: &str| wanted.iter().all(|(part, shown)| text.contains(part) == *shown);
+        let all = |text: &str| {
+            wanted
+                .iter()
+                .all(|(part, shown)| text.contains(part) == *shown)
+        };
         let within = tokio::time::timeout(SOON, async {
             eventually(SOON * 2, "it", async || {
                 let text = self.text();
