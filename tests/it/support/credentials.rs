@@ -9,6 +9,9 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// More folders than any path to a server's own folder has.
+const DEPTH: usize = 20;
+
 /// A folder for files of a test; it goes with this value.
 pub struct Files(TempDir);
 
@@ -30,9 +33,9 @@ impl Files {
     /// How the configuration of a server of ours includes a file from here, now and when it is told
     /// to read it anew.
     pub fn included(&self, name: &str) -> String {
-        // Relative to the server's own folder, which stands beside this one.
-        let folder = self.0.path().file_name().expect("a name");
-        format!("include \"../{}/{name}\"\n", folder.display())
+        // A server takes the path as relative to its own folder, wherever that is.
+        let to_root = "../".repeat(DEPTH);
+        format!("include \"{to_root}{}\"\n", self.path(name).display())
     }
 }
 
