@@ -3,9 +3,10 @@
 use tracing::Span;
 
 use crate::role::RoleScope;
-use nats_elect_core::event::{Event, FailureKind, Outcome};
+use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
+use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
 
 /// Announces one event that belongs to no term.
 pub(super) fn announce(scope: &RoleScope, event: Event) {
@@ -16,7 +17,7 @@ pub(super) fn announce(scope: &RoleScope, event: Event) {
 pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
     scope.labels.record(&event, &scope.settings);
     scope.note(&event);
-    span.in_scope(|| log(&event));
+    span.in_scope(|| log(scope, &event));
     match &event {
         Event::LeaderChanged(leader) => {
             scope.leader.send_replace(leader.clone());
@@ -30,7 +31,78 @@ pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
     let _ = scope.events.send(event);
 }
 
-fn log(event: &Event) {
+/// Logs why no leader is known any more: what became of the last one, and what happens next.
+pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacancy) {
+    if last.is_self {
+        // The end of this instance's term has been logged, with its cause.
+        return;
+    }
+    let _in_span = scope.span.enter();
+    let last_leader = last.instance_id.as_str();
+    let server = scope.server();
+    if *scope.connection.borrow() != ConnectionStatus::Connected {
+        tracing::warn!(
+            last_leader,
+            server,
+            "no leader known: NATS is out of reach, and the last lease seen has run out; \
+             this instance looks again once NATS answers"
+        );
+        return;
+    }
+    match vacancy {
+        Vacancy::Released | Vacancy::HandedOver => {
+            tracing::info!(last_leader, "no leader: the last one released the role");
+        }
+        Vacancy::Deleted => tracing::warn!(
+            last_leader,
+            server,
+            "no leader: the role's key was deleted by another client or expired; \
+             candidates claim the role when the last lease has run out"
+        ),
+        _ => tracing::warn!(
+            last_leader,
+            server,
+            "no leader: the last one did not renew its lease; candidates claim the role now"
+        ),
+    }
+}
+
+/// Logs that a term ends, as a warning if leadership was lost.
+fn log_term_ending(scope: &RoleScope, cause: EndCause) {
+    let lost = match cause {
+        EndCause::LeaseExpired => {
+            "no heartbeat was confirmed in time; candidates claim the role once NATS answers"
+        }
+        EndCause::ConnectionLost => {
+            "NATS was out of reach for longer than the grace period; \
+             instances that reach it claim the role when the lease has run out"
+        }
+        EndCause::Superseded => "another instance's record stands in the role's key",
+        EndCause::Deleted => {
+            "the role's key was deleted by another client or expired; \
+             candidates claim the role when the handler has ended"
+        }
+        EndCause::Regressed => {
+            "NATS lost confirmed writes; candidates claim the role after a full lease"
+        }
+        EndCause::BucketLost => {
+            "the bucket is gone, was made anew, or refuses this instance; \
+             candidates claim the role in the bucket that they find"
+        }
+        EndCause::Crashed => "the election's actor crashed, and starts again",
+        _ => {
+            tracing::info!(cause = cause.as_str(), "term ending");
+            return;
+        }
+    };
+    tracing::warn!(
+        cause = cause.as_str(),
+        server = scope.server(),
+        "leadership lost: {lost}; the handler is being stopped"
+    );
+}
+
+fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
         Event::Paused => tracing::info!("paused: stands for no new term"),
@@ -38,21 +110,16 @@ fn log(event: &Event) {
         Event::LeaderChanged(Some(leader)) => {
             tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
         }
-        Event::LeaderChanged(None) => tracing::info!("no leader known"),
-        Event::TermStarted { fencing_token } => tracing::info!(%fencing_token, "term started"),
-        Event::TermEnding {
-            fencing_token,
-            cause,
-        } => {
-            tracing::info!(%fencing_token, cause = cause.as_str(), "term ending");
-        }
+        // The span of these has the fencing token.
+        Event::TermStarted { .. } => tracing::info!("term started"),
+        Event::TermEnding { cause, .. } => log_term_ending(scope, *cause),
         Event::TermEnded {
-            fencing_token,
             cause,
             lasted,
             released,
+            ..
         } => {
-            tracing::info!(%fencing_token, cause = cause.as_str(), ?lasted, released, "term ended");
+            tracing::info!(cause = cause.as_str(), ?lasted, released, "term ended");
         }
         Event::ClaimBegan { vacancy } => tracing::debug!(vacancy = vacancy.as_str(), "claiming"),
         Event::HandedOver { outcome } => {
@@ -79,7 +146,8 @@ fn log(event: &Event) {
             );
         }
         Event::ValidationFailed => tracing::warn!("another client wrote to the role's key"),
-        Event::ConnectionChanged(status) => tracing::info!(%status, "connection changed"),
+        // The connection monitor tells of outages, once for all roles.
+        Event::ConnectionChanged(status) => tracing::debug!(%status, "connection changed"),
         Event::Failure {
             kind: FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended,
             detail,

@@ -186,6 +186,7 @@ impl Spawner<'_> {
     ) -> Result<ActorRef<MonitorMsg>, ActorProcessingErr> {
         let links = self.supervisor.clone();
         let setup = MonitorSetup {
+            span: self.setup.instance.span(),
             tell: Box::new(move |link| {
                 let _ = links.send_message(SupervisorMsg::LinkChanged(link));
             }),
@@ -232,7 +233,8 @@ impl Spawner<'_> {
         &self,
         work: Arc<W>,
     ) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
-        self.spawn(LinkedActor::<W>::new(), (work, self.link.clone()))
+        let span = self.setup.instance.span();
+        self.spawn(LinkedActor::<W>::new(), (work, self.link.clone(), span))
             .await
     }
 

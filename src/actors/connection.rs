@@ -27,6 +27,19 @@ pub(crate) enum Connection {
     },
 }
 
+impl Connection {
+    /// Returns the addresses of the configured servers, without credentials. A client that the
+    /// caller created does not tell them.
+    pub fn addresses(&self) -> Option<String> {
+        let Self::Own { servers, .. } = self else {
+            return None;
+        };
+        let address = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
+        let addresses: Vec<_> = servers.iter().map(address).collect();
+        Some(addresses.join(", "))
+    }
+}
+
 /// The reason why a manager could not start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum StartFailure {

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use self::spans::Spans;
 use super::Link;
-use super::announce::{announce, announce_in};
+use super::announce::{announce, announce_in, log_no_leader};
 use super::lasting_failure::LastingFailure;
 use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
@@ -378,6 +378,9 @@ impl ElectionState {
         if leader != self.told {
             self.leaderless_since = leader.is_none().then(clock::now);
             if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
+                if self.election.status().leader.is_none() {
+                    log_no_leader(&self.scope, &before, self.election.vacancy());
+                }
                 self.predecessor = Some(before.instance_id);
             }
             self.publish_status();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::Span;
 
 use super::Link;
 use super::latest_task::LatestTask;
@@ -53,24 +54,27 @@ pub(super) struct LinkedState<W> {
     work: Arc<W>,
     bucket: Option<Bucket>,
     task: LatestTask,
+    /// The span for log records of the work.
+    span: Span,
 }
 
 impl<W: Linked> Actor for LinkedActor<W> {
     type Msg = LinkedMsg;
     type State = LinkedState<W>;
-    type Arguments = (Arc<W>, Link);
+    type Arguments = (Arc<W>, Link, Span);
 
     async fn pre_start(
         &self,
         myself: ActorRef<LinkedMsg>,
-        (work, link): (Arc<W>, Link),
+        (work, link, span): (Arc<W>, Link, Span),
     ) -> Result<LinkedState<W>, ActorProcessingErr> {
         let mut state = LinkedState {
             work,
             bucket: None,
             task: LatestTask::default(),
+            span: span.clone(),
         };
-        state.link_changed(&myself, link);
+        span.in_scope(|| state.link_changed(&myself, link));
         Ok(state)
     }
 
@@ -80,23 +84,28 @@ impl<W: Linked> Actor for LinkedActor<W> {
         message: LinkedMsg,
         state: &mut LinkedState<W>,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            LinkedMsg::LinkChanged(link) => state.link_changed(&myself, link),
-            LinkedMsg::Ended { number, error } if state.task.is(number) => {
-                state.task.ended();
-                let wait = state.work.ended(error.as_ref());
-                state.start_after(&myself, wait);
-            }
-            LinkedMsg::Start { number } if state.task.is(number) => state.start(&myself),
-            LinkedMsg::Ended { .. } | LinkedMsg::Start { .. } => {}
-            #[cfg(test)]
-            LinkedMsg::Crash => panic!("crashed on request"),
-        }
+        let span = state.span.clone();
+        span.in_scope(|| state.take(&myself, message));
         Ok(())
     }
 }
 
 impl<W: Linked> LinkedState<W> {
+    fn take(&mut self, myself: &ActorRef<LinkedMsg>, message: LinkedMsg) {
+        match message {
+            LinkedMsg::LinkChanged(link) => self.link_changed(myself, link),
+            LinkedMsg::Ended { number, error } if self.task.is(number) => {
+                self.task.ended();
+                let wait = self.work.ended(error.as_ref());
+                self.start_after(myself, wait);
+            }
+            LinkedMsg::Start { number } if self.task.is(number) => self.start(myself),
+            LinkedMsg::Ended { .. } | LinkedMsg::Start { .. } => {}
+            #[cfg(test)]
+            LinkedMsg::Crash => panic!("crashed on request"),
+        }
+    }
+
     /// Restarts the work after each reconnect. The connection may be another one, and so may the
     /// bucket.
     fn link_changed(&mut self, myself: &ActorRef<LinkedMsg>, link: Link) {

@@ -2,6 +2,7 @@
 //! reports the link to all users.
 
 mod looks;
+mod outage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::admin::AdminHandler;
 use super::connection::{Connection, StartFailure, lasting, problem};
@@ -22,6 +24,7 @@ use crate::clock;
 use crate::store::{self, BucketInfo, Denied, IfMissing, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
+use outage::Outage;
 
 /// The interval between looks at the connection's state. With a client of our own, events report
 /// the same sooner.
@@ -35,6 +38,8 @@ const RENEWAL: Duration = Duration::from_secs(10);
 pub(crate) struct MonitorActor;
 
 pub(crate) struct MonitorSetup {
+    /// The span for log records about the connection and the bucket.
+    pub span: Span,
     /// Called at each change of the link.
     pub tell: Box<dyn Fn(Link) + Send + Sync>,
     pub connection: Connection,
@@ -71,6 +76,7 @@ pub(crate) struct MonitorState {
     awaited: Option<StoreError>,
     /// The moment when the connection was last renewed for a refused subscription.
     renewed_at: Option<Moment>,
+    outage: Option<Outage>,
     /// Said once in each outage.
     told_refused: bool,
     /// Said once until a look succeeds: the subscription to answers is refused.
@@ -115,6 +121,7 @@ impl Actor for MonitorActor {
             last_problem: "no answer yet".into(),
             awaited: None,
             renewed_at: None,
+            outage: None,
             told_refused: false,
             told_unanswered: false,
             setup,
@@ -130,41 +137,46 @@ impl Actor for MonitorActor {
         message: MonitorMsg,
         state: &mut MonitorState,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            MonitorMsg::Connected(Ok(client)) => state.connected(&myself, client),
-            MonitorMsg::Connected(Err(error)) => state.not_connected(&myself, &error),
-            MonitorMsg::ClientEvent(event) => state.client_event(&myself, &event),
-            MonitorMsg::Poll => {
-                state.look_at_connection(&myself);
-                state.poll_later(&myself);
-            }
-            MonitorMsg::LookAtBucket => state.look_at_bucket(&myself),
-            MonitorMsg::Reopen(role) => state.look_for(&myself, role),
-            MonitorMsg::Looked(number, result) if number == state.looks => {
-                state.looked(&myself, result);
-            }
-            MonitorMsg::Looked(..) => {}
-            MonitorMsg::Retry => {
-                state.retrying = false;
-                if state.client.is_none() {
-                    state.connect(&myself);
-                } else if !state.reconnect() {
-                    state.look_at_bucket(&myself);
-                }
-            }
-            MonitorMsg::StartTimedOut => {
-                let failure = match state.awaited.clone() {
-                    Some(missing) => StartFailure::Bucket(missing),
-                    None => StartFailure::Unavailable(state.last_problem.clone()),
-                };
-                state.start_failed(failure);
-            }
-        }
+        let span = state.setup.span.clone();
+        span.in_scope(|| state.take(&myself, message));
         Ok(())
     }
 }
 
 impl MonitorState {
+    fn take(&mut self, myself: &ActorRef<MonitorMsg>, message: MonitorMsg) {
+        match message {
+            MonitorMsg::Connected(Ok(client)) => self.connected(myself, client),
+            MonitorMsg::Connected(Err(error)) => self.not_connected(myself, &error),
+            MonitorMsg::ClientEvent(event) => self.client_event(myself, &event),
+            MonitorMsg::Poll => {
+                self.look_at_connection(myself);
+                self.poll_later(myself);
+            }
+            MonitorMsg::LookAtBucket => self.look_at_bucket(myself),
+            MonitorMsg::Reopen(role) => self.look_for(myself, role),
+            MonitorMsg::Looked(number, result) if number == self.looks => {
+                self.looked(myself, result);
+            }
+            MonitorMsg::Looked(..) => {}
+            MonitorMsg::Retry => {
+                self.retrying = false;
+                if self.client.is_none() {
+                    self.connect(myself);
+                } else if !self.reconnect() {
+                    self.look_at_bucket(myself);
+                }
+            }
+            MonitorMsg::StartTimedOut => {
+                let failure = match self.awaited.clone() {
+                    Some(missing) => StartFailure::Bucket(missing),
+                    None => StartFailure::Unavailable(self.problem_and_addresses()),
+                };
+                self.start_failed(failure);
+            }
+        }
+    }
+
     fn connect(&self, myself: &ActorRef<MonitorMsg>) {
         match self.setup.connection.clone() {
             Connection::Given(client) => {
@@ -221,7 +233,7 @@ impl MonitorState {
                 }
             }
             // The client's error from an attempt to reconnect.
-            async_nats::Event::ClientError(error) => self.not_reconnected(&error.to_string()),
+            async_nats::Event::ClientError(error) => self.not_reconnected(error.to_string()),
             async_nats::Event::Disconnected => self.tell(LinkState::Down, Link::Down),
             _ => self.look_at_connection(myself),
         }
@@ -229,13 +241,16 @@ impl MonitorState {
 
     /// Reports a failed attempt to reconnect. The client retries forever, because a refused login
     /// may be granted again. The operator must know about it.
-    fn not_reconnected(&mut self, problem: &str) {
+    fn not_reconnected(&mut self, problem: String) {
         let refused =
             problem.contains("authorization violation") || problem.contains("failed signing nonce");
         if refused && !std::mem::replace(&mut self.told_refused, true) {
             tracing::error!(
                 "NATS refuses the credentials of a connection that it had accepted before, or they can't be read any more: trying on"
             );
+        }
+        if let Some(outage) = &mut self.outage {
+            outage.failed(problem);
         }
     }
 
@@ -303,6 +318,9 @@ impl MonitorState {
         let flapped = connects != self.connects;
         if client.connection_state() != ConnectionState::Connected {
             self.tell(LinkState::Down, Link::Down);
+            if let Some(outage) = &mut self.outage {
+                outage.lasts(clock::now());
+            }
             return;
         }
         if !flapped && self.link != LinkState::Down {
@@ -312,6 +330,9 @@ impl MonitorState {
         self.told_refused = false;
         if flapped && self.link != LinkState::Down {
             self.tell(LinkState::Down, Link::Down);
+        }
+        if let Some(outage) = self.outage.take() {
+            outage.ended(&self.server(), clock::now());
         }
         // Sequences of such a bucket are never used twice. A compare-and-set shows whether it is
         // still the same bucket.
@@ -332,6 +353,20 @@ impl MonitorState {
         self.look_at_bucket(myself);
     }
 
+    /// Returns the connected server, or the last one.
+    fn server(&self) -> String {
+        let client = self.client.as_ref();
+        client.map_or_else(String::new, store::server_of)
+    }
+
+    /// Describes why there is no connection yet, and to which servers.
+    fn problem_and_addresses(&self) -> String {
+        match self.setup.connection.addresses() {
+            Some(addresses) => format!("{} (tried {addresses})", self.last_problem),
+            None => self.last_problem.clone(),
+        }
+    }
+
     fn start_failed(&mut self, failure: StartFailure) {
         if let Some(ready) = self.setup.ready.take() {
             let _ = ready.send(Err(failure));
@@ -340,6 +375,9 @@ impl MonitorState {
 
     fn tell(&mut self, standing: LinkState, link: Link) {
         if self.link != standing {
+            if standing == LinkState::Down && self.outage.is_none() {
+                self.outage = Some(Outage::began(&self.server(), clock::now()));
+            }
             self.link = standing;
             (self.setup.tell)(link);
         }

@@ -388,7 +388,8 @@ impl SupervisorState {
     }
 
     fn actor_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, error: &str) {
-        tracing::error!(error, "an actor crashed");
+        let span = self.instance.span();
+        span.in_scope(|| tracing::error!(error, "an actor crashed"));
         if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
         } else if let Some((child, crashes)) = self.children.crashed(who) {

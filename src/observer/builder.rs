@@ -146,6 +146,7 @@ impl ObserverBuilder {
         let (tell, links) = mpsc::unbounded_channel();
         let (ready, opened) = oneshot::channel();
         let setup = MonitorSetup {
+            span: tracing::error_span!(parent: None, "observer", %bucket),
             tell: Box::new(move |link| {
                 let _ = tell.send(link);
             }),

@@ -23,9 +23,16 @@ impl Instance {
         Labels::new(role.as_str(), self.id.as_str(), self.bucket.as_str())
     }
 
+    /// Returns the span for log records that concern all roles.
+    ///
+    /// These spans are of the level of errors: a filter that shows a warning shows where it belongs.
+    pub fn span(&self) -> Span {
+        tracing::error_span!(parent: None, "instance", instance_id = %self.id, bucket = %self.bucket)
+    }
+
     /// Returns the span for records about a role outside its terms.
     pub fn election_span(&self, role: &RoleName) -> Span {
-        tracing::info_span!(
+        tracing::error_span!(
             parent: None,
             "election",
             %role,
@@ -37,7 +44,7 @@ impl Instance {
     /// Returns the span of one term, and of the claim from which the term comes. It is a root span,
     /// so that a trace covers one term and not the whole process.
     pub fn term_span(&self, role: &RoleName, id: &CorrelationId) -> Span {
-        tracing::info_span!(
+        tracing::error_span!(
             parent: None,
             "term",
             %role,

@@ -188,6 +188,12 @@ impl RoleScope {
         }
     }
 
+    /// Returns the connected server, or the last one. It is empty before the first connection.
+    pub fn server(&self) -> String {
+        let bucket = self.bucket.borrow();
+        bucket.as_ref().map_or_else(String::new, Bucket::server)
+    }
+
     /// Returns the correlation id of the term with this token.
     fn correlation_id(&self, fencing_token: FencingToken) -> Option<CorrelationId> {
         let running = self.running()?;

@@ -268,6 +268,11 @@ impl Bucket {
         format!("{}_guard.{role}", self.shared.prefix)
     }
 
+    /// Returns the connected server, or the last one.
+    pub fn server(&self) -> String {
+        server_of(&self.client)
+    }
+
     /// Returns the largest message that the connected server takes, in bytes.
     pub fn max_payload(&self) -> usize {
         self.client.server_info().max_payload
@@ -280,6 +285,18 @@ impl Bucket {
 
     fn traits_slot(&self) -> MutexGuard<'_, Option<Traits>> {
         lock(&self.shared.traits)
+    }
+}
+
+/// Returns the server to which a client is connected, or was connected last: its name if it has one,
+/// and the address that it tells.
+pub fn server_of(client: &Client) -> String {
+    let info = client.server_info();
+    let address = format!("{}:{}", info.host, info.port);
+    if info.server_name.is_empty() || info.server_name == info.server_id {
+        address
+    } else {
+        format!("{} at {address}", info.server_name)
     }
 }
 

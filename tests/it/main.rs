@@ -25,6 +25,7 @@ mod handoff;
 mod health;
 mod hostile;
 mod lifecycle;
+mod logs;
 mod mixed;
 mod network;
 mod observability;

@@ -256,7 +256,11 @@ impl Election {
             .observed_role
             .free_at()
             .is_some_and(|free_at| self.now < free_at);
-        let vacancy = self.vacancy(forced);
+        let vacancy = if forced {
+            Vacancy::Forced
+        } else {
+            self.vacancy()
+        };
         self.tell(Event::ClaimBegan { vacancy });
         let purpose = if forced {
             Purpose::ForcedClaim
@@ -331,10 +335,9 @@ impl Election {
         }
     }
 
-    /// How the role that is being claimed became free.
-    fn vacancy(&self, forced: bool) -> Vacancy {
+    /// How the role became free, by what was seen last of its key.
+    pub fn vacancy(&self) -> Vacancy {
         match self.observed_role.seen().map(|entry| &entry.content) {
-            _ if forced => Vacancy::Forced,
             _ if self.observed_role.names_us() => Vacancy::HandedOver,
             None => Vacancy::Untouched,
             Some(Content::Record(_) | Content::Opaque) => Vacancy::Expired,

@@ -1,0 +1,108 @@
+//! The log of an instance while something goes wrong.
+
+use nats_elect::RoleManager;
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+
+use crate::support::instance::instance;
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+
+/// The log records of one instance that contain this text.
+fn records(log: &str, id: &str, text: &str) -> Vec<String> {
+    let of_instance = format!("instance_id={id} ");
+    log.lines()
+        .filter(|line| line.contains(&of_instance) && line.contains(text))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The only such record.
+fn record(log: &str, id: &str, text: &str) -> String {
+    let mut found = records(log, id, text);
+    assert_eq!(found.len(), 1, "{text:?} of {id}: {found:#?}");
+    found.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_logged_once_with_what_happens_next() {
+    let logs = logs::install();
+    let (leader, follower) = ("logged-leader", "logged-follower");
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let joining = instance(leader, proxy.url(), &journal).standing(leased_for(ms(2000)));
+    let a = joining.start().await;
+    let term = journal.started(ROLE, 0).await;
+    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(2000)));
+    let b = joining.start().await;
+    b.wait_until_following(leader).await;
+
+    proxy.cut();
+    journal.ended(ROLE, 0).await;
+    eventually(SOON, "no leader", async || {
+        b.role(ROLE).leader().is_none().then_some(())
+    })
+    .await;
+    proxy.restore();
+    journal.started(ROLE, 1).await;
+    eventually(SOON, "both are back", async || {
+        let log = logs.text();
+        [leader, follower]
+            .iter()
+            .all(|id| !records(&log, id, "connected to NATS again").is_empty())
+            .then_some(())
+    })
+    .await;
+
+    let log = logs.text();
+    for id in [leader, follower] {
+        let lost = record(&log, id, "connection to NATS lost");
+        assert!(
+            lost.contains(" WARN ") && lost.contains("server="),
+            "{lost}"
+        );
+        let again = record(&log, id, "connected to NATS again");
+        assert!(again.contains("failed_attempts="), "{again}");
+    }
+    let lost = record(&log, leader, "leadership lost");
+    for part in [
+        " WARN ",
+        "role=scheduler",
+        "cause=\"",
+        "server=",
+        "the handler is being stopped",
+    ] {
+        assert!(lost.contains(part), "{part} in {lost}");
+    }
+    let unknown = record(&log, follower, "no leader known: NATS is out of reach");
+    for part in [" WARN ", "role=scheduler", "last_leader=\"logged-leader\""] {
+        assert!(unknown.contains(part), "{part} in {unknown}");
+    }
+    // The span has the token, so the record has not.
+    let token = term.term().fencing_token().to_string();
+    let started = record(
+        &log,
+        leader,
+        &format!("fencing_token={token}}}: nats_elect::actors::announce: term started"),
+    );
+    assert_eq!(started.matches(&token).count(), 1, "{started}");
+    let framework: Vec<_> = log.lines().filter(|line| line.contains("Actor{")).collect();
+    assert!(framework.is_empty(), "{framework:#?}");
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_fails_names_the_addresses_it_tried() {
+    // Nobody listens on port 1, and credentials are not shown.
+    let error = RoleManager::builder()
+        .servers("nats://u:secret@127.0.0.1:1,nats://127.0.0.2:1")
+        .bucket(BUCKET)
+        .start_timeout(ms(500))
+        .start()
+        .await
+        .expect_err("nobody listens");
+    let text = error.to_string();
+    assert!(text.contains("tried 127.0.0.1:1, 127.0.0.2:1"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
