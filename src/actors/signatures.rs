@@ -161,8 +161,13 @@ impl Signatures {
             return Err(Distrust::Mismatch);
         }
         let until = now + valid_for;
-        // An older statement of the same leader does not shorten the validity.
-        if held.is_none_or(|held| held.until < until) {
+        // An older statement of the same leader does not shorten the validity. One of an earlier
+        // leader may come late, as the answer to a read: the later leader's statement is kept.
+        let is_earlier = self
+            .held
+            .as_ref()
+            .is_some_and(|held| now < held.until && statement.fencing_token < held.fencing_token);
+        if !is_earlier && held.is_none_or(|held| held.until < until) {
             let meta = statement.meta.iter();
             let mut leader = LeaderInfo::new(statement.instance_id.as_str());
             leader.incarnation = Some(statement.incarnation);
@@ -251,7 +256,8 @@ mod tests {
     }
 
     /// Returns signatures that trust any proof that is a number, as its validity in seconds, and
-    /// the record of the proofs that were verified.
+    /// the record of the proofs that were verified. A second number is the incarnation, and the
+    /// sequence of its fencing token.
     fn signatures() -> (Signatures, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&asked);
@@ -259,9 +265,14 @@ mod tests {
             signer: None,
             verify: Some(Arc::new(move |text| {
                 noted.lock().expect("no panic").push(text.to_owned());
-                let seconds = text.parse().map_err(|_| Distrust::Malformed)?;
+                let (seconds, term) = text.split_once(' ').unwrap_or((text, "1"));
+                let seconds = seconds.parse().map_err(|_| Distrust::Malformed)?;
+                let term = term.parse().expect("a number");
+                let mut statement = statement();
+                statement.incarnation = Uuid::from_u128(term);
+                statement.fencing_token.sequence = u64::try_from(term).expect("a small one");
                 Ok(VerifiedStatement {
-                    statement: statement(),
+                    statement,
                     signer: "U".to_owned(),
                     valid_for: Duration::from_secs(seconds),
                 })
@@ -332,6 +343,22 @@ mod tests {
         assert_eq!(asked_at(111, "x"), (true, Some(Distrust::Malformed)));
         assert!(signatures.told(Some(known(1)), second(114)).is_some());
         assert_eq!(signatures.told(Some(known(1)), second(115)), None);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_leader_that_comes_late_hides_no_leader() {
+        let (mut signatures, _) = signatures();
+        let mut judge = |term: u128, at| {
+            let proof = format!("10 {term}");
+            signatures.judge(&mut record(term, Some(&proof)), second(at))
+        };
+        assert_eq!((judge(1, 100), judge(2, 101)), (None, None));
+        assert_eq!(judge(1, 102), None, "it is trusted all the same");
+        assert!(signatures.told(Some(known(2)), second(102)).is_some());
+        assert_eq!(signatures.told(Some(known(1)), second(102)), None);
+        // NATS may have lost the later term. Its statement is forgotten when it has expired.
+        let _ = signatures.judge(&mut record(1, Some("10 1")), second(111));
+        assert!(signatures.told(Some(known(1)), second(112)).is_some());
     }
 
     #[test]

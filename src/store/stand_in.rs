@@ -27,8 +27,10 @@ impl StandIn {
     pub(crate) async fn new() -> Self {
         let server = NatsServer::builder().without_jetstream().start().unwrap();
         let client = async_nats::connect(server.url()).await.unwrap();
-        let asked = client.subscribe(">").await.unwrap();
-        client.flush().await.unwrap();
+        let mut asked = client.subscribe(">").await.unwrap();
+        // An echo proves that the server knows of the subscription.
+        client.publish("echo", "".into()).await.unwrap();
+        asked.next().await.unwrap();
         Self {
             client,
             asked,
