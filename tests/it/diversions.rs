@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::bucket::Stranger;
 use crate::support::user::User;
-use crate::support::{BUCKET, SOON};
+use crate::support::{BUCKET, SOON, arrived};
 
 const PURGE: &str = "$JS.API.STREAM.PURGE.KV_leaders";
 
@@ -131,7 +131,7 @@ async fn a_direct_get_says_anything_to_anybodys_inbox() {
     let scene = scene().await;
     let client = scene.all.jetstream.client();
     let mut inbox = client.subscribe("_INBOX.victim").await.expect("subscribed");
-    client.flush().await.expect("flush");
+    arrived(&client).await;
     let ack = r#"{"stream":"KV_leaders","seq":17}"#;
     scene.divert("_INBOX.victim", HeaderMap::new(), ack).await;
     assert_eq!(next(&mut inbox).await.payload, ack);

@@ -12,7 +12,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -36,9 +36,7 @@ async fn client(server: &NatsServer) -> Client {
 /// Hears what is published from now on.
 async fn listen(client: &Client) -> Subscriber {
     let heard = client.subscribe("nats-elect-events.>").await;
-    // The server takes what one connection sends in its order.
-    let answered = client.request("$JS.API.INFO", "".into()).await;
-    answered.expect("an answer");
+    arrived(client).await;
     heard.expect("subscribed")
 }
 

@@ -16,7 +16,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, instance, never};
 use crate::support::journal::Journal;
 use crate::support::raw::RawHandoffs;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, passes, patient};
+use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms, passes, patient};
 
 const HANDOFF_ROLES: usize = 8;
 const ROUNDS: usize = 10;
@@ -138,9 +138,9 @@ async fn a_role_is_given_to_a_successor_only_when_it_would_believe_the_release()
     c.wait_until_leader().await;
     let handed = hand_over(&c.role(ROLE), "b").await;
     assert_eq!(handed, Some(Handoff::Accepted));
-    b.wait_until_leader().await;
-    let terms = journal.terms(ROLE);
-    let gap = terms[2].start.since(terms[1].end());
+    let third = journal.started(ROLE, 2).await;
+    let second = &journal.terms(ROLE)[1];
+    let gap = third.start.since(second.end());
     assert!(gap < ttl / 2, "it waited for a lease: {gap:?}");
 }
 
@@ -262,9 +262,7 @@ async fn a_successor_that_is_lost_on_the_way_leaves_the_role_to_the_others() {
     let client = async_nats::connect(server.url()).await.expect("connect");
     let subject = format!("nats-elect.{BUCKET}.{ROLE}.ghost");
     let mut letters = client.subscribe(subject).await.expect("subscribe");
-    // The server takes what one connection sends in its order.
-    let answered = client.request("$JS.API.INFO", "".into()).await;
-    answered.expect("subscribed");
+    arrived(&client).await;
     let ghost = tokio::spawn(async move {
         let letter = letters.next().await.expect("a question");
         let contender = json!({

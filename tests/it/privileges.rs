@@ -338,7 +338,10 @@ async fn the_server_confirms_a_write_to_whatever_subject_its_writer_names() {
     let victim = User::connect(&server.url(), "observer", PASSWORD).await;
     let inbox = victim.client.new_inbox();
     let mut answers = victim.client.subscribe(inbox.clone()).await.expect("inbox");
-    victim.client.flush().await.expect("flush");
+    // The server takes what one connection sends in its order.
+    let question = format!("$JS.API.STREAM.INFO.KV_{BUCKET}");
+    let answered = victim.client.request(question, "".into()).await;
+    answered.expect("subscribed");
     let writer = User::connect(&server.url(), "candidate", PASSWORD).await;
     let written = writer
         .client

@@ -33,6 +33,13 @@ pub const SOON: Duration = Duration::from_secs(30);
 pub const BUCKET: &str = "leaders";
 pub const ROLE: &str = "scheduler";
 
+/// Waits until the server has taken what this client has sent, above all its subscriptions: the
+/// server takes it in its order. `flush` only hands it to the system.
+pub async fn arrived(client: &async_nats::Client) {
+    let answered = client.request("$JS.API.INFO", "".into()).await;
+    answered.expect("an answer");
+}
+
 /// A lease that ends soon, everything else derived from it.
 pub fn leased_for(ttl: Duration) -> RoleConfig {
     RoleConfig::default().ttl(ttl)
