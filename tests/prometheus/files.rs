@@ -122,6 +122,24 @@ fn the_runbook_has_a_chapter_for_each_alert_and_no_other() {
 }
 
 #[test]
+fn the_runbook_has_an_index_of_the_alerts_with_their_severities() {
+    let runbook = file("docs/runbook.md");
+    let index: Vec<_> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [NatsElect")?.split_once("]("))
+        .map(|(name, rest)| {
+            let severity = rest.split(" | ").nth(1).unwrap_or_default();
+            (format!("NatsElect{name}"), severity.to_owned())
+        })
+        .collect();
+    let alerts: Vec<_> = alerts()
+        .into_iter()
+        .map(|alert| (alert.name, alert.severity))
+        .collect();
+    assert_eq!(index, alerts);
+}
+
+#[test]
 fn every_metric_that_rules_and_dashboard_name_exists() {
     let known: BTreeSet<_> = nats_elect::METRICS
         .iter()

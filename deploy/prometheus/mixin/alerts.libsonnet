@@ -1,3 +1,5 @@
+// Critical: a role is led by nobody or by two, or tokens and writes can't be relied on. Someone has to act now. Warning:
+// the roles are led; it costs the reserve. If all instances are affected, a critical alert of the role fires as well.
 // Each alert compares one recorded series with one number, so that what it looks at can be looked at.
 {
   local alert(name, severity, series, threshold, summary, description, wait=null) = {
@@ -70,7 +72,7 @@
             '5m'
           ),
           alert(
-            'NatsElectLeaseSlackLow', 'critical', 'standing:election_lease_slack_ratio:p05_5m', '< 0.3',
+            'NatsElectLeaseSlackLow', 'warning', 'standing:election_lease_slack_ratio:p05_5m', '< 0.3',
             'The lease of {{ $labels.role }} is renewed at the last moment.',
             here + ': in one renewal of twenty only {{ $value | humanizePercentage }} of the lease was left.',
             '1m'
@@ -108,7 +110,7 @@
             '2m'
           ),
           alert(
-            'NatsElectConnectionLost', 'critical', 'standing:election_connection_status:min', '< 1',
+            'NatsElectConnectionLost', 'warning', 'standing:election_connection_status:min', '< 1',
             '{{ $labels.%s }} has lost NATS or its bucket.' % $._config.instance,
             here + ': the way to the bucket has been lost for five minutes. The instance can neither lead nor take over.',
             '5m'
@@ -120,7 +122,7 @@
             '2m'
           ),
           alert(
-            'NatsElectPermissionDenied', 'critical', failures('permission_denied'), '> 0',
+            'NatsElectPermissionDenied', 'warning', failures('permission_denied'), '> 0',
             'NATS forbids {{ $labels.%s }} what it needs for {{ $labels.role }}.' % $._config.instance,
             here + ': refused {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
           ),
@@ -169,11 +171,11 @@
           alert(
             'NatsElectInstancePaused', 'warning', 'standing:election_paused:max', '> 0',
             '{{ $labels.%s }} has been paused for an hour.' % $._config.instance,
-            here + ': somebody paused it more than an hour ago, and it stands for nothing until it is resumed.',
+            here + ': it was paused more than an hour ago, and does not take part in elections until it is resumed.',
             '1h'
           ),
           alert(
-            'NatsElectActorCrashed', 'critical', failures('actor_crashed'), '> 0',
+            'NatsElectActorCrashed', 'warning', failures('actor_crashed'), '> 0',
             'The election of {{ $labels.role }} crashed.',
             here + ': {{ $value | humanize }} times within ten minutes. It was started anew; this is a bug.'
           ),
