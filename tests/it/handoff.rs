@@ -426,27 +426,3 @@ async fn however_many_ask_the_handler_says_how_it_is_once_at_a_time() {
     let [asked, most] = [&slow.asked, &slow.most_at_once].map(|it| it.load(Ordering::SeqCst));
     assert!(most == 1 && asked < ASKING / 10, "{asked}, {most} at once");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_questions_costs_a_leader_nothing() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = a.start().await;
-    a.wait_until_leader().await;
-    let client = async_nats::connect(server.url()).await.expect("connect");
-    let flooding = tokio::spawn(async move {
-        let subject = format!("nats-elect.{BUCKET}.{ROLE}");
-        let reply = format!("nats-elect.{BUCKET}._answer.x");
-        let question = br#"{"ask":"ready","to":null}"#.as_slice();
-        for _ in 0..200_000 {
-            let asked = client.publish_with_reply(subject.clone(), reply.clone(), question.into());
-            asked.await.expect("published");
-        }
-    });
-    never("an end of the term", ms(4000), || {
-        journal.terms(ROLE).len() != 1 || !a.is_leader()
-    })
-    .await;
-    flooding.await.expect("no panic");
-}
