@@ -60,15 +60,18 @@ pub(crate) enum SupervisorMsg {
     /// Answer with a role whose handler outlives its lease, if there is one.
     Ping(oneshot::Sender<Option<RoleName>>),
     /// Leave every election, and then end. `None` releases as each role is configured. It is
-    /// answered when every role is left and every handler has ended. `late` is notified when that
-    /// takes longer than `timeout`. It uses this thread's timers, because a handler that blocks can
-    /// hold up the timers of its own runtime.
+    /// answered when every role is left and every handler has ended.
+    ///
+    /// If that takes longer than `timeout`, it is answered with the roles that are not left, and
+    /// they are abandoned. The time counts on this thread, because a handler that blocks can hold
+    /// up the timers of its own runtime.
     Stop {
         release: Option<bool>,
-        reply: oneshot::Sender<()>,
         timeout: Duration,
-        late: oneshot::Sender<()>,
+        reply: oneshot::Sender<Result<(), Vec<RoleName>>>,
     },
+    /// The timeout of a stop is over.
+    StopTimedOut,
     /// Leave every election without a write, and then end.
     Abandon,
     /// A term began or ended on this instance.

@@ -26,10 +26,6 @@ impl Routes {
         lock(&self.0).get(role).cloned()
     }
 
-    pub(crate) fn names(&self) -> Vec<RoleName> {
-        lock(&self.0).keys().cloned().collect()
-    }
-
     pub(super) fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
         lock(&self.0).values().cloned().collect()
     }

@@ -80,7 +80,7 @@ struct Stopping {
     finishing: bool,
     /// The moment when the callers that wait for the end give up.
     until: Option<Moment>,
-    waiting: Vec<oneshot::Sender<()>>,
+    waiting: Vec<oneshot::Sender<Result<(), Vec<RoleName>>>>,
 }
 
 impl Actor for SupervisorActor {
@@ -162,27 +162,24 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
             SupervisorMsg::Stop {
                 release,
-                reply,
                 timeout,
-                late,
+                reply,
             } => {
-                tokio::spawn(async move {
-                    tokio::time::sleep(timeout).await;
-                    let _ = late.send(());
-                });
+                myself.send_after(timeout, || SupervisorMsg::StopTimedOut);
                 let stopping = state.stopping.get_or_insert_default();
-                stopping.until = Some(clock::now() + timeout);
+                let until = clock::now() + timeout;
+                stopping.until = Some(stopping.until.map_or(until, |it| it.min(until)));
                 stopping.waiting.push(reply);
                 state.leave_all(|scope| ElectionMsg::Stop {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
                 });
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::Abandon => {
-                state.stopping.get_or_insert_default();
-                state.leave_all(|_| ElectionMsg::Abandon);
-                state.end_if_empty(&myself);
+            SupervisorMsg::StopTimedOut => {
+                state.stop_timed_out();
+                state.abandon(&myself);
             }
+            SupervisorMsg::Abandon => state.abandon(&myself),
             SupervisorMsg::Tell(event) => state.children.publish(event),
             SupervisorMsg::Finish => state.finish(&myself),
             SupervisorMsg::End => state.end(&myself),
@@ -325,6 +322,22 @@ impl SupervisorState {
         }
     }
 
+    /// Tells the callers that wait for the end which roles are not left.
+    fn stop_timed_out(&mut self) {
+        let mut left: Vec<_> = self.roles.keys().cloned().collect();
+        left.sort_unstable();
+        let stopping = self.stopping.get_or_insert_default();
+        for waiting in stopping.waiting.drain(..) {
+            let _ = waiting.send(Err(left.clone()));
+        }
+    }
+
+    fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        self.stopping.get_or_insert_default();
+        self.leave_all(|_| ElectionMsg::Abandon);
+        self.end_if_empty(myself);
+    }
+
     fn role_of(&self, who: &ActorCell) -> Option<RoleName> {
         let is_it = |role: &&Role| {
             role.actor
@@ -381,7 +394,7 @@ impl SupervisorState {
             return;
         };
         for waiting in stopping.waiting.drain(..) {
-            let _ = waiting.send(());
+            let _ = waiting.send(Ok(()));
         }
         self.children.stop();
         myself.stop(None);

@@ -292,14 +292,15 @@ impl RoleManager {
             .await
     }
 
-    /// Runs until `signal` resolves, then stops gracefully with [`StopOptions::default`].
+    /// Waits until `signal` resolves, then stops gracefully with [`StopOptions::default`].
     ///
     /// # Errors
     /// The same as [`stop`](Self::stop).
     ///
     /// # Cancel safety
-    /// If the future is dropped, the manager is dropped.
-    pub async fn run_until(self, signal: impl Future) -> Result<(), Error> {
+    /// Before the signal nothing is lost if the future is dropped. After it, the same as
+    /// [`stop`](Self::stop).
+    pub async fn run_until(&self, signal: impl Future) -> Result<(), Error> {
         let _ = signal.await;
         self.stop(StopOptions::default()).await
     }
@@ -309,44 +310,36 @@ impl RoleManager {
     /// The method always waits for the handlers, for the timeout at most. After that everything on
     /// the instance has ended.
     ///
+    /// You can call it from any task that shares the manager, and more than once. All calls wait
+    /// for the same end, and the first timeout that passes is the end for all. A role is freed only
+    /// if each call frees it. After the end the method returns `Ok` at once.
+    ///
     /// # Errors
     /// Returns [`Error::StopTimedOut`] if a handler did not end, or if NATS was out of reach so
     /// that a role could not be freed. Handlers that still run are aborted, and the leases run out.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the manager is dropped. Nothing more is freed.
-    pub async fn stop(self, options: StopOptions) -> Result<(), Error> {
+    /// If the future is dropped after it was polled, the instance stops all the same, within the
+    /// timeout. Call the method again to wait for the end. Dropping the manager ends it at once,
+    /// and frees nothing more.
+    pub async fn stop(&self, options: StopOptions) -> Result<(), Error> {
         let (reply, stopped) = oneshot::channel();
-        let (late, timed_out) = oneshot::channel();
         let message = SupervisorMsg::Stop {
             release: options.release.choice(),
-            reply,
             timeout: options.timeout,
-            late,
+            reply,
         };
-        if self.thread.supervisor.send_message(message).is_err() {
-            return Ok(());
+        // After the end the message comes back. It is dropped here, with its reply.
+        let _ = self.thread.supervisor.send_message(message);
+        if let Ok(Err(roles)) = stopped.await {
+            let roles = roles.iter().map(|role| role.as_str().to_owned());
+            return Err(Error::StopTimedOut {
+                after: options.timeout,
+                roles: roles.collect(),
+            });
         }
-        let ended = async {
-            let _ = stopped.await;
-            self.thread.ended().await;
-        };
-        tokio::select! {
-            biased;
-            () = ended => return Ok(()),
-            Ok(()) = timed_out => {}
-        }
-        let roles = self
-            .fleet
-            .routes
-            .names()
-            .iter()
-            .map(|role| role.as_str().to_owned())
-            .collect();
-        Err(Error::StopTimedOut {
-            after: options.timeout,
-            roles,
-        })
+        self.thread.ended().await;
+        Ok(())
     }
 
     /// Makes the admin service's actor panic, to test that it is restarted.

@@ -140,6 +140,79 @@ async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_manager_is_stopped_from_several_tasks_that_await_the_same_end() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let end = Arc::new(tokio::sync::Notify::new());
+    let told = Arc::clone(&end);
+    let a = instance("a", server.url(), &journal)
+        .working(
+            ROLE,
+            leased_for(ms(10_000)).stop_budget(ms(4000)),
+            move |term: Term| {
+                let told = Arc::clone(&told);
+                async move {
+                    term.cancelled().await;
+                    told.notified().await;
+                    Ok(())
+                }
+            },
+        )
+        .start()
+        .await;
+    let a = Arc::new(a);
+    journal.started(ROLE, 0).await;
+    let stopping = |options| {
+        let a = Arc::clone(&a);
+        async move { a.manager().stop(options).await }
+    };
+    // A caller that goes away stops the instance all the same.
+    let first = tokio::spawn(stopping(StopOptions::default()));
+    let role = a.role(ROLE);
+    eventually(SOON, "the end of the term", async || {
+        (role.status().state == RoleState::Draining).then_some(())
+    })
+    .await;
+    first.abort();
+    let second = tokio::spawn(stopping(StopOptions::default()));
+    let third = tokio::spawn(stopping(StopOptions::default()));
+    end.notify_one();
+    for stopped in [second, third] {
+        assert_eq!(stopped.await.expect("no panic"), Ok(()));
+    }
+    journal.ended(ROLE, 0).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    assert!(release_of(&stranger.message().await.headers).is_some());
+    let again = a.manager().stop(StopOptions::default()).await;
+    assert_eq!(again, Ok(()), "it has ended");
+    assert_eq!(a.manager().run_until(async {}).await, Ok(()));
+    assert_eq!(a.manager().pause().await, Err(Error::Stopped));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_timeout_of_a_stop_holds_after_its_caller_has_gone() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(60_000)).stop_budget(ms(20_000));
+    let a = instance("a", server.url(), &journal)
+        .working(ROLE, config, |_| std::future::pending())
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let options = StopOptions::default().timeout(ms(200));
+    {
+        let mut stopping = Box::pin(a.manager().stop(options));
+        assert!(futures::poll!(&mut stopping).is_pending());
+    }
+    let long = StopOptions::default().timeout(ms(60_000));
+    let stopped = a.manager().stop(long).await;
+    let Err(Error::StopTimedOut { roles, .. }) = stopped else {
+        panic!("the first timeout is the end for all: {stopped:?}");
+    };
+    assert_eq!(roles, [ROLE]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
@@ -156,7 +229,7 @@ async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
         .await
         .expect("start");
     let role = manager.role(ROLE).expect("the role");
-    let running = tokio::spawn(manager.run_until(signalled));
+    let running = tokio::spawn(async move { manager.run_until(signalled).await });
     journal.started(ROLE, 0).await;
     signal.send(()).expect("a running manager");
     running.await.expect("no panic").expect("a stop");
