@@ -299,6 +299,8 @@ impl ElectionState {
                 self.publish_status();
                 let myself = myself.clone();
                 self.scope.acting.begin(start.lease);
+                // Wakes those who wait until this instance leads.
+                self.scope.status.send_modify(|_| {});
                 let (id, span) = self.spans.promoted(&self.scope, &start);
                 let running = RunningTerm::start(&self.scope, &start, id, span, move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));

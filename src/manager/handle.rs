@@ -44,6 +44,11 @@ impl StepDown {
     /// It is asked first whether it is there, reaches the bucket, and passes its health check. The
     /// handler is wound down only if it confirms this. Then the role is freed in its name. The
     /// other instances leave it a heartbeat of time to claim the role before they do.
+    ///
+    /// The answer comes with the successor's claim. The successor leads, and its handler starts,
+    /// once its fence record is confirmed too. That takes it about one more round trip. To go on
+    /// from there, wait on the successor for
+    /// [`wait_until_leading`](RoleHandle::wait_until_leading).
     pub fn to(successor: impl Into<String>) -> Self {
         Self {
             to: Some(successor.into()),
@@ -140,6 +145,26 @@ impl RoleHandle {
             .await
             .flatten()
             .ok_or(Error::Stopped)
+    }
+
+    /// Waits until this instance leads, that is until [`is_leader`](Self::is_leader) is `true`.
+    ///
+    /// The term may already have ended when you act on it. It proves no more than `is_leader`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Stopped`] if the role is removed or the manager is stopped meanwhile, or
+    /// was before.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    pub async fn wait_until_leading(&self) -> Result<(), Error> {
+        let mut status = self.scope.status.subscribe();
+        let leading = status.wait_for(|_| self.is_leader());
+        let ended = self.scope.ended.run_until_cancelled(leading).await;
+        match ended {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(_)) | None => Err(Error::Stopped),
+        }
     }
 
     /// Proves leadership by a compare-and-set that is sent after this call, and returns the fencing

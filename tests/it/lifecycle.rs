@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nats_elect::{EndCause, Error, Event, Release, RoleState, StepDown, StopOptions, Term};
+use nats_elect::{
+    EndCause, Error, Event, Handoff, Release, RoleState, StepDown, StopOptions, Term,
+};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::apart::Apart;
@@ -210,6 +212,29 @@ async fn the_timeout_of_a_stop_holds_after_its_caller_has_gone() {
         panic!("the first timeout is the end for all: {stopped:?}");
     };
     assert_eq!(roles, [ROLE]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_can_be_awaited_until_it_leads() {
+    let ttl = ms(10_000);
+    let (_server, journal, a, b) = a_leads_b_follows(ttl).await;
+    let (ours, theirs) = (a.role(ROLE), b.role(ROLE));
+    ours.wait_until_leading().await.expect("it leads");
+    let mut waiting = Box::pin(theirs.wait_until_leading());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    let down = ours.step_down(StepDown::to("b")).await.expect("a leader");
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
+    // The claim is seen before the fence record is confirmed.
+    let leads = tokio::time::timeout(SOON, waiting).await;
+    leads.expect("in time").expect("it leads");
+    assert!(theirs.is_leader());
+    assert_eq!(journal.started(ROLE, 1).await.instance, "b");
+
+    let mut waiting = Box::pin(ours.wait_until_leading());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    a.manager().remove_role(ROLE).await.expect("a removal");
+    assert_eq!(waiting.await, Err(Error::Stopped));
+    assert_eq!(ours.wait_until_leading().await, Err(Error::Stopped));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,8 @@ use crate::labels;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Handoff {
-    /// The heir has claimed the role.
+    /// The heir has claimed the role. It leads once its fence record is confirmed as well, about a
+    /// round trip later.
     Accepted,
     /// Another instance has claimed it.
     TakenByAnother,
