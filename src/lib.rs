@@ -135,8 +135,8 @@ pub use crate::observer::{
     Change, ChangeCause, Observed, Observer, ObserverBuilder, RoleChange, Standing, WatchStatus,
 };
 pub use crate::role::{
-    BatchProblem, BoxError, FencedBatch, FencedEntry, FencedError, FencedStore, LeaseChanges,
-    RoleHandler, SteppedDown, Term, TermError, handler_fn,
+    BatchProblem, BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore,
+    LeaseChanges, RoleHandler, SteppedDown, Term, TermError, handler_fn, try_handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

@@ -139,7 +139,8 @@ impl RoleManagerBuilder {
         config: RoleConfig,
         handler: impl RoleHandler,
     ) -> Self {
-        self.roles.push((name.into(), config, Arc::new(handler)));
+        self.roles
+            .push((name.into(), config, handler.boxed().erased()));
         self
     }
 

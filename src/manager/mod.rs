@@ -218,7 +218,7 @@ impl RoleManager {
         }
         let scope = self
             .fleet
-            .scope(name.as_str(), &config, Arc::new(handler))?;
+            .scope(name.as_str(), &config, handler.boxed().erased())?;
         self.stand(Arc::clone(&scope)).await?;
         Ok(RoleHandle::new(scope))
     }

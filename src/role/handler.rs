@@ -1,12 +1,13 @@
 //! The handler: the application's work while it leads.
 
 use std::any::type_name;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, OptionFuture};
 
 use super::term::Term;
 use nats_elect_core::status::LeaderInfo;
@@ -17,7 +18,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The work of a role.
 ///
 /// Write the methods as plain `async fn`s. They run on the runtime on which the manager was
-/// started.
+/// started. An `Arc` or a `Box` of a handler is a handler too, so that the application can share
+/// one.
 ///
 /// ```
 /// use nats_elect::{BoxError, RoleHandler, Term};
@@ -73,9 +75,91 @@ pub trait RoleHandler: Send + Sync + 'static {
         drop(leader);
         async {}
     }
+
+    /// Erases the handler's type, so that handlers of several types can be kept together.
+    ///
+    /// ```
+    /// use nats_elect::{BoxHandler, RoleConfig, RoleHandler, RoleManager, Term, handler_fn};
+    ///
+    /// let idle = || handler_fn(|term: Term| async move { Ok(term.cancelled().await) });
+    /// let roles: Vec<(&str, BoxHandler)> = vec![("mail", idle().boxed()), ("disk", idle().boxed())];
+    /// let mut builder = RoleManager::builder();
+    /// for (role, handler) in roles {
+    ///     builder = builder.role(role, RoleConfig::default(), handler);
+    /// }
+    /// ```
+    fn boxed(self) -> BoxHandler
+    where
+        Self: Sized,
+    {
+        BoxHandler(Arc::new(self))
+    }
 }
 
-/// Makes a handler from a closure.
+/// A handler of any type. [`RoleHandler::boxed`] makes it. Clones are the same handler.
+#[derive(Clone)]
+pub struct BoxHandler(Arc<dyn ErasedHandler>);
+
+impl BoxHandler {
+    pub(crate) fn erased(self) -> Arc<dyn ErasedHandler> {
+        self.0
+    }
+}
+
+impl RoleHandler for BoxHandler {
+    fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send {
+        Arc::clone(&self.0).lead(term)
+    }
+
+    fn healthy(&self) -> impl Future<Output = bool> + Send {
+        let check = Arc::clone(&self.0).healthy();
+        async { OptionFuture::from(check).await.unwrap_or(true) }
+    }
+
+    fn on_leader_change(&self, leader: Option<LeaderInfo>) -> impl Future<Output = ()> + Send {
+        Arc::clone(&self.0).on_leader_change(leader)
+    }
+
+    fn boxed(self) -> BoxHandler {
+        self
+    }
+}
+
+impl fmt::Debug for BoxHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxHandler").finish_non_exhaustive()
+    }
+}
+
+macro_rules! pointers {
+    ($($pointer:ident)*) => {
+        $(
+            impl<H: RoleHandler> RoleHandler for $pointer<H> {
+                fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send {
+                    H::lead(self, term)
+                }
+
+                fn healthy(&self) -> impl Future<Output = bool> + Send {
+                    H::healthy(self)
+                }
+
+                fn on_leader_change(
+                    &self,
+                    leader: Option<LeaderInfo>,
+                ) -> impl Future<Output = ()> + Send {
+                    H::on_leader_change(self, leader)
+                }
+            }
+        )*
+    };
+}
+
+pointers!(Arc Box);
+
+/// Makes a handler from a closure or a function.
+///
+/// Inside it `?` takes any error. If it returns another error than [`BoxError`], such as that of a
+/// function that it calls, use [`try_handler_fn`].
 ///
 /// ```
 /// use nats_elect::{Term, handler_fn};
@@ -104,6 +188,41 @@ where
     fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send {
         (self.0)(term)
     }
+}
+
+/// Makes a handler from a closure or a function with an error of its own, such as
+/// `anyhow::Error`.
+///
+/// ```
+/// use nats_elect::{RoleConfig, RoleManager, Term, try_handler_fn};
+///
+/// async fn schedule(term: Term) -> anyhow::Result<()> {
+///     let jobs: u32 = std::env::var("JOBS")?.parse()?;
+///     anyhow::ensure!(jobs > 0, "no jobs");
+///     term.cancelled().await;
+///     Ok(())
+/// }
+///
+/// let builder = RoleManager::builder()
+///     .role("scheduler", RoleConfig::default(), try_handler_fn(schedule))
+///     .role("janitor", RoleConfig::default(), try_handler_fn(|term: Term| async move {
+///         term.cancelled().await;
+///         anyhow::Ok(())
+///     }));
+/// # drop(builder);
+/// ```
+///
+/// In a closure the compiler can't guess the error of a bare `Ok(())`. [`handler_fn`] is for those.
+pub fn try_handler_fn<F, Fut, E>(lead: F) -> impl RoleHandler
+where
+    F: Fn(Term) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    handler_fn(move |term| {
+        let led = lead(term);
+        async { led.await.map_err(Into::into) }
+    })
 }
 
 /// The answer of a handler without a health check.
@@ -185,5 +304,23 @@ mod tests {
         assert!(ErasedHandler::healthy(lead).is_none());
         assert!(ErasedHandler::healthy(Arc::new(Checked)).is_some());
         assert!(ErasedHandler::healthy(Arc::new(Ready)).is_some());
+    }
+
+    #[test]
+    fn a_pointer_or_a_box_has_the_health_check_of_its_handler() {
+        let idle = || handler_fn(|_| async { Ok(()) });
+        assert!(ErasedHandler::healthy(Arc::new(Arc::new(idle()))).is_none());
+        assert!(ErasedHandler::healthy(Arc::new(Box::new(idle()))).is_none());
+        assert!(ErasedHandler::healthy(Arc::new(Arc::new(Checked))).is_some());
+        assert!(idle().boxed().erased().healthy().is_none());
+        assert!(
+            Arc::new(idle())
+                .boxed()
+                .boxed()
+                .erased()
+                .healthy()
+                .is_none()
+        );
+        assert!(Checked.boxed().boxed().erased().healthy().is_some());
     }
 }

@@ -16,7 +16,7 @@ mod term;
 
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 pub(crate) use handler::ErasedHandler;
-pub use handler::{BoxError, RoleHandler, handler_fn};
+pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;
 pub(crate) use instance::Instance;
 pub use lease_changes::LeaseChanges;

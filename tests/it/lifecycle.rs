@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use nats_elect::{
-    EndCause, Error, Event, Handoff, Release, RoleState, StepDown, StopOptions, Term,
+    BoxHandler, EndCause, Error, Event, Handoff, Release, RoleHandler, RoleState, StepDown,
+    StopOptions, Term, try_handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
@@ -235,6 +236,35 @@ async fn an_instance_can_be_awaited_until_it_leads() {
     a.manager().remove_role(ROLE).await.expect("a removal");
     assert_eq!(waiting.await, Err(Error::Stopped));
     assert_eq!(ours.wait_until_leading().await, Err(Error::Stopped));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_of_several_types_are_kept_together() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shared = Arc::new(Recorded::obedient("a", &journal));
+    let roles: Vec<(&str, BoxHandler)> = vec![
+        ("shared", Arc::clone(&shared).boxed()),
+        ("owned", Recorded::obedient("a", &journal).boxed()),
+        (
+            "failing",
+            try_handler_fn(async |_| anyhow::bail!("no work")).boxed(),
+        ),
+    ];
+    let mut joining = instance("a", server.url(), &journal);
+    for (role, handler) in roles {
+        joining = joining.handler(role, leased_for(ms(10_000)), handler);
+    }
+    let a = joining.start().await;
+    journal.started("shared", 0).await;
+    journal.started("owned", 0).await;
+    let failed = |event: &Event| {
+        let Event::TermEnded { cause, .. } = event else {
+            return false;
+        };
+        *cause == EndCause::Failed
+    };
+    a.log_of("failing").wait_for("a failed term", failed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
