@@ -17,7 +17,7 @@ macro_rules! connection_settings {
         /// Sets the address of NATS: one URL, or several separated by commas. Default:
         /// `nats://127.0.0.1:4222`.
         pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
-            self.access.config.servers = $crate::model::config::listed(servers.as_ref());
+            self.access.config = self.access.config.servers(servers);
             self
         }
 
@@ -38,20 +38,19 @@ macro_rules! connection_settings {
             user: impl Into<String>,
             password: impl Into<$crate::Secret>,
         ) -> Self {
-            self.access.auth.user = Some(user.into());
-            self.access.auth.password = Some(password.into());
+            self.access.auth = self.access.auth.user_and_password(user, password);
             self
         }
 
         /// Authenticates with a token.
         pub fn token(mut self, token: impl Into<$crate::Secret>) -> Self {
-            self.access.auth.token = Some(token.into());
+            self.access.auth = self.access.auth.token(token);
             self
         }
 
         /// Authenticates with an nkey. The argument is the user's seed, which begins with `SU`.
         pub fn nkey(mut self, seed: impl Into<$crate::Secret>) -> Self {
-            self.access.auth.nkey = Some(seed.into());
+            self.access.auth = self.access.auth.nkey(seed);
             self
         }
 
@@ -60,13 +59,13 @@ macro_rules! connection_settings {
         /// `start` checks that the file can be used. The file is read again for each connection.
         /// With [`connect_options`](Self::connect_options) it is read once.
         pub fn nkey_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.auth.nkey_file = Some(path.into());
+            self.access.auth = self.access.auth.nkey_file(path);
             self
         }
 
         /// Authenticates with a JWT and its seed, in the form of a `.creds` file.
         pub fn creds(mut self, content: impl Into<$crate::Secret>) -> Self {
-            self.access.auth.creds = Some(content.into());
+            self.access.auth = self.access.auth.creds(content);
             self
         }
 
@@ -76,7 +75,7 @@ macro_rules! connection_settings {
         /// that you can replace it before its JWT ends. With
         /// [`connect_options`](Self::connect_options) it is read once.
         pub fn creds_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.auth.creds_file = Some(path.into());
+            self.access.auth = self.access.auth.creds_file(path);
             self
         }
 
@@ -85,7 +84,7 @@ macro_rules! connection_settings {
         ///
         /// `start` checks that the file can be used. The file is read again for each connection.
         pub fn ca_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.config.tls.ca_file = Some(path.into());
+            self.access.config.tls = self.access.config.tls.ca_file(path);
             self
         }
 
@@ -98,41 +97,41 @@ macro_rules! connection_settings {
             cert_file: impl Into<std::path::PathBuf>,
             key_file: impl Into<std::path::PathBuf>,
         ) -> Self {
-            self.access.config.tls.cert_file = Some(cert_file.into());
-            self.access.config.tls.key_file = Some(key_file.into());
+            let tls = self.access.config.tls;
+            self.access.config.tls = tls.client_certificate(cert_file, key_file);
             self
         }
 
         /// Never connects without TLS. Default: as the servers require, or their addresses
         /// (`tls://`).
         pub fn require_tls(mut self) -> Self {
-            self.access.config.tls.required = true;
+            self.access.config.tls = self.access.config.tls.require();
             self
         }
 
         /// Encrypts before the server's greeting, for servers that are set to `handshake_first`.
         /// Requires TLS.
         pub fn tls_first(mut self) -> Self {
-            self.access.config.tls.first = true;
+            self.access.config.tls = self.access.config.tls.first();
             self
         }
 
         /// Sets the prefix of reply subjects, if the user may not subscribe to `_INBOX.>`. Default:
         /// `_INBOX`.
         pub fn inbox_prefix(mut self, prefix: impl Into<String>) -> Self {
-            self.access.config.inbox_prefix = Some(prefix.into());
+            self.access.config = self.access.config.inbox_prefix(prefix);
             self
         }
 
         /// Sets the Key-Value bucket in which the instances meet. Default: `leaders`.
         pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
-            self.access.config.bucket = bucket.into();
+            self.access.config = self.access.config.bucket(bucket);
             self
         }
 
         /// Sets how long `start` tries to reach NATS and its bucket. Default: 30 s.
         pub fn start_timeout(mut self, start_timeout: std::time::Duration) -> Self {
-            self.access.config.start_timeout = start_timeout;
+            self.access.config = self.access.config.start_timeout(start_timeout);
             self
         }
     };

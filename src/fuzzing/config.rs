@@ -76,6 +76,7 @@ pub fn holds_for_manager(config: &ManagerConfig) {
     let id = config.instance_id.as_deref().unwrap_or_default();
     let shown_anyway = config.bucket.contains(SECRET)
         || id.contains(SECRET)
+        || format!("{:?}", config.meta).contains(SECRET)
         || config
             .servers
             .iter()
@@ -238,6 +239,7 @@ const MANAGER: &[(&str, Kind)] = &[
     ("bucket_auto_create", Kind::Flag),
     ("replicas", Kind::Count),
     ("storage", Kind::Word(&["file", "memory", "tape"])),
+    ("meta", Kind::Texts),
 ];
 
 fn fields(u: &mut Unstructured<'_>, known: &[(&str, Kind)]) -> Result<Vec<(String, Value)>> {

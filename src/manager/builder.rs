@@ -63,19 +63,19 @@ impl RoleManagerBuilder {
 
     /// Creates the bucket if it does not exist. Default: it must exist.
     pub fn bucket_auto_create(mut self) -> Self {
-        self.access.config.bucket_auto_create = true;
+        self.access.config = self.access.config.bucket_auto_create();
         self
     }
 
     /// Sets on how many servers a bucket that is created is kept. Default: 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
-        self.access.config.replicas = replicas;
+        self.access.config = self.access.config.replicas(replicas);
         self
     }
 
     /// Sets where a bucket that is created is kept. Default: on disk.
     pub fn storage(mut self, storage: Storage) -> Self {
-        self.access.config.storage = storage;
+        self.access.config = self.access.config.storage(storage);
         self
     }
 
@@ -85,14 +85,21 @@ impl RoleManagerBuilder {
     /// Two processes with the same id are still two instances, because each start has an identity
     /// of its own.
     pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
-        self.access.config.instance_id = Some(instance_id.into());
+        self.access.config = self.access.config.instance_id(instance_id);
+        self
+    }
+
+    /// Adds a fact about this instance, such as its zone, for people and observers: see
+    /// [`ManagerConfig::meta`](field@ManagerConfig::meta).
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.access.config = self.access.config.meta(key, value);
         self
     }
 
     /// Sets whether this instance can be operated over NATS, and on which subjects. Default: it
     /// can, see [`AdminConfig`].
     pub fn admin(mut self, admin: AdminConfig) -> Self {
-        self.access.config.admin = admin;
+        self.access.config = self.access.config.admin(admin);
         self
     }
 
@@ -128,7 +135,7 @@ impl RoleManagerBuilder {
     /// Publishes the begin and the end of each term of this instance, for other programs: see
     /// [`EventsConfig`]. Default: nothing is published.
     pub fn events(mut self, events: EventsConfig) -> Self {
-        self.access.config.events = events;
+        self.access.config = self.access.config.events(events);
         self
     }
 
@@ -189,6 +196,7 @@ impl RoleManagerBuilder {
             id: instance_id,
             incarnation,
             bucket,
+            meta: config.meta.clone(),
         });
         let fleet = Fleet {
             runtime,

@@ -121,10 +121,11 @@ impl Fleet {
     fn scope(
         &self,
         name: &str,
-        config: &RoleConfig,
+        config: RoleConfig,
         handler: Arc<dyn ErasedHandler>,
     ) -> Result<Arc<RoleScope>, Error> {
         let role = RoleName::new(name)?;
+        let config = config.meta_beneath(&self.instance.meta);
         let settings = config.settings().map_err(|error| Error::RoleConfig {
             role: name.to_owned(),
             error,
@@ -151,7 +152,7 @@ impl Fleet {
     ) -> Result<Vec<Arc<RoleScope>>, Error> {
         let mut scopes: Vec<Arc<RoleScope>> = Vec::with_capacity(roles.len());
         for (name, config, handler) in roles {
-            let scope = self.scope(&name, &config, handler)?;
+            let scope = self.scope(&name, config, handler)?;
             if scopes.iter().any(|other| other.role == scope.role) {
                 return Err(Error::DuplicateRole(scope.role.clone()));
             }
@@ -218,7 +219,7 @@ impl RoleManager {
         }
         let scope = self
             .fleet
-            .scope(name.as_str(), &config, handler.boxed().erased())?;
+            .scope(name.as_str(), config, handler.boxed().erased())?;
         self.stand(Arc::clone(&scope)).await?;
         Ok(RoleHandle::new(scope))
     }

@@ -1,5 +1,7 @@
 //! The identity of this instance.
 
+use std::collections::BTreeMap;
+
 use tracing::Span;
 use tracing::field::Empty;
 use uuid::Uuid;
@@ -16,6 +18,8 @@ pub(crate) struct Instance {
     /// Names this start of the instance. Together with the id it is the instance's identity.
     pub incarnation: Uuid,
     pub bucket: BucketName,
+    /// Facts about it, for people and observers.
+    pub meta: BTreeMap<String, String>,
 }
 
 impl Instance {

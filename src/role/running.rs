@@ -309,6 +309,7 @@ mod tests {
             id: InstanceId::new("a").unwrap(),
             incarnation: uuid::Uuid::nil(),
             bucket: BucketName::new("leaders").unwrap(),
+            meta: std::collections::BTreeMap::new(),
         });
         let id = CorrelationId::new(instance.incarnation, 1, 1);
         let scope = RoleScope::new(

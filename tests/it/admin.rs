@@ -9,13 +9,14 @@ use async_nats::jetstream::kv;
 use async_nats::service;
 use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
 use nats_elect::{
-    AdminConfig, BoxError, FencingToken, Handoff, RoleHandler, RoleState, StepDown, Term,
+    AdminConfig, BoxError, Error, FencingToken, Handoff, RoleHandler, RoleManager, RoleState,
+    StepDown, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, guest, instance, never};
+use crate::support::instance::{Instance, Recorded, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
@@ -99,6 +100,46 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
     assert_eq!(found.fencing_token, token);
     let nobody = fleet.operator.admin.leader("nothing", SEARCH).await;
     assert_eq!(nobody, Err(AdminError::NoLeader("nothing".into())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_tells_its_metadata_in_its_report_and_beneath_that_of_its_roles() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = leased_for(ms(10_000)).meta("zone", "of the role");
+    let a = instance("a", server.url(), &journal)
+        .with(|builder| builder.meta("zone", "eu-1").meta("version", "3"))
+        .standing(config)
+        .start()
+        .await;
+    let leader = a.role(ROLE).wait_for_leader().await.expect("a leader");
+    let texts = |meta: &[(&str, &str)]| {
+        let texts = meta
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()));
+        texts.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let merged = texts(&[("version", "3"), ("zone", "of the role")]);
+    assert_eq!(leader.meta, merged);
+    let stranger = Stranger::connect(&server.url()).await;
+    assert_eq!(stranger.record().await["meta"], serde_json::json!(merged));
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    let report = operator.report(&found).await;
+    assert_eq!(report.meta, texts(&[("version", "3"), ("zone", "eu-1")]));
+
+    let large = "x".repeat(2100);
+    let config = leased_for(ms(10_000)).meta("a", &large);
+    let start = RoleManager::builder()
+        .servers(server.url())
+        .meta("b", &large)
+        .role(ROLE, config, Recorded::obedient("b", &journal))
+        .start()
+        .await;
+    assert!(
+        matches!(&start, Err(Error::RoleConfig { error, .. }) if error.field == "meta"),
+        "together they have a limit: {start:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -195,6 +195,7 @@ pub mod name;
 pub mod peer;
 pub mod record;
 pub mod release;
+mod setters;
 pub mod status;
 pub mod text;
 pub mod token;

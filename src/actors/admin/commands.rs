@@ -56,6 +56,7 @@ impl AdminHandler {
             incarnation: self.instance.incarnation,
             version: Self::version().into(),
             bucket: self.instance.bucket.as_str().to_owned(),
+            meta: self.instance.meta.clone(),
             uptime: self.uptime(),
             trouble: self.trouble(),
             roles,

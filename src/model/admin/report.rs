@@ -35,6 +35,10 @@ pub struct InstanceReport {
     pub version: String,
     /// The bucket in whose elections the instance takes part.
     pub bucket: String,
+    /// Facts that the instance tells about itself, as
+    /// [`ManagerConfig::meta`](field@crate::ManagerConfig::meta) has them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub meta: BTreeMap<String, String>,
     /// Time since the instance's manager started.
     #[serde(rename = "uptime_ms", with = "millis", default)]
     pub uptime: Duration,
@@ -161,6 +165,9 @@ impl AdminReply for InstanceReport {
             *text = printable(text);
         }
         self.trouble = self.trouble.as_deref().map(printable);
+        let meta = std::mem::take(&mut self.meta);
+        let clean = |(key, value): (String, String)| (printable(&key), printable(&value));
+        self.meta = meta.into_iter().map(clean).collect();
         let roles = std::mem::take(&mut self.roles);
         self.roles = roles
             .into_iter()
@@ -242,6 +249,7 @@ mod tests {
             incarnation: Uuid::from_u128(1),
             version: "0.1.0".into(),
             bucket: "b".into(),
+            meta: BTreeMap::from([("zone".into(), "eu-1".into())]),
             uptime: Duration::from_secs(3),
             trouble: None,
             roles: BTreeMap::from([("scheduler".into(), role)]),
@@ -279,6 +287,7 @@ mod tests {
     fn text_from_outside_is_made_printable() {
         let mut odd = report();
         odd.instance_id = "a\u{1b}[2J".into();
+        odd.meta = BTreeMap::from([("zone\u{7}".into(), "eu\n1".into())]);
         odd.roles.get_mut("scheduler").expect("it").last_failure = Some(FailureReport {
             kind: None,
             detail: "x\r\ny".repeat(1000),
@@ -287,6 +296,7 @@ mod tests {
         let json = serde_json::to_vec(&odd).expect("JSON");
         let read: InstanceReport = parse(&json).expect("a report");
         assert_eq!(read.instance_id, "a[2J");
+        assert_eq!(read.meta["zone"], "eu1");
         let failure = read.roles["scheduler"].last_failure.as_ref();
         let detail = &failure.expect("it").detail;
         assert!(

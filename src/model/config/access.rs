@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Secret};
 use nats_elect_core::config::ensure;
+use nats_elect_core::setters;
 
 /// The replacement for a hidden value in an error.
 pub(crate) const HIDDEN: &str = "***";
@@ -75,7 +76,27 @@ pub struct TlsConfig {
     pub required: bool,
 }
 
+setters!(AuthConfig {
+    token: impl Into<Secret> => Some(token.into());
+    nkey: impl Into<Secret> => Some(nkey.into());
+    nkey_file: impl Into<PathBuf> => Some(nkey_file.into());
+    creds: impl Into<Secret> => Some(creds.into());
+    creds_file: impl Into<PathBuf> => Some(creds_file.into());
+});
+
 impl AuthConfig {
+    /// Sets [`user`](field@Self::user) and [`password`](field@Self::password).
+    #[must_use]
+    pub fn user_and_password(
+        mut self,
+        user: impl Into<String>,
+        password: impl Into<Secret>,
+    ) -> Self {
+        self.user = Some(user.into());
+        self.password = Some(password.into());
+        self
+    }
+
     /// Returns whether no authentication is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -121,7 +142,37 @@ impl AuthConfig {
     }
 }
 
+setters!(TlsConfig {
+    ca_file: impl Into<PathBuf> => Some(ca_file.into());
+});
+
 impl TlsConfig {
+    /// Sets [`cert_file`](field@Self::cert_file) and [`key_file`](field@Self::key_file).
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        cert_file: impl Into<PathBuf>,
+        key_file: impl Into<PathBuf>,
+    ) -> Self {
+        self.cert_file = Some(cert_file.into());
+        self.key_file = Some(key_file.into());
+        self
+    }
+
+    /// Sets [`required`](field@Self::required): no connection is made without TLS.
+    #[must_use]
+    pub const fn require(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// Sets [`first`](field@Self::first): encryption begins before the server's greeting.
+    #[must_use]
+    pub const fn first(mut self) -> Self {
+        self.first = true;
+        self
+    }
+
     /// Returns whether connections without TLS are forbidden.
     pub fn is_required(&self) -> bool {
         *self != Self::default()

@@ -1,5 +1,6 @@
 //! The settings of a whole process.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use async_nats::ServerAddr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
-use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig};
-use nats_elect_core::config::{DAY, ensure, range};
+use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig, listed};
+use nats_elect_core::config::{DAY, check_meta, ensure, range};
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
+use nats_elect_core::setters;
 use nats_elect_core::text::beginning;
 
 /// How a process takes part in elections: the NATS servers, the bucket and the name of the
@@ -39,6 +41,15 @@ pub struct ManagerConfig {
     /// part. 1 to 255 bytes of printable UTF-8 without white space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
+
+    /// Facts about this instance, for people and observers: a zone, a version. Default empty. At
+    /// most 4 KiB as JSON.
+    ///
+    /// The instance's status shows them. They are also in the records of its roles, beneath each
+    /// role's own [`meta`](field@crate::RoleConfig::meta), whose entries win. Each heartbeat
+    /// carries both, together at most 4 KiB.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub meta: BTreeMap<String, String>,
 
     /// How long starting may wait for NATS before it fails. Default 30 s. 1 ms to a day.
     #[serde(with = "humantime_serde")]
@@ -80,6 +91,7 @@ impl Default for ManagerConfig {
             servers: vec!["nats://127.0.0.1:4222".into()],
             bucket: "leaders".into(),
             instance_id: None,
+            meta: BTreeMap::new(),
             start_timeout: Duration::from_secs(30),
             bucket_auto_create: false,
             replicas: 1,
@@ -105,7 +117,43 @@ pub enum Storage {
     Memory,
 }
 
+setters!(ManagerConfig {
+    bucket: impl Into<String> => bucket.into();
+    instance_id: impl Into<String> => Some(instance_id.into());
+    start_timeout: Duration => start_timeout;
+    replicas: usize => replicas;
+    storage: Storage => storage;
+    auth: AuthConfig => auth;
+    tls: TlsConfig => tls;
+    inbox_prefix: impl Into<String> => Some(inbox_prefix.into());
+    events: EventsConfig => events;
+    admin: AdminConfig => admin;
+});
+
+/// The methods have the names and the meaning of those of
+/// [`RoleManagerBuilder`](crate::RoleManagerBuilder).
 impl ManagerConfig {
+    /// Sets [`servers`](field@Self::servers): one URL, or several separated by commas.
+    #[must_use]
+    pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
+        self.servers = listed(servers.as_ref());
+        self
+    }
+
+    /// Sets [`bucket_auto_create`](field@Self::bucket_auto_create): a missing bucket is created.
+    #[must_use]
+    pub const fn bucket_auto_create(mut self) -> Self {
+        self.bucket_auto_create = true;
+        self
+    }
+
+    /// Adds an entry to [`meta`](field@Self::meta), or replaces the one of that key.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+
     /// Checks every rule.
     ///
     /// # Errors
@@ -141,6 +189,7 @@ impl ManagerConfig {
         if let Some(id) = &self.instance_id {
             InstanceId::new(id).map_err(|error| no_name("instance_id", &error))?;
         }
+        check_meta(&self.meta)?;
         range(
             "start_timeout",
             self.start_timeout,
@@ -193,6 +242,7 @@ impl fmt::Debug for ManagerConfig {
             .field("servers", &servers)
             .field("bucket", &self.bucket)
             .field("instance_id", &self.instance_id)
+            .field("meta", &self.meta)
             .field("start_timeout", &self.start_timeout)
             .field("bucket_auto_create", &self.bucket_auto_create)
             .field("replicas", &self.replicas)
@@ -365,6 +415,38 @@ mod tests {
         config.admin = AdminConfig::under("ops.admin");
         config.inbox_prefix = Some("ops".into());
         refused(&config, field, "\"ops.admin\"", "apart from `inbox_prefix`");
+    }
+
+    #[test]
+    fn metadata_has_a_limit() {
+        let config = ManagerConfig::default().meta("k", "x".repeat(4088));
+        assert_eq!(config.validate(), Ok(()));
+        let config = config.meta("k", "x".repeat(4089));
+        refused(&config, "meta", "4097 bytes as JSON", "at most 4096 bytes");
+    }
+
+    #[test]
+    fn setters_say_what_a_file_says() {
+        let set = ManagerConfig::default()
+            .servers("nats://a, nats://b")
+            .bucket("jobs")
+            .bucket_auto_create()
+            .replicas(3)
+            .storage(Storage::Memory)
+            .instance_id("node-1")
+            .meta("zone", "eu-1")
+            .start_timeout(Duration::from_secs(5))
+            .inbox_prefix("_INBOX_jobs")
+            .auth(AuthConfig::default().user_and_password("ada", "secret"))
+            .tls(TlsConfig::default().require().ca_file("/ca.pem"))
+            .events(EventsConfig::published())
+            .admin(AdminConfig::off());
+        let file = "servers = ['nats://a', 'nats://b']\nbucket = 'jobs'\nbucket_auto_create = true\nreplicas = 3\n\
+            storage = 'memory'\ninstance_id = 'node-1'\nmeta.zone = 'eu-1'\nstart_timeout = '5s'\n\
+            inbox_prefix = '_INBOX_jobs'\nauth = { user = 'ada', password = 'secret' }\n\
+            tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = true\nadmin.enabled = false";
+        assert_eq!(toml::from_str::<ManagerConfig>(file).unwrap(), set);
+        assert_eq!(set.validate(), Ok(()));
     }
 
     #[test]

@@ -30,7 +30,7 @@ Columns:
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
   UP        the time since its manager started
   VERSION   the version of nats-elect
-Below the table: the last failures, handlers that ran on after their lease, buckets that can't be
+Below the table: what the instances tell about themselves (`meta`), the last failures, handlers that ran on after their lease, buckets that can't be
 used, and instances that did not answer.
 
 Exit codes:
@@ -208,6 +208,13 @@ impl Candidate {
             }
         };
         let mut remarks = Vec::new();
+        if !report.meta.is_empty() {
+            let facts = report
+                .meta
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"));
+            remarks.push(format!("{name}: {}", facts.collect::<Vec<_>>().join(", ")));
+        }
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name} can't use its bucket: {trouble}"));
         }

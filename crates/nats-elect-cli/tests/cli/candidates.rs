@@ -11,7 +11,10 @@ use crate::pair::answer;
 async fn each_instance_is_listed_with_its_state_in_each_role() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
-    let b = instance(&server, "node-2").start().await.expect("start");
+    let b = instance(&server, "node-2")
+        .meta("zone", "eu-1")
+        .meta("rack", "7");
+    let b = b.start().await.expect("start");
     b.pause().await.expect("a pause");
     let handle = b.role(ROLE).expect("it");
     eventually(SOON, "a leader", async || handle.status().leader).await;
@@ -22,7 +25,12 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
     let rows: Vec<_> = table.stdout.lines().collect();
-    assert_eq!(rows.len(), 3, "{}", table.stdout);
+    assert_eq!(
+        rows[3..],
+        ["", "node-2: rack=7, zone=eu-1"],
+        "{}",
+        table.stdout
+    );
     for (row, expected) in [
         (1, ["node-1", "leader ", "well"]),
         (2, ["node-2", "follower, paused", "connected"]),
@@ -36,6 +44,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     assert_eq!(json[0]["status"]["roles"][ROLE]["is_leader"], true);
     assert_eq!(json[1]["status"]["roles"][ROLE]["paused"], true);
     assert_eq!(json[1]["processes_of_this_id"], 1);
+    assert_eq!(json[1]["status"]["meta"]["zone"], "eu-1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ mod tests;
 pub use role::{FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover};
 // For this project's crates.
 #[doc(hidden)]
-pub use rules::{DAY, ensure, range};
+pub use rules::{DAY, check_meta, ensure, range};
 pub use settings::{HealthSettings, RoleSettings};
 
 /// The error for a setting that breaks a rule. Nothing was started or changed.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::setters;
+
 /// How one role is elected and led. The defaults suit a control plane on a replicated NATS cluster.
 ///
 /// In configuration files, durations are written like `15s` or `1m 30s`. Unset durations derive
@@ -277,23 +279,6 @@ pub enum Overrun {
     Exit,
 }
 
-/// Setters to chain from [`Default`]. Each sets the field of its name. To unset a duration, assign
-/// `None` to the field.
-macro_rules! setters {
-    ($config:ident { $($field:ident: $given:ty => $value:expr;)* }) => {
-        impl $config {
-            $(
-                #[doc = concat!("Sets [`", stringify!($field), "`](field@Self::", stringify!($field), ").")]
-                #[must_use]
-                pub fn $field(mut self, $field: $given) -> Self {
-                    self.$field = $value;
-                    self
-                }
-            )*
-        }
-    };
-}
-
 setters!(RoleConfig {
     ttl: Duration => ttl;
     heartbeat_interval: Duration => Some(heartbeat_interval);
@@ -319,6 +304,18 @@ impl RoleConfig {
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.meta.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds those of these entries to [`meta`](field@Self::meta) whose keys it does not have. For
+    /// this project's crates.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn meta_beneath(mut self, meta: &BTreeMap<String, String>) -> Self {
+        for (key, value) in meta {
+            let entry = self.meta.entry(key.clone());
+            entry.or_insert_with(|| value.clone());
+        }
         self
     }
 }

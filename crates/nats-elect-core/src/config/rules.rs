@@ -135,7 +135,10 @@ impl RoleConfig {
             overrun: self.overrun,
             delete_on_stop: self.delete_on_stop,
             data_limit: data_limit(self.data_limit)?,
-            meta: meta(&self.meta)?,
+            meta: {
+                check_meta(&self.meta)?;
+                self.meta.clone()
+            },
         })
     }
 }
@@ -218,15 +221,15 @@ fn retry(config: &RetryConfig) -> Result<RetryConfig, ConfigError> {
     Ok(config.clone())
 }
 
-fn meta(meta: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ConfigError> {
+/// Checks the size of metadata.
+pub fn check_meta(meta: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let bytes = serde_json::to_vec(meta).map_or(usize::MAX, |json| json.len());
     ensure(
         bytes <= MAX_META_BYTES,
         "meta",
         format_args!("{bytes} bytes as JSON"),
         format_args!("must be at most {MAX_META_BYTES} bytes, as each heartbeat carries it"),
-    )?;
-    Ok(meta.clone())
+    )
 }
 
 /// Checks that a duration is within bounds, both included.
