@@ -1,8 +1,8 @@
-//! A handler shares state with its application, and its logic is tested without a server.
+//! A handler shares state with its application, and is tested without a server.
 //!
 //! ```text
 //! cargo run --example shared_state -- /tmp/spool     # then: touch /tmp/spool/{1..9}, and rm them
-//! cargo test --example shared_state
+//! cargo test --example shared_state --features testing
 //! ```
 //!
 //! It needs `nats-server -js` at `NATS_URL` (by default `nats://127.0.0.1:4222`). Every instance
@@ -85,4 +85,31 @@ fn the_alarm_is_raised_once_and_cleared_once() {
     let changes = [7, 8, 9, 4, 3, 7].map(|files| alarm.see(files));
     let (up, down) = (Some("raised"), Some("cleared"));
     assert_eq!(changes, [None, up, None, None, down, None]);
+}
+
+/// The handler itself, in a term that the test holds.
+#[cfg(feature = "testing")]
+#[tokio::test]
+async fn the_watchman_watches_until_its_term_winds_down() {
+    use nats_elect::testing::TestTerm;
+
+    let (counts, files) = watch::channel(0);
+    let notices = Arc::<AtomicU32>::default();
+    let given = Arc::clone(&notices);
+    let watchman = Watchman { files, notices };
+    let term = TestTerm::new("watchman");
+    let told = async |times| {
+        while given.load(Ordering::Relaxed) < times {
+            tokio::task::yield_now().await;
+        }
+    };
+    let story = async {
+        counts.send_replace(8);
+        told(1).await;
+        counts.send_replace(3);
+        told(2).await;
+        term.cancel();
+    };
+    let (led, ()) = tokio::join!(term.lead(&watchman), story);
+    assert!(matches!(led, Some(Ok(()))), "{led:?}");
 }

@@ -73,6 +73,7 @@
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see
 //!   `docs/signing.md`.
+//! - `testing`: unit tests of handlers without a server; see [`testing`] and `docs/testing.md`.
 #![forbid(unsafe_code)]
 // Items that need a feature say so on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -103,6 +104,8 @@ mod store;
 #[path = "../tests/it/support/mod.rs"]
 #[expect(dead_code, reason = "a part of it serves the tests in this crate")]
 mod support;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(all(test, unix))]
 mod tests;
 
@@ -184,6 +187,10 @@ mod metrics_page {}
 #[cfg(doctest)]
 #[doc = include_str!("../docs/observing.md")]
 mod observing_page {}
+
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../docs/testing.md")]
+mod testing_page {}
 
 #[cfg(all(doctest, feature = "signing"))]
 #[doc = include_str!("../docs/signing.md")]

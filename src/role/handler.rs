@@ -220,8 +220,8 @@ where
     E: Into<BoxError>,
 {
     handler_fn(move |term| {
-        let led = lead(term);
-        async { led.await.map_err(Into::into) }
+        let work = lead(term);
+        async { work.await.map_err(Into::into) }
     })
 }
 

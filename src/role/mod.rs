@@ -13,8 +13,12 @@ mod registry;
 mod running;
 mod scope;
 mod term;
+#[cfg(any(test, feature = "testing"))]
+mod test_term;
 
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
+#[cfg(any(test, feature = "testing"))]
+pub use fenced::{TestStore, WriteFault};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;
@@ -27,3 +31,5 @@ pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};
 pub(crate) use term::proof;
 pub use term::{Term, TermError};
+#[cfg(any(test, feature = "testing"))]
+pub use test_term::{TestTerm, TestTermBuilder};

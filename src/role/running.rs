@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::deadline::Deadline;
-use super::fenced::Access;
+use super::fenced::{Access, DataSource};
 use super::handler::ErasedHandler;
 use super::polls::Polls;
 use super::scope::RoleScope;
@@ -36,7 +36,7 @@ pub(crate) enum HandlerReport {
 /// A running handler, from the outside.
 #[derive(Clone)]
 pub(crate) struct RunningTerm {
-    term: Term,
+    pub(super) term: Term,
     ended: CancellationToken,
 }
 
@@ -49,6 +49,27 @@ impl RunningTerm {
         span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
+        let bucket = scope.bucket.subscribe();
+        let (running, leading) = Self::begin(scope, start, id, bucket, report);
+        if scope.settings.overrun == Overrun::Exit {
+            let _ = leading.ending.guard.set(running.guard_process());
+        }
+        // Set this first, so that the handler finds its own term in the role's status.
+        scope.set_running(running.clone());
+        scope
+            .runtime
+            .spawn(run(Arc::clone(&scope.handler), leading).instrument(span));
+        running
+    }
+
+    /// Begins a term, without a handler yet.
+    pub(super) fn begin(
+        scope: &RoleScope,
+        start: &TermStart,
+        id: CorrelationId,
+        data: impl Into<DataSource>,
+        report: impl Fn(HandlerReport) + Send + Sync + 'static,
+    ) -> (Self, Leading) {
         let ended = CancellationToken::new();
         let ending = Arc::new(Ending {
             term: start.term,
@@ -78,26 +99,17 @@ impl RunningTerm {
             proof: Mutex::new(None),
             access: Access::new(
                 scope.role.clone(),
-                scope.bucket.subscribe(),
+                data,
                 scope.labels.clone(),
                 scope.settings.data_limit,
             ),
         }));
-        let running = Self { term, ended };
-        if scope.settings.overrun == Overrun::Exit {
-            let _ = ending.guard.set(running.guard_process());
-        }
         let leading = Leading {
-            term: running.term.clone(),
+            term: term.clone(),
             end: HandlerEnd::Aborted,
             ending,
         };
-        // Set this first, so that the handler finds its own term in the role's status.
-        scope.set_running(running.clone());
-        scope
-            .runtime
-            .spawn(run(Arc::clone(&scope.handler), leading).instrument(span));
-        running
+        (Self { term, ended }, leading)
     }
 
     pub fn id(&self) -> TermId {
@@ -128,6 +140,15 @@ impl RunningTerm {
             self.term.0.lease_changed.send_replace(());
         }
         extended
+    }
+
+    /// Moves the end of the lease, also to an earlier time, unless the lease is over.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn set_lease(&self, lease: Moment) {
+        if self.term.0.lease.move_to(lease) {
+            self.term.0.until.store(lease.as_nanos(), Ordering::Release);
+            self.term.0.lease_changed.send_replace(());
+        }
     }
 
     /// Returns the fencing token, if the term is neither over nor being wound down.
@@ -239,7 +260,7 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
 
 /// A running `lead`. Its drop reports that `lead` is over, even if the runtime is shut down under
 /// it.
-struct Leading {
+pub(super) struct Leading {
     term: Term,
     end: HandlerEnd,
     ending: Arc<Ending>,

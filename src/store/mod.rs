@@ -34,7 +34,7 @@ mod write;
 #[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
-pub use bucket::{Bucket, IfMissing, server_of};
+pub use bucket::{Bucket, IfMissing, Traits, server_of};
 pub use data::DataEntry;
 pub use denied::Denied;
 #[cfg(any(test, fuzzing))]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use super::batch::Change;
+use super::data_bucket::DataBucket;
 use super::error::FencedError;
 use super::unread;
 use crate::lock::lock;
-use crate::store::Bucket;
 use nats_elect_core::name::RoleName;
 
 /// The bytes that a key counts beside its name and its value. For names of ordinary length this is
@@ -64,7 +64,7 @@ impl Allowance {
     /// beyond the limit.
     pub async fn reserve(
         &self,
-        bucket: &Bucket,
+        bucket: &DataBucket,
         role: &RoleName,
         changes: &[Change],
         timeout: Duration,

@@ -2,8 +2,13 @@
 
 mod allowance;
 mod batch;
+mod data_bucket;
 mod entry;
 mod error;
+#[cfg(any(test, feature = "testing"))]
+mod memory;
+#[cfg(any(test, feature = "testing"))]
+mod test_store;
 #[cfg(all(test, unix))]
 mod tests;
 mod writing;
@@ -12,16 +17,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use self::allowance::Allowance;
 pub use self::batch::FencedBatch;
 use self::batch::{Change, Requires};
+use self::data_bucket::DataBucket;
+pub(super) use self::data_bucket::DataSource;
 pub use self::entry::FencedEntry;
 pub use self::error::{BatchProblem, FencedError};
+#[cfg(any(test, feature = "testing"))]
+pub(super) use self::memory::MemoryBucket;
+#[cfg(any(test, feature = "testing"))]
+pub use self::memory::WriteFault;
+#[cfg(any(test, feature = "testing"))]
+pub use self::test_store::TestStore;
 use super::term::Term;
 use crate::metrics::Labels;
-use crate::store::{Bucket, StoreError};
+use crate::store::StoreError;
 use nats_elect_core::name::{DataKey, RoleName};
 
 /// The default for how long a call may take.
@@ -123,8 +136,7 @@ pub struct FencedStore {
 /// The state that a term needs for its writes.
 pub(super) struct Access {
     pub role: RoleName,
-    /// The bucket on the current connection.
-    pub bucket: watch::Receiver<Option<Bucket>>,
+    pub data: DataSource,
     pub labels: Labels,
     /// Writes of the term under way.
     lanes: Semaphore,
@@ -135,14 +147,14 @@ pub(super) struct Access {
 impl Access {
     pub fn new(
         role: RoleName,
-        bucket: watch::Receiver<Option<Bucket>>,
+        data: impl Into<DataSource>,
         labels: Labels,
         data_limit: Option<u64>,
     ) -> Arc<Self> {
         let lanes = Semaphore::new(LANES as usize);
         Arc::new(Self {
             role,
-            bucket,
+            data: data.into(),
             labels,
             lanes,
             allowance: data_limit.map(Allowance::new),
@@ -322,8 +334,8 @@ impl FencedStore {
         &self.term.0.access
     }
 
-    fn bucket(&self) -> Result<Bucket, FencedError> {
-        let bucket = self.access().bucket.borrow().clone();
+    fn bucket(&self) -> Result<DataBucket, FencedError> {
+        let bucket = self.access().data.bucket();
         bucket.ok_or_else(|| FencedError::Unavailable {
             reason: "not connected".into(),
         })

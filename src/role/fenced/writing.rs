@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::batch::{Change, Requires};
+use super::data_bucket::DataBucket;
 use super::entry::FencedEntry;
 use super::error::FencedError;
 use super::{FencedStore, LANES};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::role::scope::Request;
-use crate::store::{Bucket, DataWrite, StoreError, is_closed, is_unsent};
+use crate::store::{DataWrite, StoreError, is_closed, is_unsent};
 use nats_elect_core::Moment;
 
 /// The pauses between two attempts. They double from the first value to the second.
@@ -109,9 +110,9 @@ impl Call<'_> {
     }
 
     /// Returns the bucket, if anything may be sent now.
-    fn may_write(&self) -> Result<Option<Bucket>, FencedError> {
+    fn may_write(&self) -> Result<Option<DataBucket>, FencedError> {
         self.store.may_send()?;
-        let Some(bucket) = self.store.access().bucket.borrow().clone() else {
+        let Some(bucket) = self.store.access().data.bucket() else {
             return Ok(None);
         };
         let Some(traits) = bucket.traits() else {
@@ -144,7 +145,7 @@ impl Call<'_> {
         Ok(Some(bucket))
     }
 
-    async fn attempt(&self, bucket: &Bucket) -> Result<Vec<u64>, StoreError> {
+    async fn attempt(&self, bucket: &DataBucket) -> Result<Vec<u64>, StoreError> {
         let access = self.store.access();
         // In a replicated bucket the server refuses a write that meets another write under the same
         // fence on its way.
@@ -191,7 +192,7 @@ impl Call<'_> {
         self.store.term.0.fencing_token.sequence
     }
 
-    async fn judge(&mut self, bucket: &Bucket, error: StoreError) -> Next {
+    async fn judge(&mut self, bucket: &DataBucket, error: StoreError) -> Next {
         let reason = error.to_string();
         match error {
             StoreError::Conflict { current } => self.refused(bucket, current).await,
@@ -226,7 +227,7 @@ impl Call<'_> {
     /// A fence below our sequence proves nothing by itself. A server that was replaced as the
     /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
     /// whether the fence has really gone back.
-    async fn refused(&mut self, bucket: &Bucket, told: Option<u64>) -> Next {
+    async fn refused(&mut self, bucket: &DataBucket, told: Option<u64>) -> Next {
         let role = &self.store.access().role;
         let ours = self.fence();
         let fence = match bucket.fence_sequence(role, reading(self.until)).await {
@@ -257,7 +258,7 @@ impl Call<'_> {
 
     /// A refusal whose reason could not be read. It proves nothing if its server may lack what the
     /// write requires: that server's successor may have stored the write.
-    fn unexplained(&self, bucket: &Bucket, told: Option<u64>, error: &StoreError) -> Next {
+    fn unexplained(&self, bucket: &DataBucket, told: Option<u64>, error: &StoreError) -> Next {
         let reason = format!("refused, and not known why: {error}");
         let in_doubt = is_replicated(bucket) && self.may_be_stale(told);
         match error {
@@ -282,7 +283,11 @@ impl Call<'_> {
     }
 
     /// Finds the key that is not as its write requires. The fence holds.
-    async fn find_unmet(&mut self, bucket: &Bucket, told: Option<u64>) -> Result<Next, StoreError> {
+    async fn find_unmet(
+        &mut self,
+        bucket: &DataBucket,
+        told: Option<u64>,
+    ) -> Result<Next, StoreError> {
         let role = &self.store.access().role;
         let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
@@ -356,7 +361,7 @@ fn in_doubt(error: FencedError, doubt: Option<String>) -> FencedError {
     }
 }
 
-fn is_replicated(bucket: &Bucket) -> bool {
+fn is_replicated(bucket: &DataBucket) -> bool {
     bucket.traits().is_some_and(|traits| traits.replicated)
 }
 

@@ -1,0 +1,103 @@
+//! The bucket that keeps a role's data: the one in NATS, or memory in a test of a handler.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+#[cfg(any(test, feature = "testing"))]
+use super::memory::MemoryBucket;
+use crate::store::{Bucket, DataEntry, DataWrite, StoreError, Traits};
+use nats_elect_core::name::{DataKey, RoleName};
+
+/// Where to find the bucket just now.
+pub(in crate::role) enum DataSource {
+    /// The bucket on the current connection.
+    Link(watch::Receiver<Option<Bucket>>),
+    #[cfg(any(test, feature = "testing"))]
+    Memory(MemoryBucket),
+}
+
+/// A bucket that can be asked.
+#[derive(Clone, Debug)]
+pub(super) enum DataBucket {
+    Nats(Bucket),
+    #[cfg(any(test, feature = "testing"))]
+    Memory(MemoryBucket),
+}
+
+impl DataSource {
+    /// Returns nothing while there is no connection.
+    pub(super) fn bucket(&self) -> Option<DataBucket> {
+        match self {
+            Self::Link(bucket) => bucket.borrow().clone().map(DataBucket::Nats),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Memory(memory) => memory.reached().map(DataBucket::Memory),
+        }
+    }
+}
+
+impl From<watch::Receiver<Option<Bucket>>> for DataSource {
+    fn from(bucket: watch::Receiver<Option<Bucket>>) -> Self {
+        Self::Link(bucket)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl From<MemoryBucket> for DataSource {
+    fn from(memory: MemoryBucket) -> Self {
+        Self::Memory(memory)
+    }
+}
+
+/// The requests of [`Bucket`] that a role's data needs. Memory keeps one role, and answers at once.
+macro_rules! requests {
+    ($($name:ident($($given:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl DataBucket {
+            $(
+                pub async fn $name(
+                    &self,
+                    role: &RoleName,
+                    $($given: $type,)*
+                    timeout: Duration,
+                ) -> Result<$answer, StoreError> {
+                    match self {
+                        Self::Nats(bucket) => bucket.$name(role, $($given,)* timeout).await,
+                        #[cfg(any(test, feature = "testing"))]
+                        Self::Memory(memory) => memory.$name($($given),*),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+requests! {
+    data(key: &DataKey) -> Option<DataEntry>;
+    data_keys() -> Vec<String>;
+    data_sizes() -> Vec<(String, u64)>;
+    fence_sequence() -> u64;
+    write_fenced(fence: u64, key: &DataKey, value: Option<&[u8]>) -> u64;
+    write_batch(fence: u64, writes: &[DataWrite]) -> u64;
+    prove_fence(sequence: u64) -> ();
+    prove_data(key: &DataKey, sequence: u64) -> ();
+}
+
+impl DataBucket {
+    /// Returns the properties as of the last look at the bucket.
+    pub fn traits(&self) -> Option<Traits> {
+        match self {
+            Self::Nats(bucket) => bucket.traits(),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Memory(memory) => Some(memory.traits()),
+        }
+    }
+
+    /// Returns the largest message that the bucket takes, in bytes.
+    pub fn max_payload(&self) -> usize {
+        match self {
+            Self::Nats(bucket) => bucket.max_payload(),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Memory(_) => MemoryBucket::MAX_PAYLOAD,
+        }
+    }
+}
