@@ -1,4 +1,5 @@
-//! What applications and elections do all the time: `cargo bench --bench hot_paths`.
+//! What applications and elections do all the time:
+//! `cargo bench -p nats-elect-benches --bench hot_paths`.
 //!
 //! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside
 //! nothing, since there is no I/O in it: compare it with the round trip in `handoff`.

@@ -1,8 +1,8 @@
 //! A leader that says whether it is well, and an HTTP server that tells others.
 //!
 //! ```text
-//! cargo run --example health --features health
-//! cargo run --example health --features health -- 127.0.0.1:8081     # a second instance
+//! cargo run --example health
+//! cargo run --example health -- 127.0.0.1:8081     # a second instance
 //! curl -i http://127.0.0.1:8080/leaderz/reporter                     # also /livez and /readyz
 //! ```
 //!

@@ -1,8 +1,8 @@
 //! A leader signs that it leads. A third party verifies that with the leader's public key alone.
 //!
 //! ```text
-//! cargo run --example signing --features signing
-//! cargo run --example signing --features signing -- user.nk      # with the key of `nk -gen user`
+//! cargo run --example signing
+//! cargo run --example signing -- user.nk      # with the key of `nk -gen user`
 //! ```
 //!
 //! It needs `nats-server -js` at `NATS_URL` (by default `nats://127.0.0.1:4222`). It ends

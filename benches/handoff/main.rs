@@ -1,5 +1,6 @@
-//! How fast a role changes hands: `cargo bench --bench handoff`. After ` -- `, `--quick` measures
-//! less, `--cluster` against three NATS servers and buckets with three replicas.
+//! How fast a role changes hands: `cargo bench -p nats-elect-benches --bench handoff`. After
+//! ` -- `, `--quick` measures less, `--cluster` against three NATS servers and buckets with three
+//! replicas.
 //!
 //! Everything is a ratio to the raw NATS operation, measured in the same run in alternation: one
 //! client deletes a key, the others watch it, one of them creates it. Milliseconds of one machine

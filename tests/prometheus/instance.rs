@@ -4,12 +4,11 @@ use std::io::{BufRead, Write};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use nats_elect::health::HealthServer;
 use nats_elect::{BoxError, METRICS, RoleConfig, RoleManager, StepDown, Storage, Term, handler_fn};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-
-use super::server::free_port;
 
 pub const ORDERS: &str = "NATS_ELECT_TEST_INSTANCE";
 pub const BUCKET: &str = "leaders";
@@ -40,7 +39,7 @@ fn an_instance() {
 }
 
 async fn obey(orders: Orders) {
-    let port = serve_metrics();
+    let metrics = record_metrics();
     let mut builder = RoleManager::builder()
         .servers(&orders.url)
         .bucket(BUCKET)
@@ -51,7 +50,12 @@ async fn obey(orders: Orders) {
         builder = builder.role(role, RoleConfig::default().ttl(TTL), handler_fn(lead));
     }
     let manager = builder.start().await.expect("start");
-    tell(&format!("metrics {port}"));
+    let server = HealthServer::builder().metrics(move || metrics.render());
+    let server = server
+        .start((Ipv4Addr::LOCALHOST, 0), manager.probe())
+        .await;
+    let server = server.expect("a server");
+    tell(&format!("metrics {}", server.address().port()));
     let (order, mut orders) = mpsc::unbounded_channel();
     // Ends with the parent, which holds the other end.
     std::thread::spawn(move || {
@@ -85,27 +89,16 @@ async fn lead(term: Term) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Serves this process's metrics on a loopback port and returns the port.
-fn serve_metrics() -> u16 {
-    for _ in 0..5 {
-        let port = free_port();
-        let exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
-        let histograms = METRICS.iter().filter(|metric| !metric.buckets.is_empty());
-        let exporter = histograms.fold(exporter, |exporter, metric| {
-            let name = Matcher::Full(metric.name.to_owned());
-            exporter
-                .set_buckets_for_metric(name, metric.buckets)
-                .expect("buckets")
-        });
-        match exporter.install() {
-            Err(BuildError::FailedToCreateHTTPListener(_)) => {}
-            outcome => {
-                outcome.expect("an exporter");
-                return port;
-            }
-        }
-    }
-    panic!("no free port");
+/// Records this process's metrics from now on.
+fn record_metrics() -> PrometheusHandle {
+    let histograms = METRICS.iter().filter(|metric| !metric.buckets.is_empty());
+    let exporter = histograms.fold(PrometheusBuilder::new(), |exporter, metric| {
+        let name = Matcher::Full(metric.name.to_owned());
+        exporter
+            .set_buckets_for_metric(name, metric.buckets)
+            .expect("buckets")
+    });
+    exporter.install_recorder().expect("the only recorder")
 }
 
 fn tell(line: &str) {

@@ -1,30 +1,41 @@
-//! The metrics of this process, for Prometheus.
+//! The metrics of this process, for Prometheus, and its health.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use nats_elect::{BoxError, METRICS};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use nats_elect::health::HealthServer;
+use nats_elect::{BoxError, METRICS, RoleManager};
 
-/// Serves them on a loopback port and returns the port.
-pub fn serve(port: u16) -> Result<u16, BoxError> {
-    let mut attempts = 5;
-    loop {
-        let port = match port {
-            // Somebody may take it before the exporter does: hence the attempts.
-            0 => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-                .local_addr()?
-                .port(),
-            port => port,
-        };
-        attempts -= 1;
-        let mut exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
-        for metric in METRICS.iter().filter(|metric| !metric.buckets.is_empty()) {
-            let name = Matcher::Full(metric.name.to_owned());
-            exporter = exporter.set_buckets_for_metric(name, metric.buckets)?;
-        }
-        match exporter.install() {
-            Err(BuildError::FailedToCreateHTTPListener(_)) if attempts > 0 => {}
-            outcome => return Ok(outcome.map(|()| port)?),
-        }
+/// Time between two rounds of housekeeping.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Records the metrics of this process from now on.
+pub fn record() -> Result<PrometheusHandle, BoxError> {
+    let mut exporter = PrometheusBuilder::new();
+    for metric in METRICS.iter().filter(|metric| !metric.buckets.is_empty()) {
+        let name = Matcher::Full(metric.name.to_owned());
+        exporter = exporter.set_buckets_for_metric(name, metric.buckets)?;
     }
+    let metrics = exporter.install_recorder()?;
+    let handle = metrics.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(UPKEEP).await;
+            handle.run_upkeep(); // Or histograms grow while nobody scrapes.
+        }
+    });
+    Ok(metrics)
+}
+
+/// Serves `/metrics`, `/livez`, `/readyz` and `/leaderz/{role}` on a loopback port; 0 takes a free
+/// one.
+pub async fn serve(
+    metrics: PrometheusHandle,
+    manager: &RoleManager,
+    port: u16,
+) -> Result<HealthServer, BoxError> {
+    let server = HealthServer::builder().metrics(move || metrics.render());
+    let address = (Ipv4Addr::LOCALHOST, port);
+    Ok(server.start(address, manager.probe()).await?)
 }

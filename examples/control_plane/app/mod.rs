@@ -36,7 +36,7 @@ pub struct Settings {
     pub replicas: usize,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
-    /// The port of `/metrics`; 0 takes a free one.
+    /// The port of `/metrics` and of health checks; 0 takes a free one.
     pub metrics_port: u16,
 }
 
@@ -48,8 +48,7 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         .with_writer(io::stderr)
         .init();
     let mut end = EndRequests::listen()?;
-    let port = metrics::serve(settings.metrics_port)?;
-    let metrics = format!("http://127.0.0.1:{port}/metrics");
+    let metrics = metrics::record()?;
 
     let mut builder = RoleManager::builder()
         .servers(&settings.url)
@@ -70,6 +69,9 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         started = builder.start() => started?,
         () = end.next() => return Ok(()),
     };
+    // It answers until it is dropped.
+    let server = metrics::serve(metrics, &manager, settings.metrics_port).await?;
+    let metrics = format!("http://{}/metrics", server.address());
 
     witness.started(&metrics);
     tell(&format!(

@@ -28,7 +28,7 @@ impl Node {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("first: cargo build --all-features --example control_plane");
+            .expect("first: cargo build --example control_plane");
         Self(child)
     }
 }
@@ -41,7 +41,7 @@ impl Drop for Node {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "writes docs/top.svg; first: cargo build --all-features --example control_plane"]
+#[ignore = "writes docs/top.svg; first: cargo build --example control_plane"]
 async fn the_picture_for_the_docs() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();

@@ -9,7 +9,7 @@
 //! and have 64 bits, too few for a token; text it compares byte by byte, which is the order of the
 //! tokens. Do not give the column another collation.
 
-#[path = "fencing/story.rs"]
+#[path = "story.rs"]
 mod story;
 
 use std::path::Path;

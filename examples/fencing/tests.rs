@@ -9,10 +9,8 @@ use nats_elect::FencingToken;
 use rand::RngExt;
 use tokio::task::JoinSet;
 
-#[path = "../examples/fenced_postgres.rs"]
 #[allow(dead_code, reason = "it has a `main`")]
 mod fenced_postgres;
-#[path = "../examples/fenced_sqlite.rs"]
 #[allow(dead_code, reason = "it has a `main`")]
 mod fenced_sqlite;
 
@@ -20,10 +18,12 @@ const ROLE: &str = "billing";
 const WRITERS: usize = 4;
 const WRITES: usize = 160;
 
-/// `cargo run --example <name> -- <arguments>`
+/// `cargo run --example <name> -- <arguments>`, at the top of the repository.
 fn run(name: &str, arguments: &[&str]) -> Output {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["run", "--quiet", "--locked", "--example", name]);
+    // In this folder the features of some dependencies would be others.
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     // What cargo tells this test of its package would make it build some dependencies anew.
     for (name, _) in std::env::vars() {
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {

@@ -9,13 +9,13 @@
 //! `bigint` is signed, but the numbers fit: the epoch, in nanoseconds, until the year 2262. (Text
 //! from `to_sortable` would do too, in a column with `COLLATE "C"`.)
 
-#[path = "../tests/support/debian.rs"]
+#[path = "../../tests/support/debian.rs"]
 mod debian;
-#[path = "fencing/packages.rs"]
+#[path = "packages.rs"]
 mod packages;
-#[path = "fencing/server.rs"]
+#[path = "server.rs"]
 mod server;
-#[path = "fencing/story.rs"]
+#[path = "story.rs"]
 mod story;
 
 use std::process::ExitCode;

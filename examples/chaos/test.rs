@@ -3,7 +3,7 @@
 //! `cargo run --release --example chaos -- --help` tells of longer ones.
 #![cfg(unix)]
 
-#[path = "../examples/chaos/drill/mod.rs"]
+#[path = "drill/mod.rs"]
 mod drill;
 
 use std::time::Duration;
