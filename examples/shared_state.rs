@@ -88,7 +88,6 @@ fn the_alarm_is_raised_once_and_cleared_once() {
 }
 
 /// The handler itself, in a term that the test holds.
-#[cfg(feature = "testing")]
 #[tokio::test]
 async fn the_watchman_watches_until_its_term_winds_down() {
     use nats_elect::testing::TestTerm;

@@ -8,8 +8,10 @@
 //! whether the lease still lasts, and the [`FencingToken`] for systems that compare it. Its
 //! [`FencedStore`] keeps state that only the newest term can change. Use a [`RoleHandle`] to ask
 //! about a role from the outside. An [`Observer`] watches the roles of a bucket without taking part
-//! in elections. Every setting is in [`RoleConfig`] and [`ManagerConfig`], and in
-//! `docs/configuration.md`.
+//! in elections. Every setting is in [`RoleConfig`] and [`ManagerConfig`], and on the page about
+//! [configuration](docs::configuration).
+//!
+//! The module [`docs`] has all pages, sorted by the question that they answer.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -41,39 +43,41 @@
 //!
 //! # What is guaranteed
 //!
-//! The table in the README lists what you can rely on, what ensures it, and the conditions for it.
-//! `docs/protocol.md` explains the reasons.
+//! [A table](docs::guarantees) lists what you can rely on, what ensures it, and the conditions for
+//! it. [The protocol](docs::protocol) explains the reasons. [Fencing](docs::fencing) keeps late
+//! writes of an old leader out.
 //!
 //! # Security
 //!
 //! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] set authentication and encryption.
-//! [`ManagerConfig::with_env`] takes them from the environment. `docs/security.md` describes which
-//! permissions to grant to each user.
+//! [`ManagerConfig::with_env`] takes them from the environment. The page about
+//! [security](docs::security) describes which permissions to grant to each user.
 //!
 //! # Operating it
 //!
-//! - [`Observer`] reports the leader of each role without taking part in elections:
-//!   `docs/observing.md`.
-//! - [`admin`] asks running instances for their status, and has them step down, pause, resume and
-//!   cordon. It also ends the wait for a lease whose holder is gone: `docs/admin.md`.
+//! - [`Observer`] reports the leader of each role [without taking part](docs::observing) in
+//!   elections.
+//! - [`admin`](mod@admin) asks running instances for their status, and has them step down, pause,
+//!   resume and cordon. It also ends the wait for a lease whose holder is gone
+//!   ([more](docs::admin)).
 //! - [`EventsConfig`] has leader changes published on NATS and kept, and [`History`] reads them.
-//!   Each term has a [`CorrelationId`] in logs, spans and events: `docs/events.md`.
-//! - [`METRICS`] lists the metrics: `docs/metrics.md`. Rules, alerts and a dashboard are in
-//!   `deploy`, and the runbook is in `docs/runbook.md`.
+//!   Each term has a [`CorrelationId`] in logs, spans and [events](docs::events).
+//! - [`METRICS`] lists the [metrics](docs::metrics). Rules, alerts and a dashboard are in `deploy`,
+//!   and there is a [`runbook`].
 //! - [`RoleManager::probe`] checks whether an instance is alive and ready. The feature `health`
-//!   serves that over HTTP: `docs/health.md`.
-//! - The command `nats-elect` shows and changes all this from a shell, and runs any command while
-//!   it leads: `docs/cli.md`.
+//!   serves that [over HTTP](docs::health).
+//! - The [command](docs::cli) `nats-elect` shows and changes all this from a shell, and runs any
+//!   command while it leads.
 //!
-//! `docs/operations.md` helps with planning and on-call work: the choice of the ttl, upgrades,
-//! maintenance of NATS, and backup.
+//! [Operations](docs::operations) helps with planning and on-call work: the choice of the ttl,
+//! upgrades, maintenance of NATS, and backup.
 //!
 //! # Features
 //!
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
 //! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see
-//!   `docs/signing.md`.
-//! - `testing`: unit tests of handlers without a server; see [`testing`] and `docs/testing.md`.
+//!   [signing](docs::signing).
+//! - `testing`: unit tests of handlers [without a server](docs::testing).
 #![forbid(unsafe_code)]
 // Items that need a feature say so on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -162,36 +166,11 @@ pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFe
 #[doc = include_str!("../docs/runbook.md")]
 pub mod runbook {}
 
+/// The pages of the folder `docs`. Their examples are compiled with the tests.
+#[cfg(doc)]
+pub mod docs;
+
 /// The README's examples are compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
-
-/// The examples of the other pages are compiled too.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/admin.md")]
-mod admin_page {}
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/changing-leaders.md")]
-mod changing_leaders_page {}
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/configuration.md")]
-mod configuration_page {}
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/metrics.md")]
-mod metrics_page {}
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/observing.md")]
-mod observing_page {}
-
-#[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../docs/testing.md")]
-mod testing_page {}
-
-#[cfg(all(doctest, feature = "signing"))]
-#[doc = include_str!("../docs/signing.md")]
-mod signing_page {}

@@ -97,8 +97,8 @@ impl RoleHandle {
     /// soon as the term is being wound down.
     ///
     /// A virtual machine that its hypervisor paused may have a clock that stood still. There the
-    /// call may return `true` until the next heartbeat is refused. The README says what to do about
-    /// that.
+    /// call may return `true` until the next heartbeat is refused. `docs/guarantees.md` says what to
+    /// do about that.
     pub fn is_leader(&self) -> bool {
         self.scope.is_leader()
     }

@@ -6,6 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::expressions::{alerts, dashboard, of_dashboard, recorded};
+use super::markdown::{anchor_of, anchors, links};
 use super::{deploy, file, mixin};
 
 /// Writes the rendered files instead of comparing them.
@@ -61,31 +62,12 @@ fn every_alert_says_what_it_must_and_compares_a_recorded_series() {
     }
 }
 
-/// Those of a page, which rustdoc shows.
-fn anchors(page: &str) -> BTreeSet<String> {
-    page.lines()
-        .filter(|line| line.starts_with('#'))
-        .map(|line| anchor_of(line.trim_start_matches('#').trim()))
-        .collect()
-}
-
-/// The id that rustdoc gives to a heading of plain words.
-fn anchor_of(heading: &str) -> String {
-    let known = |c: char| c.is_ascii_alphanumeric() || c == ' ';
-    assert!(heading.chars().all(known), "{heading}");
-    heading.to_lowercase().replace(' ', "-")
-}
-
 /// As a page of the crate's documentation it has no neighbours.
 #[test]
 fn the_runbook_links_to_its_own_chapters_and_to_whole_addresses() {
     let runbook = file("docs/runbook.md");
     let anchors = anchors(&runbook);
-    let targets: Vec<_> = runbook
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-        .collect();
+    let targets = links(&runbook);
     assert!(!targets.is_empty());
     for target in targets {
         let known = match target.strip_prefix('#') {

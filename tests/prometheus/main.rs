@@ -12,6 +12,8 @@ mod files;
 mod fleet;
 mod instance;
 mod live;
+#[path = "../support/markdown.rs"]
+mod markdown;
 mod mixin;
 mod promtool;
 mod server;

@@ -5,6 +5,7 @@ mod check;
 mod connecting;
 mod create_bucket;
 mod doctor;
+mod documents;
 mod end_lease;
 mod fleet;
 mod history;

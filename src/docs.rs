@@ -1,0 +1,43 @@
+#![doc = include_str!("../docs/README.md")]
+#![doc = include_str!("docs/links.html")]
+
+macro_rules! pages {
+    ($($name:ident = $file:literal;)*) => {$(
+        #[doc = include_str!($file)]
+        #[doc = include_str!("docs/links.html")]
+        pub mod $name {}
+    )*};
+}
+
+pages! {
+    admin = "../docs/admin.md";
+    changing_leaders = "../docs/changing-leaders.md";
+    cli = "../docs/cli.md";
+    comparison = "../docs/comparison.md";
+    configuration = "../docs/configuration.md";
+    correctness = "../docs/correctness.md";
+    events = "../docs/events.md";
+    failover = "../docs/failover.md";
+    fencing = "../docs/fencing.md";
+    guarantees = "../docs/guarantees.md";
+    handlers = "../docs/handlers.md";
+    health = "../docs/health.md";
+    metrics = "../docs/metrics.md";
+    mixed_fleets = "../docs/mixed-fleets.md";
+    observing = "../docs/observing.md";
+    operations = "../docs/operations.md";
+    protocol = "../docs/protocol.md";
+    security = "../docs/security.md";
+}
+
+// Its examples need the feature.
+#[cfg_attr(feature = "signing", doc = include_str!("../docs/signing.md"))]
+#[cfg_attr(not(feature = "signing"), doc = "The feature `signing` has this page.")]
+#[doc = include_str!("docs/links.html")]
+pub mod signing {}
+
+// Its examples need the feature.
+#[cfg_attr(feature = "testing", doc = include_str!("../docs/testing.md"))]
+#[cfg_attr(not(feature = "testing"), doc = "The feature `testing` has this page.")]
+#[doc = include_str!("docs/links.html")]
+pub mod testing {}
