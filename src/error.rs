@@ -8,6 +8,7 @@ use crate::actors::StartFailure;
 use crate::model::config::ConfigError;
 use crate::role::TermError;
 use crate::store::StoreError;
+use nats_elect_core::duration::exact;
 use nats_elect_core::name::{NameError, RoleName};
 use nats_elect_core::peer::Refusal;
 
@@ -44,7 +45,7 @@ pub enum Error {
     #[error("the election thread could not be started: {0}")]
     Thread(String),
     /// NATS could not be reached or used within `start_timeout`.
-    #[error("NATS could not be used within {after:?}: {reason}")]
+    #[error("NATS could not be used within {}: {reason}", exact(*.after))]
     Unavailable {
         /// How long the attempts lasted.
         after: Duration,
@@ -111,7 +112,7 @@ pub enum Error {
     Stopped,
     /// Handlers did not end in time, or NATS was out of reach so that their roles could not be
     /// freed. The leases run out.
-    #[error("not left after {after:?}: {}; either a handler still runs (it must return when its term is cancelled), or NATS is out of reach; the leases run out", .roles.join(", "))]
+    #[error("not left after {}: {}; either a handler still runs (it must return when its term is cancelled), or NATS is out of reach; the leases run out", exact(*.after), .roles.join(", "))]
     StopTimedOut {
         /// How long the manager waited.
         after: Duration,

@@ -176,7 +176,7 @@ mod tests {
     fn event(role: &str, term: u8, at: u64, change: &str) -> LeaderEvent {
         let change = match change {
             "starts" => r#""event":"term_started","vacancy":"released""#,
-            _ => r#""event":"term_ended","cause":"stopped","lasted_ms":1,"released":true"#,
+            _ => r#""event":"term_ended","cause":"stopped","lasted_seconds":1,"released":true"#,
         };
         let json = format!(
             r#"{{"v":1,"bucket":"b","role":"{role}","instance_id":"i","incarnation":"00000000-0000-0000-0000-000000000001",

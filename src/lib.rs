@@ -50,8 +50,8 @@
 //! # Security
 //!
 //! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] set authentication and encryption.
-//! [`ManagerConfig::with_env`] takes them from the environment. The page about
-//! [security](docs::security) describes which permissions to grant to each user.
+//! [`ElectionsConfig::with_env`] takes them, and every other setting, from the environment. The page
+//! about [security](docs::security) describes which permissions to grant to each user.
 //!
 //! # Operating it
 //!
@@ -132,9 +132,9 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
-    AdminConfig, AuthConfig, ConfigError, EventsConfig, FencingConfig, HealthConfig,
-    HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings, Secret, Storage,
-    Takeover, TlsConfig,
+    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig, FencingConfig,
+    HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings,
+    Secret, Storage, Takeover, TlsConfig,
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};
@@ -151,6 +151,9 @@ pub use crate::signing::{
 };
 pub use crate::store::Denied;
 pub use crate::store::{BucketNote, BucketReview};
+// For this project's command.
+#[doc(hidden)]
+pub use nats_elect_core::duration;
 pub use nats_elect_core::event::{
     Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
 };
@@ -159,6 +162,8 @@ pub use nats_elect_core::name::{BucketName, InstanceId, NameError, NameProblem, 
 pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
+#[doc(hidden)]
+pub use nats_elect_core::whole;
 
 /// The runbook for on-call engineers: the meaning of each alert of `deploy/prometheus`, and the
 /// steps to take. It contains no code.

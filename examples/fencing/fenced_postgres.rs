@@ -7,7 +7,7 @@
 //! **Form of the token:** its two numbers in two columns. PostgreSQL compares rows, column by
 //! column, and people who look at the table find there what the logs of the instances show.
 //! `bigint` is signed, but the numbers fit: the epoch, in nanoseconds, until the year 2262. (Text
-//! from `to_sortable` would do too, in a column with `COLLATE "C"`.)
+//! from `to_string` would do too, in a column with `COLLATE "C"`.)
 
 #[path = "../../tests/support/debian.rs"]
 mod debian;

@@ -5,7 +5,7 @@
 //! the late write bears the newest token instead of the one of the term in which it was decided on:
 //! the mistake that makes fencing useless.
 //!
-//! **Form of the token:** text, from [`FencingToken::to_sortable`]. SQLite's integers are signed
+//! **Form of the token:** text, from its `Display`. SQLite's integers are signed
 //! and have 64 bits, too few for a token; text it compares byte by byte, which is the order of the
 //! tokens. Do not give the column another collation.
 
@@ -55,7 +55,7 @@ impl Sqlite {
     /// raised, and no newer leader can raise the fence in between. A new leader that begins by
     /// reading should raise the fence before that.
     fn write(&mut self, role: &str, token: FencingToken, line: &str) -> rusqlite::Result<Written> {
-        let token = token.to_sortable();
+        let token = token.to_string();
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;

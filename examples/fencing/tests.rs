@@ -115,7 +115,7 @@ async fn sqlite_accepts_no_smaller_token_after_a_greater_one() {
         let tokens = tokens.to_vec();
         writers.spawn(async move {
             for token in tokens {
-                let line = token.to_sortable();
+                let line = token.to_string();
                 let written = loop {
                     let written = Ledger::write(&mut ledger, ROLE, token, &line).await;
                     if !written.as_ref().is_err_and(is_busy) {
@@ -144,7 +144,7 @@ async fn postgres_accepts_no_smaller_token_after_a_greater_one() {
         let (mut ledger, tokens) = (connect().await, tokens.to_vec());
         writers.spawn(async move {
             for token in tokens {
-                let written = ledger.write(ROLE, token, &token.to_sortable()).await;
+                let written = ledger.write(ROLE, token, &token.to_string()).await;
                 written.expect("an answer");
             }
         });

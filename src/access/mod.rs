@@ -9,7 +9,7 @@ use async_nats::{Client, ConnectOptions, ServerAddr};
 
 use crate::actors::{Connection, tuned};
 use crate::error::Error;
-use crate::model::config::{AuthConfig, ConfigError, ManagerConfig};
+use crate::model::config::{AuthConfig, ConfigError, Environment, ManagerConfig};
 
 pub(crate) use self::settings::connection_settings;
 
@@ -19,6 +19,8 @@ pub(crate) struct Access {
     pub config: ManagerConfig,
     /// Replaces the authentication of the configuration, if any is set here.
     pub auth: AuthConfig,
+    /// The environment, once it was asked for.
+    pub environment: Option<Environment>,
     /// The first problem with the environment.
     pub unreadable: Option<ConfigError>,
     pub options: Option<ConnectOptions>,
@@ -26,6 +28,16 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// Takes settings from the environment.
+    pub fn take_environment(&mut self) {
+        let environment = Environment::read();
+        match self.config.clone().overridden(&environment) {
+            Ok((config, _)) => self.config = config,
+            Err(error) => self.unreadable = self.unreadable.take().or(Some(error)),
+        }
+        self.environment = Some(environment);
+    }
+
     /// Checks every rule. The resulting settings are in `config`.
     pub fn settle(&mut self) -> Result<(), Error> {
         if let Some(error) = self.unreadable.take() {

@@ -3,14 +3,14 @@
 /// The methods of a builder that has its settings in `access`.
 macro_rules! connection_settings {
     () => {
-        /// Takes the connection settings from the environment: `NATS_URL`, `NATS_CREDS` and the
-        /// others that [`ManagerConfig::with_env`](crate::ManagerConfig::with_env) lists. Without
-        /// this call the environment is not read.
+        /// Takes settings from the environment: `NATS_URL`, `NATS_CREDS` and the others that
+        /// [`ManagerConfig::with_env`](crate::ManagerConfig::with_env) describes, and for a manager
+        /// those of its roles, as
+        /// [`ElectionsConfig::with_env`](crate::ElectionsConfig::with_env) describes. The settings
+        /// of roles are overridden wherever this call stands. Without this call the environment is
+        /// not read.
         pub fn with_env(mut self) -> Self {
-            match self.access.config.clone().with_env() {
-                Ok(config) => self.access.config = config,
-                Err(error) => self.access.unreadable = self.access.unreadable.or(Some(error)),
-            }
+            self.access.take_environment();
             self
         }
 

@@ -3,6 +3,7 @@
 use tracing::Span;
 
 use crate::role::RoleScope;
+use nats_elect_core::duration::rounded;
 use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
@@ -119,7 +120,7 @@ fn log(scope: &RoleScope, event: &Event) {
             released,
             ..
         } => {
-            tracing::info!(cause = cause.as_str(), ?lasted, released, "term ended");
+            tracing::info!(cause = cause.as_str(), lasted = %rounded(*lasted), released, "term ended");
         }
         Event::ClaimBegan { vacancy } => tracing::debug!(vacancy = vacancy.as_str(), "claiming"),
         Event::HandedOver { outcome } => {
@@ -133,9 +134,9 @@ fn log(scope: &RoleScope, event: &Event) {
         Event::HeartbeatEnded {
             outcome: Outcome::Confirmed,
             took,
-        } => tracing::trace!(?took, "heartbeat confirmed"),
+        } => tracing::trace!(took = %rounded(*took), "heartbeat confirmed"),
         Event::HeartbeatEnded { outcome, took } => {
-            tracing::warn!(outcome = outcome.as_str(), ?took, "heartbeat not confirmed");
+            tracing::warn!(outcome = outcome.as_str(), took = %rounded(*took), "heartbeat not confirmed");
         }
         Event::HealthCheckFailed { consecutive } => {
             tracing::warn!(consecutive, "health check failed");
@@ -175,8 +176,8 @@ fn log(scope: &RoleScope, event: &Event) {
                 holder,
                 why = why.as_str(),
                 revision,
-                ?waited,
-                ?left,
+                waited = %rounded(*waited),
+                left = %rounded(*left),
                 "nobody leads: a lease longer than this role's ttl is waited for; if its holder is certainly gone, `nats-elect end-lease` ends the wait"
             );
         }

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::metrics::InstanceLabels;
 use crate::store::{self, Delivery, StoreError};
+use nats_elect_core::duration::rounded;
 
 /// The maximum time for the watch to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,7 +72,7 @@ impl Linked for Watch {
         let wait = self.backoff().reconnected();
         if let Some(wait) = wait {
             tracing::warn!(
-                ?wait,
+                wait = %rounded(wait),
                 "the connection broke with each of the last watches: something in the bucket may be unreadable; \
                  doing without a watch for a while"
             );
@@ -95,7 +96,7 @@ impl Linked for Watch {
         // The attempts slow down to one in two seconds.
         tracing::warn!(
             error = error.map(ToString::to_string),
-            ?wait,
+            wait = %rounded(wait),
             "the watch ended: watching again"
         );
         self.labels.watch_restarted();

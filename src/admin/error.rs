@@ -6,6 +6,7 @@ use super::Instance;
 use crate::model::admin::ProblemCode;
 use crate::model::config::ConfigError;
 use crate::store::{Asking, StoreError};
+use nats_elect_core::duration::rounded;
 use nats_elect_core::name::NameError;
 
 /// The reason why a request to an instance did not succeed.
@@ -53,8 +54,9 @@ pub enum AdminError {
     /// A missing permission looks the same. The server reports it only as an event of the
     /// connection.
     #[error(
-        "no answer to {subject:?} within {after:?}: the instance may be cut off, or this user may not publish there or subscribe to {inbox:?}; \
-         the request may have been carried out, so ask for the status"
+        "no answer to {subject:?} within {}: the instance may be cut off, or this user may not publish there or subscribe to {inbox:?}; \
+         the request may have been carried out, so ask for the status",
+        rounded(*.after)
     )]
     Timeout {
         /// The subject of the request.

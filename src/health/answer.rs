@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Render;
 use crate::manager::Probe;
 use crate::model::status::RoleStatus;
-use nats_elect_core::token::FencingToken;
+use nats_elect_core::duration::seconds::Seconds;
 
 const JSON: &str = "application/json";
 /// The text format of Prometheus.
@@ -83,9 +83,9 @@ fn leadership(role: &str, status: &RoleStatus) -> Value {
         "is_leader": status.is_leader,
         "state": status.state,
         "leader": status.leader.as_ref().map(|leader| &leader.instance_id),
-        "fencing_token": status.fencing_token.map(FencingToken::to_sortable),
+        "fencing_token": status.fencing_token,
         "correlation_id": status.correlation_id,
-        "lease_remaining_ms": status.lease_remaining.map(|left| left.as_millis()),
+        "lease_remaining_seconds": status.lease_remaining.map(Seconds),
         "connection": status.connection,
     })
 }

@@ -1,5 +1,6 @@
 //! The builder of a manager.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,10 +13,14 @@ use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{ElectionThread, PublisherSetup, Routes, Setup};
 use crate::error::Error;
-use crate::model::config::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, Storage};
+use crate::model::config::{
+    AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, RoleConfig, Storage,
+    role_overridden,
+};
 use crate::model::keyring::Keyring;
 use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry};
 use crate::store::IfMissing;
+use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, InstanceId};
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
@@ -30,14 +35,26 @@ use nats_elect_core::name::{BucketName, InstanceId};
 #[derive(Default)]
 pub struct RoleManagerBuilder {
     access: Access,
-    roles: Vec<(String, RoleConfig, Arc<dyn ErasedHandler>)>,
+    roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
+    configured: BTreeMap<String, RoleConfig>,
     keyring: Keyring,
 }
 
+/// Where the settings of a role are.
+enum Settings {
+    Given(Box<RoleConfig>),
+    /// Under its name in the configuration.
+    Configured,
+}
+
 impl RoleManagerBuilder {
-    /// Takes all settings at once, for instance from a file. Later calls change single settings.
-    pub fn config(mut self, config: ManagerConfig) -> Self {
-        self.access.config = config;
+    /// Takes all settings at once, for instance from a file: a
+    /// [`ManagerConfig`](crate::ManagerConfig), or an [`ElectionsConfig`] with the settings of roles for
+    /// [`configured_role`](Self::configured_role). Later calls change single settings.
+    pub fn config(mut self, config: impl Into<ElectionsConfig>) -> Self {
+        let config = config.into();
+        self.access.config = config.manager;
+        self.configured = config.roles;
         self
     }
 
@@ -146,8 +163,18 @@ impl RoleManagerBuilder {
         config: RoleConfig,
         handler: impl RoleHandler,
     ) -> Self {
+        let settings = Settings::Given(Box::new(config));
+        let handler = handler.boxed().erased();
+        self.roles.push((name.into(), settings, handler));
+        self
+    }
+
+    /// Adds a role with the settings that the configuration has under its name: see
+    /// [`config`](Self::config). `start` fails if it has none.
+    pub fn configured_role(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
+        let handler = handler.boxed().erased();
         self.roles
-            .push((name.into(), config, handler.boxed().erased()));
+            .push((name.into(), Settings::Configured, handler));
         self
     }
 
@@ -178,9 +205,11 @@ impl RoleManagerBuilder {
         let Self {
             mut access,
             roles,
+            configured,
             keyring,
         } = self;
         access.settle()?;
+        let roles = resolved(roles, &configured, access.environment.as_ref())?;
         let config = access.config.clone();
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
@@ -243,8 +272,11 @@ impl RoleManagerBuilder {
         for scope in &scopes {
             if let Some(max_age) = info.max_age.filter(|max_age| *max_age < scope.settings.ttl) {
                 return Err(Error::BucketUnfit(format!(
-                    "bucket {:?} drops keys after {max_age:?}, before the lease of role `{}` ends ({:?}): choose a shorter ttl, or a longer max age",
-                    config.bucket, scope.role, scope.settings.ttl
+                    "bucket {:?} drops keys after {}, before the lease of role `{}` ends ({}): choose a shorter ttl, or a longer max age",
+                    config.bucket,
+                    exact(max_age),
+                    scope.role,
+                    exact(scope.settings.ttl)
                 )));
             }
             for warning in scope.settings.warnings(info.replicas) {
@@ -267,6 +299,41 @@ impl fmt::Debug for RoleManagerBuilder {
             .field("roles", &roles)
             .finish_non_exhaustive()
     }
+}
+
+type Role = (String, RoleConfig, Arc<dyn ErasedHandler>);
+
+/// Returns the roles with their settings: those of the environment override the others.
+fn resolved(
+    roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
+    configured: &BTreeMap<String, RoleConfig>,
+    environment: Option<&Environment>,
+) -> Result<Vec<Role>, Error> {
+    if let Some(environment) = environment {
+        let names = roles.iter().map(|(name, ..)| name.as_str());
+        for variable in environment.of_other_roles(names)? {
+            tracing::warn!(
+                variable,
+                "no role of this manager has the name in this variable: it has no effect"
+            );
+        }
+    }
+    let roles = roles.into_iter().map(|(name, settings, handler)| {
+        let config = match settings {
+            Settings::Given(config) => *config,
+            Settings::Configured => configured.get(&name).cloned().ok_or_else(|| {
+                let rule =
+                    "`configured_role` needs it: add the table, an empty one for the defaults";
+                ConfigError::new(format!("roles.{name}"), "missing", rule)
+            })?,
+        };
+        let config = match environment {
+            Some(environment) => role_overridden(&name, config, environment)?.0,
+            None => config,
+        };
+        Ok((name, config, handler))
+    });
+    roles.collect()
 }
 
 /// Returns the host name, the process id and a short random part.

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::actors::SupervisorMsg;
 use crate::model::status::RoleStatus;
 use crate::role::RoleRegistry;
+use nats_elect_core::duration::exact;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
 /// The election thread answers within this time. Otherwise something holds it up that should not.
@@ -31,7 +32,7 @@ pub enum NotLive {
     #[error("the manager has ended")]
     Stopped,
     /// The instance's actors did not answer in time, so leases are not renewed.
-    #[error("the election thread does not answer within {PATIENCE:?}")]
+    #[error("the election thread does not answer within {}", exact(PATIENCE))]
     Stuck,
     /// A handler runs on although its lease is over. Only the end of the process ends it.
     #[error("the handler of role {role:?} still runs although its lease is over")]

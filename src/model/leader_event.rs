@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::sortable;
+use nats_elect_core::duration::seconds;
 use nats_elect_core::event::{EndCause, Vacancy};
-use nats_elect_core::millis;
 use nats_elect_core::text::printable;
 use nats_elect_core::token::{CorrelationId, FencingToken};
+use nats_elect_core::whole;
 
 /// Events larger than this are not read.
 const MAX_BYTES: usize = 8192;
@@ -79,8 +79,8 @@ struct EventJson {
     instance_id: String,
     incarnation: Uuid,
     correlation_id: CorrelationId,
-    #[serde(with = "sortable")]
     fencing_token: FencingToken,
+    #[serde(with = "whole")]
     at_ms: u64,
     #[serde(flatten, with = "ChangeJson")]
     change: LeaderChange,
@@ -96,7 +96,7 @@ enum ChangeJson {
     },
     TermEnded {
         cause: String,
-        #[serde(rename = "lasted_ms", with = "millis")]
+        #[serde(rename = "lasted_seconds", with = "seconds")]
         lasted: Duration,
         released: bool,
     },
@@ -191,7 +191,11 @@ mod tests {
                 json.contains(&format!("\"event\":\"{}\"", event.name())),
                 "{json}"
             );
-            assert_eq!(LeaderEvent::parse(json.as_bytes()), Some(event));
+            let value = serde_json::from_str(&json).expect("JSON");
+            let rounded = crate::model::rounded(&value).to_string();
+            for json in [json, rounded] {
+                assert_eq!(LeaderEvent::parse(json.as_bytes()), Some(event.clone()));
+            }
         }
     }
 

@@ -6,8 +6,26 @@ pub mod config;
 pub mod keyring;
 pub mod leader_event;
 #[allow(missing_docs)]
-pub mod micros;
-pub mod sortable;
-#[allow(missing_docs)]
 pub mod statement;
 pub mod status;
+
+/// JSON as a reader of 64-bit floating point numbers writes it again: jq, JavaScript and others.
+#[cfg(test)]
+pub(crate) fn rounded(json: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match json {
+        Value::Number(number) => {
+            let read = number.as_f64().expect("a number");
+            let written = format!("{read}");
+            serde_json::from_str(&written).expect("a number")
+        }
+        Value::Array(items) => items.iter().map(rounded).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(name, value)| (name.clone(), rounded(value)))
+                .collect()
+        }
+        other => other.clone(),
+    }
+}

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::sortable;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::FencingToken;
 
@@ -17,7 +16,6 @@ pub struct Statement {
     pub bucket: BucketName,
     pub role: RoleName,
     /// Contains the bucket's epoch.
-    #[serde(with = "sortable")]
     pub fencing_token: FencingToken,
     pub instance_id: InstanceId,
     pub incarnation: Uuid,

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use nats_elect_core::duration::seconds;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 use nats_elect_core::token::{CorrelationId, FencingToken};
+use nats_elect_core::whole;
 use serde::Serialize;
 
 /// A role's status at one moment, seen from one instance.
+///
+/// Its serialized form is that of [`admin::RoleReport`](crate::admin::RoleReport): durations are
+/// numbers of seconds in fields that end in `_seconds`, a fencing token is text, and so is a whole
+/// number beyond 2^53.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RoleStatus {
@@ -25,18 +31,23 @@ pub struct RoleStatus {
     /// The name of this instance's term in logs, spans and published events.
     pub correlation_id: Option<CorrelationId>,
     /// Time since the last confirmed heartbeat of this instance's term was sent.
+    #[serde(rename = "last_heartbeat_seconds", with = "seconds::option")]
     pub last_heartbeat: Option<Duration>,
     /// How long the last confirmed heartbeat of this instance's term took, from sending it to its
     /// answer. `None` before the first heartbeat. The write that claims the role is not a
     /// heartbeat.
+    #[serde(rename = "heartbeat_took_seconds", with = "seconds::option")]
     pub heartbeat_took: Option<Duration>,
     /// Time since the state last changed.
+    #[serde(rename = "last_transition_seconds", with = "seconds")]
     pub last_transition: Duration,
     /// Revision of the role's key, as last seen.
+    #[serde(with = "whole::option")]
     pub revision: Option<u64>,
     /// How far the role can rely on NATS.
     pub connection: ConnectionStatus,
     /// Time until this instance's lease ends, if it holds one.
+    #[serde(rename = "lease_remaining_seconds", with = "seconds::option")]
     pub lease_remaining: Option<Duration>,
     /// Whether the handler runs on although its lease is over. Only the end of the process ends it
     /// then.
@@ -56,5 +67,6 @@ pub struct LastFailure {
     /// A description for people: what failed, and what to do about it.
     pub detail: String,
     /// Time since the failure.
+    #[serde(rename = "ago_seconds", with = "seconds")]
     pub ago: Duration,
 }

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
 use crate::model::keyring::Keyring;
 use crate::store::IfMissing;
+use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
 
@@ -127,7 +128,9 @@ impl ObserverBuilder {
         let start_timeout = access.config.start_timeout;
         if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
             let rule = "must be from 100 ms to 1 h";
-            return Err(ConfigError::new("default_ttl", format!("{default_ttl:?}"), rule).into());
+            return Err(
+                ConfigError::new("default_ttl", exact(default_ttl).to_string(), rule).into(),
+            );
         }
         let bucket = BucketName::new(&access.config.bucket)?;
         let roles = roles.map(|roles| roles.iter().map(|role| RoleName::new(role)).collect());

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::store::{Bucket, Delivery, StoreError};
 use nats_elect_core::Moment;
+use nats_elect_core::duration::rounded;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::Snapshot;
 
@@ -259,7 +260,7 @@ impl Watching {
             self.watch_backoff.connection_lost(clock::now());
         }
         let wait = self.watch_backoff.ended(clock::now());
-        tracing::debug!(ended.reason, ?wait, "the watch ended: watching again");
+        tracing::debug!(ended.reason, wait = %rounded(wait), "the watch ended: watching again");
         self.begin_at = Some(clock::now() + wait);
         self.stop(ended.reason);
         // A watch ends with its bucket. Nothing else may report that another bucket took its name.

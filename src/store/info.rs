@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use humantime_serde::re::humantime;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::StoreError;
 use super::server::require_answering_server;
+use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, NameError};
 
 /// Sequences from here on were taken from a clock in microseconds. This value is July 2017, and no
@@ -356,7 +356,7 @@ impl StreamConfig {
                 self.max_age > 0,
                 format!(
                     "keys expire after {}: the server's clock takes part in elections, and fence records expire too",
-                    humantime::format_duration(Duration::from_nanos(self.max_age))
+                    exact(Duration::from_nanos(self.max_age))
                 ),
             ),
             (

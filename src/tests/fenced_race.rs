@@ -110,7 +110,7 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
     let second = journal.started(ROLE, 1).await;
     assert_eq!(second.instance, "b");
     let store = second.term().store();
-    let name = second.fencing_token.to_sortable();
+    let name = second.fencing_token.to_string();
     store
         .put("shared", &name)
         .await

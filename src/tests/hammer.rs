@@ -35,7 +35,7 @@ impl Blow {
 
 /// Writes in every way there is, once each. The number must be new each time within the term.
 pub async fn hammer(store: &FencedStore, token: FencingToken, number: u64) -> Vec<Blow> {
-    let name = token.to_sortable();
+    let name = token.to_string();
     let update = async {
         // A stale leader can read what to expect: then nothing but the fence is in its way.
         let standing = store.get("shared").await?;

@@ -13,6 +13,7 @@ use nats_elect::{
     StepDown, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
+use serde_json::json;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
@@ -240,7 +241,26 @@ async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
     assert!(fleet.a.is_leader());
     assert_eq!(fleet.journal.terms(ROLE).len(), 1);
 
-    let how = StepDown::any().expecting(leader.fencing_token);
+    // As a script sends back what it read.
+    let id = leader.instance.incarnation;
+    let subject = |verb| format!("nats-elect-admin.{BUCKET}.{verb}.{id}.{ROLE}");
+    let status = fleet.operator.ask_json(&subject("status")).await;
+    let token = &status["roles"][ROLE]["fencing_token"];
+    assert_eq!(*token, leader.fencing_token.to_string());
+    for odd in [
+        json!({"epoch": 1, "sequence": 2}),
+        json!(7),
+        json!("1.2"),
+        json!("x"),
+    ] {
+        let body = json!({ "expected_fencing_token": odd }).to_string();
+        let refused = fleet
+            .operator
+            .refusal(&subject("step-down"), body.as_bytes());
+        assert_eq!(refused.await, ("400".to_owned(), "bad_request".to_owned()));
+    }
+
+    let how = StepDown::any().expecting(token.as_str().expect("text").parse().expect("a token"));
     let down = admin.step_down(&leader.instance, ROLE, how).await;
     assert!(down.expect("its term").released);
     let next = fleet.journal.started(ROLE, 1).await;
@@ -513,7 +533,7 @@ async fn a_lease_that_nobody_holds_ends_when_an_operator_says_so() {
     };
     for (verb, body) in [
         ("end-lease", &b""[..]),
-        ("end-lease", br#"{"revision":1,"hold_off_ms":1}"#),
+        ("end-lease", br#"{"revision":1,"hold_off_seconds":1}"#),
         ("end-lease", br#"{"revision":-1}"#),
         ("step-down", br#"{"revision":1}"#),
         ("cordon", br#"{"revision":1}"#),

@@ -117,7 +117,7 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
     let conditions: [&[u8]; 3] = [
         br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#,
         br#"{"to":"b"}"#,
-        br#"{"hold_off_ms":1}"#,
+        br#"{"hold_off_seconds":1}"#,
     ];
     for body in conditions {
         for verb in ["status", "pause", "resume", "cordon"] {

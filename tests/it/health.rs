@@ -89,7 +89,7 @@ async fn leaders_and_followers_are_ready_and_one_is_the_leader() {
     let leader = leader.json();
     assert_eq!(leader["leader"], "a");
     let token = a.role(ROLE).status().fencing_token.expect("a term");
-    assert_eq!(leader["fencing_token"], token.to_sortable());
+    assert_eq!(leader["fencing_token"], token.to_string());
     let follower = get(&health_of_b, &path).await;
     assert_eq!(follower.code, 503);
     assert_eq!(follower.json()["leader"], "a");

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use nats_elect::{ManagerConfig, RoleManager};
+use nats_elect::{ElectionsConfig, RoleConfig, RoleManager, handler_fn};
 use nats_elect_testing::NatsServer;
 
 use crate::support::BUCKET;
@@ -45,12 +45,22 @@ async fn as_the_environment_says() {
     let Ok(asked) = std::env::var(ASKED) else {
         return;
     };
-    let mut file = ManagerConfig::default();
-    file.servers = vec!["nats://127.0.0.1:1".into()];
-    file.auth.token = Some("of the file".into());
+    let mut file = ElectionsConfig::default();
+    file.manager.servers = vec!["nats://127.0.0.1:1".into()];
+    file.manager.auth.token = Some("of the file".into());
+    if asked == "with roles" {
+        file.roles.insert("b".into(), RoleConfig::default());
+    }
     let builder = RoleManager::builder().config(file).bucket(BUCKET);
     let builder = match &*asked {
         "with" => builder.with_env(),
+        "with roles" => {
+            let handler = || handler_fn(|_| async { Ok(()) });
+            builder
+                .role("a", RoleConfig::default(), handler())
+                .configured_role("b", handler())
+                .with_env()
+        }
         "and the program" => builder.with_env().user_and_password("ada", "s3cret"),
         _ => builder.start_timeout(std::time::Duration::from_millis(200)),
     };
@@ -93,6 +103,16 @@ async fn the_environment_says_how_to_connect_where_it_is_asked() {
     said(
         &run("with", &[("NATS_TLS_FIRST", "perhaps")]),
         "failed: `NATS_TLS_FIRST` is \"perhaps\"",
+    );
+    for role in ["A", "B"] {
+        let ttl = format!("NATS_ELECT_ROLES__{role}__TTL");
+        let failed = format!("failed: `{ttl}` is 1ms, but must be from 100ms to 1h");
+        said(&run("with roles", &[(&*ttl, "1ms")]), &failed);
+    }
+    let other = [("NATS_ELECT_MANAGER__BUCKET", "b b")];
+    said(
+        &run("with", &other),
+        "failed: `NATS_ELECT_MANAGER__BUCKET` is",
     );
     said(
         &run("with", &[("NATS_CREDS", "/nowhere")]),

@@ -1,24 +1,26 @@
-//! Configuration files: `[manager]` and `[roles.<name>]`, in TOML or JSON.
+//! Configuration files: `[manager]` and `[roles.<name>]`, in TOML or JSON, or the same in a table of
+//! an application's own file.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
 
-use nats_elect::{ConfigError, ManagerConfig, RoleConfig};
+use nats_elect::{ConfigError, ElectionsConfig};
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
 use crate::exit::Failure;
 
 /// What a file says.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct ConfigFile {
-    /// Not said: the connection is as the options, the environment and the context say.
-    pub manager: Option<ManagerConfig>,
-    #[serde(default)]
-    pub roles: BTreeMap<String, RoleConfig>,
+    pub config: ElectionsConfig,
+    /// Whether it has a table `manager`. If not, the connection is as the options, the environment
+    /// and the context say.
+    pub has_manager: bool,
 }
 
 /// A file and its text, for telling where in it something is.
@@ -26,10 +28,13 @@ pub struct Source {
     name: String,
     text: String,
     json: bool,
+    /// The names of the tables around the settings, from the outside in.
+    table: Vec<String>,
 }
 
 impl Source {
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    /// Reads a file. Its settings are in this table, such as `app.elect`, or at its top.
+    pub fn open(path: &Path, table: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = if name == "-" {
             std::io::read_to_string(std::io::stdin())
@@ -42,13 +47,45 @@ impl Source {
             .extension()
             .is_some_and(|extension| extension == "json")
             || text.trim_start().starts_with('{');
-        Ok(Self { name, text, json })
+        let names = table.into_iter().flat_map(|table| table.split('.'));
+        let table = names.map(ToOwned::to_owned).collect();
+        Ok(Self {
+            name,
+            text,
+            json,
+            table,
+        })
     }
 
     /// Its content. Rules that concern values are not checked yet.
     pub fn parse(&self) -> Result<ConfigFile, Failure> {
+        #[derive(Deserialize)]
+        struct Told {
+            manager: Option<IgnoredAny>,
+        }
+        let missing = || {
+            let table = self.table.join(".");
+            Failure::usage(format!("{} has no table `{table}`", self.name))
+        };
+        let config = self.read()?.ok_or_else(missing)?;
+        let told: Told = self.read()?.ok_or_else(missing)?;
+        Ok(ConfigFile {
+            config,
+            has_manager: told.manager.is_some(),
+        })
+    }
+
+    /// Reads what is in the table. `None` if the file has no such table.
+    fn read<'de, T: Deserialize<'de>>(&'de self) -> Result<Option<T>, Failure> {
+        let within = Within {
+            path: &self.table,
+            of: PhantomData,
+        };
         if self.json {
-            return serde_json::from_str(&self.text).map_err(|error| {
+            let mut reader = serde_json::Deserializer::from_str(&self.text);
+            let read = within.deserialize(&mut reader);
+            let read = read.and_then(|it| reader.end().map(|()| it));
+            return read.map_err(|error| {
                 let (line, column) = (error.line(), error.column());
                 let message = error.to_string();
                 let message = message
@@ -57,10 +94,13 @@ impl Source {
                 self.unreadable(line, column, message)
             });
         }
-        toml::from_str(&self.text).map_err(|error| {
-            let (line, column) = self.position(error.span().map_or(0, |span| span.start));
-            self.unreadable(line, column, error.message())
-        })
+        let reader = toml::Deserializer::parse(&self.text);
+        reader
+            .and_then(|reader| within.deserialize(reader))
+            .map_err(|error| {
+                let (line, column) = self.position(error.span().map_or(0, |span| span.start));
+                self.unreadable(line, column, error.message())
+            })
     }
 
     /// A value that breaks a rule, with its place if the file is TOML.
@@ -72,6 +112,8 @@ impl Source {
                 format!("{}:{line}:{column}", self.name)
             },
         );
+        let outer = self.table.iter().map(String::as_str);
+        let path: Vec<_> = outer.chain(path.iter().copied()).collect();
         format!("{place}: {}: {error}", path.join("."))
     }
 
@@ -105,7 +147,8 @@ impl Source {
         let parsed = DeTable::parse(&self.text).ok()?;
         let mut table = parsed.get_ref();
         let mut found = None;
-        let names = path.iter().copied();
+        let outer = self.table.iter().map(String::as_str);
+        let names = outer.chain(path.iter().copied());
         for name in names.chain(field.split('.')) {
             let name = name.split('[').next().unwrap_or(name);
             let Some((key, value)) = table.get_key_value(name) else {
@@ -118,5 +161,47 @@ impl Source {
             }
         }
         found
+    }
+}
+
+/// Reads what is in a table of a table, and skips everything around it.
+struct Within<'a, T> {
+    path: &'a [String],
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Within<'_, T> {
+    type Value = Option<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+        if self.path.is_empty() {
+            T::deserialize(deserializer).map(Some)
+        } else {
+            deserializer.deserialize_map(self)
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Within<'_, T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<T>, A::Error> {
+        let Some((name, path)) = self.path.split_first() else {
+            return Err(A::Error::custom("no table is named"));
+        };
+        let mut found = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == *name {
+                let of = PhantomData;
+                found = map.next_value_seed(Within { path, of })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
     }
 }

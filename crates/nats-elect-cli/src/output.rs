@@ -4,7 +4,9 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use nats_elect::whole::Whole;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::Shared;
 use crate::text::{clean, clean_json};
@@ -63,8 +65,8 @@ impl Output {
 
     /// One value for programs, on one line: so that a stream of them can be read line by line.
     pub fn json(self, value: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string(value).map_err(io::Error::other)?;
-        self.line(clean_json(&text))
+        let value = serde_json::to_value(value).map_err(io::Error::other)?;
+        self.line(clean_json(&whole(value).to_string()))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).
@@ -141,6 +143,23 @@ impl Output {
     }
 }
 
+/// The same JSON, in which no reader rounds a whole number: larger ones are text.
+fn whole(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => serde_json::json!(Whole(number)),
+            (_, Some(number)) => serde_json::json!(Whole(number)),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(whole).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields.map(|(name, value)| (name, whole(value))).collect()
+        }
+        other => other,
+    }
+}
+
 /// What the environment says of colours: <https://no-color.org>, <https://bixense.com/clicolors>.
 fn wanted(terminal: bool) -> bool {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
@@ -152,4 +171,20 @@ fn wanted(terminal: bool) -> bool {
     }
     let plain = set("TERM").is_some_and(|value| value == "dumb");
     terminal && !plain && set("CLICOLOR").is_none_or(|value| value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_number_is_shown_that_a_reader_would_round() {
+        let record = json!({"beat": u64::MAX, "priority": [i64::MIN, 7], "jitter": 0.1});
+        let shown = json!({
+            "beat": "18446744073709551615", "priority": ["-9223372036854775808", 7], "jitter": 0.1,
+        });
+        assert_eq!(whole(record), shown);
+    }
 }

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use futures::{StreamExt, stream};
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{LeaderInfo, Observed, Observer, Standing};
 use serde_json::{Value, json};
 
-use crate::text::{bar, lasted, millis, stamp};
+use crate::text::{bar, lasted, stamp};
 
 /// Reads under way at once.
 const READS: usize = 16;
@@ -43,8 +44,7 @@ impl Seen {
         }
     }
 
-    /// What programs are told. Times are milliseconds in fields that end in `_ms`, and RFC 3339
-    /// else.
+    /// What programs are told. Durations are in fields that end in `_seconds`.
     pub fn json(&self) -> Value {
         let seen = &self.observed;
         json!({
@@ -53,10 +53,10 @@ impl Seen {
             "leader": seen.leader.as_ref().map(leader_json),
             "confirmed": seen.confirmed,
             "since": self.since.map(stamp),
-            "ttl_ms": seen.ttl.map(millis),
-            "age_ms": seen.age.map(millis),
-            "remaining_ms": seen.remaining.map(millis),
-            "fencing_token": seen.fencing_token.map(nats_elect::FencingToken::to_sortable),
+            "ttl_seconds": seen.ttl.map(Seconds),
+            "age_seconds": seen.age.map(Seconds),
+            "remaining_seconds": seen.remaining.map(Seconds),
+            "fencing_token": seen.fencing_token,
             "revision": seen.revision,
             "readable": !seen.opaque,
             "distrust": seen.distrust.map(nats_elect::Distrust::as_str),

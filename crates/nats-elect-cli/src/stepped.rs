@@ -115,7 +115,7 @@ pub fn leader_json(leader: &LeaderFound) -> Value {
     json!({
         "instance_id": leader.instance.instance_id,
         "incarnation": leader.instance.incarnation,
-        "fencing_token": leader.fencing_token.to_sortable(),
+        "fencing_token": leader.fencing_token,
     })
 }
 

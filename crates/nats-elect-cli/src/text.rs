@@ -4,19 +4,11 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use nats_elect::FencingToken;
+use nats_elect::duration::rounded;
 
 /// A duration as people say it: `350ms`, `4.2s`, `42s`, `3m 12s`, `5h 2m`, `12d 3h`.
 pub fn lasted(duration: Duration) -> String {
-    let (seconds, ms) = (duration.as_secs(), duration.subsec_millis());
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match seconds {
-        0 => format!("{ms}ms"),
-        1..10 => format!("{seconds}.{}s", ms / 100),
-        10..60 => format!("{seconds}s"),
-        60..3600 => format!("{minutes}m {}s", seconds % 60),
-        3600..86_400 => format!("{hours}h {}m", minutes % 60),
-        _ => format!("{days}d {}h", hours % 24),
-    }
+    rounded(duration).to_string()
 }
 
 /// How long ago something was: `12s ago`.
@@ -36,7 +28,7 @@ pub fn bar(left: Duration, ttl: Duration, width: usize) -> String {
 /// has the greater one, for all that anybody looks at side by side: it begins anew every four
 /// billion writes.
 pub fn short(token: FencingToken) -> String {
-    let whole = token.to_sortable();
+    let whole = token.to_string();
     format!("…{}", &whole[whole.len() - 8..])
 }
 
@@ -59,11 +51,6 @@ pub fn stamp_of(ms: u64) -> String {
     // Whatever somebody says of their clock: the year 9999 is the last one that can be written.
     const LAST: u64 = 253_402_300_799_000;
     stamp(SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST)))
-}
-
-/// Whole milliseconds, for JSON.
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The wall clock: for people, and for proofs.
@@ -117,21 +104,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_said_in_two_units_at_most() {
-        for (ms, expected) in [
-            (0, "0ms"),
-            (350, "350ms"),
-            (4_250, "4.2s"),
-            (42_900, "42s"),
-            (192_000, "3m 12s"),
-            (18_120_000, "5h 2m"),
-            (1_047_600_000, "12d 3h"),
-        ] {
-            assert_eq!(lasted(Duration::from_millis(ms)), expected);
-        }
-    }
-
-    #[test]
     fn a_bar_is_full_at_first_and_empty_only_at_the_end() {
         let ttl = Duration::from_secs(10);
         for (left, expected) in [
@@ -158,7 +130,7 @@ mod tests {
             epoch: 7,
             sequence: 0x65b_feda_25e0,
         };
-        assert!(token.to_sortable().ends_with(&short(token)["…".len()..]));
+        assert!(token.to_string().ends_with(&short(token)["…".len()..]));
     }
 
     #[test]

@@ -174,7 +174,7 @@
 //! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
 //! - [`event`] and [`status`]: what an instance tells about a role.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
-//! - [`text`] and [`millis`]: text and durations in messages.
+//! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
 //! # Testing
 //!
@@ -185,11 +185,11 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod duration;
 mod election;
 pub mod event;
 pub mod handoff;
 mod label;
-pub mod millis;
 mod moment;
 pub mod name;
 pub mod peer;
@@ -199,6 +199,7 @@ mod setters;
 pub mod status;
 pub mod text;
 pub mod token;
+pub mod whole;
 
 pub use crate::election::*;
 pub use crate::moment::Moment;

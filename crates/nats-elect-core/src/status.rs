@@ -82,6 +82,7 @@ pub struct LeaderInfo {
     /// The start of that instance. Records of other libraries have none.
     pub incarnation: Option<Uuid>,
     /// Its priority.
+    #[serde(with = "crate::whole")]
     pub priority: i64,
     /// Facts that the leader tells about itself.
     pub meta: BTreeMap<String, String>,

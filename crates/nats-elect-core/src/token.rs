@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 /// The secret of one term. Knowledge of it proves that its bearer held the lease.
@@ -47,9 +48,9 @@ impl fmt::Display for LeaseToken {
 /// grows when the bucket is recreated. If an old state of the bucket is restored, tokens may go
 /// back with it: see `docs/operations.md`.
 ///
-/// A system that can't compare two numbers compares one: [`to_u128`](Self::to_u128), or the text of
-/// [`to_sortable`](Self::to_sortable), whose bytes are in the order of the tokens. `Display` writes
-/// that text, and `parse` reads it.
+/// Its text has 32 lower-case hexadecimal digits: those of [`to_u128`](Self::to_u128). Texts sort as
+/// their tokens do. `Display` and serde write this text, in every format, and `FromStr` and serde
+/// read it and no other. So JSON has a string, because many readers of JSON round large numbers.
 ///
 /// ```
 /// # use nats_elect_core::token::FencingToken;
@@ -57,10 +58,11 @@ impl fmt::Display for LeaseToken {
 /// let later = FencingToken { epoch: 1_790_000_000_000_000_000, sequence: 100 };
 /// assert!(earlier < later);
 /// assert!(earlier.to_u128() < later.to_u128());
-/// assert!(earlier.to_sortable() < later.to_sortable());
-/// assert_eq!(later.to_sortable().parse(), Ok(later));
+/// assert!(earlier.to_string() < later.to_string());
+/// assert_eq!(later.to_string(), "18d75b8423f300000000000000000064");
+/// assert_eq!(later.to_string().parse(), Ok(later));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
     /// The creation time of the bucket, in nanoseconds since the Unix epoch, by the server's clock.
     pub epoch: u64,
@@ -83,25 +85,17 @@ impl FencingToken {
             sequence: number as u64,
         }
     }
-
-    /// The number as 32 lower-case hexadecimal digits. The text sorts as the tokens do.
-    pub fn to_sortable(self) -> String {
-        format!("{:032x}", self.to_u128())
-    }
 }
 
-/// The error for a text that is not a token's sortable form.
+/// The error for a text that is no fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a fencing token is written as 32 lower-case hexadecimal digits, as `to_sortable` gives them"
-)]
+#[error("a fencing token is text of 32 lower-case hexadecimal digits")]
 pub struct NotAFencingToken;
 
 impl FromStr for FencingToken {
     type Err = NotAFencingToken;
 
-    /// Parses the form that [`to_sortable`](Self::to_sortable) writes, and no other: one token has
-    /// one text.
+    /// Parses the text that `Display` writes, and no other: one token has one text.
     ///
     /// # Errors
     ///
@@ -119,7 +113,35 @@ impl FromStr for FencingToken {
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.to_sortable())
+        f.pad(&format!("{:032x}", self.to_u128()))
+    }
+}
+
+impl Serialize for FencingToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FencingToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = FencingToken;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a fencing token: text of 32 lower-case hexadecimal digits")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<FencingToken, E> {
+                let shown = crate::text::beginning(text);
+                text.parse()
+                    .map_err(|_| E::invalid_value(Unexpected::Str(&shown), &self))
+            }
+        }
+
+        deserializer.deserialize_str(Reader)
     }
 }
 
@@ -184,15 +206,17 @@ mod tests {
             };
             let (a, b) = (token(0), token(1));
             assert_eq!(a.to_u128().cmp(&b.to_u128()), a.cmp(&b));
-            assert_eq!(a.to_sortable().cmp(&b.to_sortable()), a.cmp(&b));
+            assert_eq!(a.to_string().cmp(&b.to_string()), a.cmp(&b));
             assert_eq!(FencingToken::from_u128(a.to_u128()), a);
-            assert_eq!(a.to_string(), a.to_sortable());
             assert_eq!(a.to_string().parse(), Ok(a));
+            let json = serde_json::to_string(&a).expect("JSON");
+            assert_eq!(json, format!("\"{a}\""));
+            assert_eq!(serde_json::from_str::<FencingToken>(&json).expect("a token"), a);
         }
     }
 
     #[test]
-    fn only_the_sortable_form_is_parsed() {
+    fn only_32_lower_case_digits_are_parsed() {
         let zeros = "0".repeat(32);
         assert!(zeros.parse::<FencingToken>().is_ok());
         for text in [
@@ -209,6 +233,26 @@ mod tests {
                 Err(NotAFencingToken),
                 "{text}"
             );
+            let json = serde_json::json!(text).to_string();
+            assert!(
+                serde_json::from_str::<FencingToken>(&json).is_err(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_of_another_form_is_refused_with_the_form_that_is_expected() {
+        for odd in [
+            "7",
+            r#"{"epoch":1,"sequence":2}"#,
+            r#""1.2""#,
+            "null",
+            "[1,2]",
+        ] {
+            let error = serde_json::from_str::<FencingToken>(odd).expect_err(odd);
+            let text = error.to_string();
+            assert!(text.contains("32 lower-case hexadecimal digits"), "{text}");
         }
     }
 

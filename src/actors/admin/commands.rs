@@ -16,6 +16,7 @@ use crate::model::admin::{
 use crate::model::config::RoleSettings;
 use crate::role::{Health, Order, Request, RoleScope, SteppedDown};
 use nats_elect_core::Reply;
+use nats_elect_core::duration::rounded;
 use nats_elect_core::name::RoleName;
 
 /// The time that a status waits for a handler's health check.
@@ -199,7 +200,7 @@ async fn in_time<T>(within: Duration, answer: oneshot::Receiver<T>) -> Result<T,
         )),
         Err(_) => Err(Problem::new(
             ProblemCode::Unfinished,
-            format!("not done within {within:?}; it goes on"),
+            format!("not done within {}; it goes on", rounded(within)),
         )),
     }
 }

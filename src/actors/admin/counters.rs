@@ -38,6 +38,8 @@ impl Counters {
             .map(|(endpoint, counter)| {
                 let counter = lock(counter).clone();
                 let nanos = u64::try_from(counter.time.as_nanos()).unwrap_or(u64::MAX);
+                // Beyond it readers would round: after a hundred days.
+                let nanos = nanos.min(1 << 53);
                 EndpointStats {
                     name: endpoint.verb.as_str().into(),
                     subject: subject(*endpoint),

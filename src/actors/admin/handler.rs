@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use humantime_serde::re::humantime;
 use ractor::ActorRef;
 
 use super::counters::Counters;

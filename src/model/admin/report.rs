@@ -10,17 +10,18 @@ use uuid::Uuid;
 
 use super::AdminReply;
 use crate::model::config::Takeover;
-use crate::model::micros;
+use nats_elect_core::duration::seconds;
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::millis;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
+use nats_elect_core::whole;
 
 /// The report of an instance about itself and its roles.
 ///
-/// In its JSON, durations are milliseconds in fields that end in `_ms`, unless stated otherwise.
-/// The report contains no lease token.
+/// In its JSON, durations are numbers of seconds in fields that end in `_seconds`, and a fencing
+/// token is the text that its `Display` writes. A whole number beyond 2^53 is the text of its
+/// digits. The report contains no lease token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InstanceReport {
@@ -40,7 +41,7 @@ pub struct InstanceReport {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meta: BTreeMap<String, String>,
     /// Time since the instance's manager started.
-    #[serde(rename = "uptime_ms", with = "millis", default)]
+    #[serde(rename = "uptime_seconds", with = "seconds", default)]
     pub uptime: Duration,
     /// The reason, in words, why the bucket can't be used just now. `None` if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,21 +71,20 @@ pub struct RoleReport {
     #[serde(default)]
     pub fencing_token: Option<FencingToken>,
     /// Time until the instance's lease ends unless it is renewed, if it holds one.
-    #[serde(rename = "lease_remaining_ms", with = "millis::option", default)]
+    #[serde(rename = "lease_remaining_seconds", with = "seconds::option", default)]
     pub lease_remaining: Option<Duration>,
     /// Time since the last confirmed heartbeat of the instance's term was sent.
-    #[serde(rename = "last_heartbeat_ms", with = "millis::option", default)]
+    #[serde(rename = "last_heartbeat_seconds", with = "seconds::option", default)]
     pub last_heartbeat: Option<Duration>,
-    /// How long that heartbeat took, from sending it to its answer. In the JSON it is in
-    /// microseconds, as `heartbeat_took_us`. `None` before the first heartbeat of a term, and from
-    /// versions that do not report it.
-    #[serde(rename = "heartbeat_took_us", with = "micros", default)]
+    /// How long that heartbeat took, from sending it to its answer. `None` before the first
+    /// heartbeat of a term, and from versions that do not report it.
+    #[serde(rename = "heartbeat_took_seconds", with = "seconds::option", default)]
     pub heartbeat_took: Option<Duration>,
     /// Time since the instance's state last changed.
-    #[serde(rename = "last_transition_ms", with = "millis", default)]
+    #[serde(rename = "last_transition_seconds", with = "seconds", default)]
     pub last_transition: Duration,
     /// Revision of the role's key, as last seen.
-    #[serde(default)]
+    #[serde(with = "whole::option", default)]
     pub revision: Option<u64>,
     /// How far the role can rely on NATS. `None` is a status that this version does not know.
     #[serde(default, deserialize_with = "known")]
@@ -94,26 +94,26 @@ pub struct RoleReport {
     #[serde(default)]
     pub healthy: Option<bool>,
     /// The instance's priority.
-    #[serde(default)]
+    #[serde(with = "whole", default)]
     pub priority: i64,
     /// Whether the instance takes the role from a leader of lower priority. `None` is a setting
     /// that this version does not know.
-    #[serde(default, deserialize_with = "known")]
+    #[serde(with = "takeover", default)]
     pub takeover: Option<Takeover>,
     /// How long the instance's lease lasts without renewal.
-    #[serde(rename = "ttl_ms", with = "millis", default)]
+    #[serde(rename = "ttl_seconds", with = "seconds", default)]
     pub ttl: Duration,
     /// Time between the instance's renewals.
-    #[serde(rename = "heartbeat_ms", with = "millis", default)]
+    #[serde(rename = "heartbeat_seconds", with = "seconds", default)]
     pub heartbeat: Duration,
     /// How long the instance's handler may take to wind down.
-    #[serde(rename = "stop_budget_ms", with = "millis", default)]
+    #[serde(rename = "stop_budget_seconds", with = "seconds", default)]
     pub stop_budget: Duration,
     /// The longest time that the instance may take to answer a request to step down.
-    #[serde(rename = "answers_within_ms", with = "millis", default)]
+    #[serde(rename = "answers_within_seconds", with = "seconds", default)]
     pub answers_within: Duration,
     /// How often the instance's handler still ran when the lease had ended, since the start.
-    #[serde(default)]
+    #[serde(with = "whole", default)]
     pub overruns: u64,
     /// The last failure, if nothing has succeeded since.
     #[serde(default)]
@@ -130,7 +130,7 @@ pub struct LeaderReport {
     #[serde(default)]
     pub incarnation: Option<Uuid>,
     /// The leader's priority.
-    #[serde(default)]
+    #[serde(with = "whole", default)]
     pub priority: i64,
     /// The public key that signed for the leader, if the reporting instance has trusted keys or is
     /// the leader itself.
@@ -149,7 +149,7 @@ pub struct FailureReport {
     #[serde(default)]
     pub detail: String,
     /// Time since the failure.
-    #[serde(rename = "ago_ms", with = "millis", default)]
+    #[serde(rename = "ago_seconds", with = "seconds", default)]
     pub ago: Duration,
 }
 
@@ -199,12 +199,56 @@ pub(super) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     Ok(serde_json::from_value(value).ok())
 }
 
+/// How an instance takes over, in the report. In a configuration the duration is text.
+mod takeover {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Takeover, known, seconds};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Json {
+        Never,
+        Cooperative,
+        Forced {
+            #[serde(rename = "after_seconds", with = "seconds")]
+            after: Duration,
+        },
+    }
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub fn serialize<S: Serializer>(
+        takeover: &Option<Takeover>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let json = takeover.and_then(|takeover| match takeover {
+            Takeover::Never => Some(Json::Never),
+            Takeover::Cooperative => Some(Json::Cooperative),
+            Takeover::Forced { after } => Some(Json::Forced { after }),
+            _ => None,
+        });
+        json.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Takeover>, D::Error> {
+        Ok(known(deserializer)?.map(|json| match json {
+            Json::Never => Takeover::Never,
+            Json::Cooperative => Takeover::Cooperative,
+            Json::Forced { after } => Takeover::Forced { after },
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::admin::parse;
+    use crate::model::admin::{AdminRequest, parse};
 
     fn report() -> InstanceReport {
         let role = RoleReport {
@@ -263,6 +307,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_rounds_numbers_can_send_everything_back() {
+        let mut report = report();
+        let role = report.roles.get_mut("scheduler").expect("it");
+        (role.revision, role.overruns) = (Some(u64::MAX), u64::MAX);
+        role.priority = i64::MIN;
+        let json = serde_json::to_value(&report).expect("JSON");
+        let rounded = crate::model::rounded(&json);
+        assert_eq!(parse(rounded.to_string().as_bytes()), Some(report));
+        let role = &rounded["roles"]["scheduler"];
+        assert_eq!(role["fencing_token"], "ffffffffffffffff0000000000000007");
+        let request = serde_json::json!({"expected_fencing_token": role["fencing_token"]});
+        let request = AdminRequest::parse(request.to_string().as_bytes()).expect("a request");
+        let expected = request.expected_fencing_token.expect("a token");
+        assert_eq!((expected.epoch, expected.sequence), (u64::MAX, 7));
+    }
+
+    #[test]
     fn the_known_parts_of_a_report_of_a_later_version_are_read() {
         let mut json = serde_json::to_value(report()).expect("JSON");
         json["moon"] = "full".into();
@@ -271,8 +332,10 @@ mod tests {
         role["takeover"] = serde_json::json!({"polite": 7});
         role["last_failure"]["kind"] = 7.into();
         let fields = role.as_object_mut().expect("a map");
-        assert_eq!(fields["heartbeat_took_us"], 830);
-        fields.retain(|name, _| !["heartbeat_ms", "heartbeat_took_us"].contains(&name.as_str()));
+        assert_eq!(fields["heartbeat_took_seconds"], 0.00083);
+        fields.retain(|name, _| {
+            !["heartbeat_seconds", "heartbeat_took_seconds"].contains(&name.as_str())
+        });
         let read: InstanceReport = parse(json.to_string().as_bytes()).expect("a report");
         let role = &read.roles["scheduler"];
         assert_eq!((role.state, role.takeover), (None, None));

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{AdminReply, MAX_REQUEST_BYTES};
+use nats_elect_core::duration::seconds;
 use nats_elect_core::handoff::Handoff;
-use nats_elect_core::millis;
 use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
+use nats_elect_core::whole;
 
 /// The longest hold-off. To keep an instance out for longer, remove the role.
 pub const LONGEST_HOLD_OFF: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,14 +24,14 @@ pub struct AdminRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// How long the instance then stays out of the election, at least.
-    #[serde(rename = "hold_off_ms", with = "millis")]
+    #[serde(rename = "hold_off_seconds", with = "seconds")]
     pub hold_off: Duration,
     /// The expected term. In any other term nothing is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_fencing_token: Option<FencingToken>,
     /// The revision of the expected message under the role's key. If another message stands there,
     /// nothing is done.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(with = "whole::option", skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
@@ -57,7 +58,7 @@ impl AdminRequest {
         let request: Self = serde_json::from_slice(payload)
             .map_err(|error| format!("the request is not understood: {error}"))?;
         if request.hold_off > LONGEST_HOLD_OFF {
-            return Err("`hold_off_ms` is at most a day".into());
+            return Err("`hold_off_seconds` is at most a day".into());
         }
         Ok(request)
     }
@@ -130,10 +131,15 @@ mod tests {
                 epoch: 1_790_000_000_000_000_001,
                 sequence: 7,
             }),
-            revision: Some(9),
+            revision: Some(u64::MAX),
         };
-        let json = serde_json::to_vec(&request).expect("JSON");
-        assert_eq!(AdminRequest::parse(&json), Ok(request));
+        let json = serde_json::to_value(&request).expect("JSON");
+        for json in [crate::model::rounded(&json), json] {
+            assert_eq!(
+                AdminRequest::parse(json.to_string().as_bytes()),
+                Ok(request.clone())
+            );
+        }
     }
 
     proptest! {
@@ -157,8 +163,8 @@ mod tests {
             b"[3]",
             b"7",
             b"{",
-            br#"{"hold_off_ms":86400001}"#,
-            br#"{"hold_off_ms":-1}"#,
+            br#"{"hold_off_seconds":86400.5}"#,
+            br#"{"hold_off_seconds":-1}"#,
             long.as_bytes(),
         ] {
             assert!(AdminRequest::parse(odd).is_err(), "{odd:?}");

@@ -1,13 +1,28 @@
-//! Connection settings from the environment, under the names that NATS tools use.
+//! The settings of a process from the environment. Those of the connection have the names that NATS
+//! tools use, too.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::manager::names_a_user;
-use super::{AuthConfig, ConfigError, ManagerConfig, Secret};
+use super::overrides::{Environment, blamed};
+use super::{AuthConfig, ConfigError, EnvSetting, ManagerConfig, Secret};
+
+/// The variables of NATS tools, and the settings that they are.
+const OF_NATS_TOOLS: [(&str, &str); 10] = [
+    ("NATS_URL", "servers"),
+    ("NATS_USER", "auth.user"),
+    ("NATS_PASSWORD", "auth.password"),
+    ("NATS_TOKEN", "auth.token"),
+    ("NATS_NKEY", "auth.nkey_file"),
+    ("NATS_CREDS", "auth.creds_file"),
+    ("NATS_CA", "tls.ca_file"),
+    ("NATS_CERT", "tls.cert_file"),
+    ("NATS_KEY", "tls.key_file"),
+    ("NATS_TLS_FIRST", "tls.first"),
+];
 
 impl ManagerConfig {
-    /// Returns the defaults, with the connection settings of the environment: see
+    /// Returns the defaults, with the settings of the environment: see
     /// [`with_env`](Self::with_env).
     ///
     /// # Errors
@@ -17,10 +32,16 @@ impl ManagerConfig {
         Self::default().with_env()
     }
 
-    /// Takes the connection settings from the environment. They override those of this
-    /// configuration. Settings that the environment does not have stay as they are.
+    /// Takes settings from the environment. They override those of this configuration. Settings
+    /// that the environment does not have stay as they are.
     ///
-    /// The names are those of the `nats` command:
+    /// The name of a variable follows from the path of the setting: `NATS_ELECT_MANAGER__`, then the
+    /// path in upper case, with `__` in place of each dot. `events.keep` is
+    /// `NATS_ELECT_MANAGER__EVENTS__KEEP`. Values are written as in a file, without quotation marks;
+    /// `servers` may be several addresses separated by commas.
+    ///
+    /// The connection has shorter names as well, those of the `nats` command. The longer names
+    /// override them:
     ///
     /// - `NATS_URL`: one address, or several separated by commas.
     /// - `NATS_USER`, `NATS_PASSWORD` and `NATS_TOKEN`.
@@ -30,64 +51,103 @@ impl ManagerConfig {
     /// - `NATS_TLS_FIRST`: `true` or `false`.
     ///
     /// An empty variable counts as unset. If any variable sets an authentication method, the whole
-    /// of [`auth`](Self::auth) is replaced, so that no half of a login is left over. No other
-    /// variables are read.
+    /// of [`auth`](Self::auth) is replaced, so that no half of a login is left over.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the variable if its value can't be read. This method does not
-    /// check whether the settings fit together. [`validate`](Self::validate) checks that, as
-    /// always.
+    /// Returns an error that names the variable if its value can't be read or breaks a rule, or if
+    /// there is no such setting. [`validate`](Self::validate) checks the rest, as always.
     pub fn with_env(self) -> Result<Self, ConfigError> {
-        self.with_variables(|name| std::env::var_os(name))
+        self.overridden(&Environment::read()).map(|(it, _)| it)
     }
 
-    fn with_variables(
+    pub(crate) fn overridden(
         mut self,
-        variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, ConfigError> {
-        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let text = |name: &str| {
-            let value = set(name).map(OsString::into_string).transpose();
-            // The value may be a secret, so it is not shown.
-            value.map_err(|_| ConfigError::new(name, "not UTF-8", "must be text in UTF-8"))
-        };
-        let file = |name: &str| set(name).map(PathBuf::from);
+        environment: &Environment,
+    ) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+        if environment.sets_auth() {
+            self.auth = AuthConfig::default();
+        }
+        let mut settings = self.take_names_of_nats_tools(environment)?;
+        let (config, of_rule) = environment.over_manager(self)?;
+        settings.retain(|it| of_rule.iter().all(|other| other.setting != it.setting));
+        settings.extend(of_rule);
+        if let Err(error) = config.validate() {
+            let field = error.field.clone();
+            let error = blamed(error, &settings, "manager");
+            if error.field != field {
+                return Err(error);
+            }
+        }
+        Ok((config, settings))
+    }
 
-        let mut says_who = false;
-        if let Some(servers) = text("NATS_URL")? {
-            self.servers = listed(&servers);
-            says_who = self.servers.iter().any(|server| names_a_user(server));
-        }
-        let auth = AuthConfig {
-            user: text("NATS_USER")?,
-            password: text("NATS_PASSWORD")?.map(Secret::from),
-            token: text("NATS_TOKEN")?.map(Secret::from),
-            nkey_file: file("NATS_NKEY"),
-            creds_file: file("NATS_CREDS"),
-            ..AuthConfig::default()
-        };
-        if says_who || !auth.is_empty() {
-            self.auth = auth;
-        }
-        let tls = &mut self.tls;
-        tls.ca_file = file("NATS_CA").or(tls.ca_file.take());
-        tls.cert_file = file("NATS_CERT").or(tls.cert_file.take());
-        tls.key_file = file("NATS_KEY").or(tls.key_file.take());
-        if let Some(first) = text("NATS_TLS_FIRST")? {
-            tls.first = match first.to_ascii_lowercase().as_str() {
-                "true" | "1" | "yes" | "on" => true,
-                "false" | "0" | "no" | "off" => false,
-                _ => {
-                    return Err(ConfigError::new(
-                        "NATS_TLS_FIRST",
-                        format!("{:?}", nats_elect_core::text::beginning(&first)),
-                        "must be true or false",
-                    ));
-                }
+    fn take_names_of_nats_tools(
+        &mut self,
+        environment: &Environment,
+    ) -> Result<Vec<EnvSetting>, ConfigError> {
+        let mut settings = Vec::new();
+        for (name, path) in OF_NATS_TOOLS {
+            let Some(value) = environment.get(name) else {
+                continue;
             };
+            let text = || {
+                // The value may be a secret, so it is not shown.
+                let unreadable = || ConfigError::new(name, "not UTF-8", "must be text in UTF-8");
+                value.to_str().ok_or_else(unreadable)
+            };
+            let file = || Some(PathBuf::from(value));
+            let secret = || text().map(|text| Some(Secret::from(text)));
+            let (auth, tls) = (&mut self.auth, &mut self.tls);
+            match path {
+                "servers" => self.servers = listed(text()?),
+                "auth.user" => auth.user = Some(text()?.to_owned()),
+                "auth.password" => auth.password = secret()?,
+                "auth.token" => auth.token = secret()?,
+                "auth.nkey_file" => auth.nkey_file = file(),
+                "auth.creds_file" => auth.creds_file = file(),
+                "tls.ca_file" => tls.ca_file = file(),
+                "tls.cert_file" => tls.cert_file = file(),
+                "tls.key_file" => tls.key_file = file(),
+                _ => tls.first = truth(name, text()?)?,
+            }
+            settings.push(EnvSetting {
+                variable: name.to_owned(),
+                setting: format!("manager.{path}"),
+            });
         }
-        Ok(self)
+        Ok(settings)
+    }
+}
+
+impl Environment {
+    /// Whether a variable says how to authenticate.
+    fn sets_auth(&self) -> bool {
+        let of_tools = OF_NATS_TOOLS
+            .iter()
+            .filter(|(_, path)| path.starts_with("auth."));
+        let has_login = |name: &str| {
+            let servers = self.get(name).and_then(|servers| servers.to_str());
+            servers.is_some_and(|it| listed(it).iter().any(|server| names_a_user(server)))
+        };
+        of_tools
+            .into_iter()
+            .any(|(name, _)| self.get(name).is_some())
+            || has_login("NATS_URL")
+            || has_login("NATS_ELECT_MANAGER__SERVERS")
+            || self.has_any("NATS_ELECT_MANAGER__AUTH")
+    }
+}
+
+fn truth(name: &str, text: &str) -> Result<bool, ConfigError> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err(ConfigError::new(
+            name,
+            format!("{:?}", nats_elect_core::text::beginning(text)),
+            "must be true or false",
+        )),
     }
 }
 
@@ -104,10 +164,8 @@ mod tests {
     use super::*;
 
     fn with(config: ManagerConfig, set: &[(&str, &str)]) -> Result<ManagerConfig, ConfigError> {
-        config.with_variables(|name| {
-            let found = set.iter().find(|(variable, _)| *variable == name);
-            found.map(|(_, value)| OsString::from(value))
-        })
+        let environment = set.iter().copied().collect();
+        config.overridden(&environment).map(|(config, _)| config)
     }
 
     #[test]
@@ -172,19 +230,22 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::ffi::OsStringExt;
-            let read = ManagerConfig::default().with_variables(|name| {
-                (name == "NATS_PASSWORD").then(|| OsString::from_vec(b"s3cret\xff".to_vec()))
-            });
-            let error = read.unwrap_err();
-            assert_eq!(error.field, "NATS_PASSWORD");
-            assert!(!error.to_string().contains("s3cret"), "{error}");
+            for name in ["NATS_PASSWORD", "NATS_ELECT_MANAGER__AUTH__PASSWORD"] {
+                let value = std::ffi::OsString::from_vec(b"s3cret\xff".to_vec());
+                let environment = Environment::from_iter([(name, value)]);
+                let error = ManagerConfig::default()
+                    .overridden(&environment)
+                    .unwrap_err();
+                assert_eq!(error.field, name);
+                assert!(!error.to_string().contains("s3cret"), "{error}");
+            }
         }
     }
 
     #[test]
     fn two_authentication_methods_in_the_environment_are_an_error() {
         let both = [("NATS_TOKEN", "t"), ("NATS_CREDS", "/creds")];
-        let error = with(ManagerConfig::default(), &both).unwrap();
-        assert_eq!(error.validate().unwrap_err().field, "auth.creds_file");
+        let error = with(ManagerConfig::default(), &both).unwrap_err();
+        assert_eq!(error.field, "NATS_CREDS");
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::subjects::{shown_prefix, subject_prefix};
 use super::{AdminConfig, ConfigError};
 use nats_elect_core::config::{DAY, ensure, range};
+use nats_elect_core::duration;
 
 const FIELD: &str = "events.subject_prefix";
 
@@ -32,7 +33,10 @@ pub struct EventsConfig {
     /// The stream is called `nats-elect-events-<bucket>`. It is made if it does not exist, with the
     /// replicas and the storage that a created bucket would have. Each event is then confirmed by
     /// the stream.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub keep: Option<Duration>,
 }
 
@@ -83,7 +87,7 @@ impl EventsConfig {
             ensure(
                 self.publish,
                 "events.keep",
-                humantime_serde::re::humantime::format_duration(keep),
+                duration::exact(keep),
                 "needs `events.publish = true`",
             )?;
         }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig, listed};
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
+use nats_elect_core::duration;
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
 use nats_elect_core::setters;
 use nats_elect_core::text::beginning;
@@ -52,7 +53,7 @@ pub struct ManagerConfig {
     pub meta: BTreeMap<String, String>,
 
     /// How long starting may wait for NATS before it fails. Default 30 s. 1 ms to a day.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "duration::text")]
     pub start_timeout: Duration,
 
     /// Whether a missing bucket is created. Default false: a mistyped name or account should fail,
@@ -258,7 +259,7 @@ impl fmt::Debug for ManagerConfig {
 
 /// Returns an address for people to see. The text before an `@` may be a password, even in an
 /// address that does not parse.
-fn without_credentials(server: &str) -> String {
+pub(super) fn without_credentials(server: &str) -> String {
     let Some((before, host)) = server.rsplit_once('@') else {
         return server.to_owned();
     };
@@ -463,7 +464,7 @@ mod tests {
         }
         config.replicas = 5;
         config.start_timeout = Duration::ZERO;
-        refused(&config, "start_timeout", "0s", "must be from 1ms to 1day");
+        refused(&config, "start_timeout", "0s", "must be from 1ms to 1d");
         config.start_timeout = Duration::MAX;
         assert_eq!(config.validate().unwrap_err().field, "start_timeout");
     }
@@ -492,7 +493,7 @@ mod tests {
         };
         let text = toml::to_string(&config).unwrap();
         assert!(text.contains("storage = \"memory\""), "{text}");
-        assert!(text.contains("start_timeout = \"1s 500ms\""), "{text}");
+        assert!(text.contains("start_timeout = \"1.5s\""), "{text}");
         assert_eq!(toml::from_str::<ManagerConfig>(&text).unwrap(), config);
     }
 

@@ -7,9 +7,11 @@
 
 mod access;
 mod admin;
+mod elections;
 mod environment;
 mod events;
 mod manager;
+mod overrides;
 mod secret;
 mod subjects;
 
@@ -17,6 +19,8 @@ pub(crate) use access::HIDDEN;
 pub use access::{AuthConfig, TlsConfig};
 pub(crate) use admin::check_prefix;
 pub use admin::{AdminConfig, DEFAULT_SUBJECT_PREFIX};
+pub(crate) use elections::role_overridden;
+pub use elections::{ElectionsConfig, EnvSetting};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
 pub use manager::{ManagerConfig, Storage};
@@ -24,4 +28,5 @@ pub use nats_elect_core::config::{
     ConfigError, FencingConfig, HealthConfig, HealthSettings, Overrun, RetryConfig, RoleConfig,
     RoleSettings, Takeover,
 };
+pub(crate) use overrides::Environment;
 pub use secret::Secret;

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{
-    FencingConfig, HealthConfig, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret,
-    Takeover,
-};
+use nats_elect::duration::{exact, rounded, rounded_up, seconds};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,15 +21,24 @@ use crate::output::Output;
 /// connects to nothing, and reads no file that the configuration names.
 ///
 /// The file has a table `[manager]` and a table `[roles.<name>]` for each role, in TOML or JSON: see
-/// docs/configuration.md. `-` reads it from stdin. The exit code is 2 if the file has an error.
-/// Warnings do not change it.
+/// docs/configuration.md. With --table they are in a table of an application's own file. `-` reads
+/// the file from stdin.
+///
+/// Environment variables override the file, as they do for an application that reads them. The
+/// output names the variable of each such setting.
+///
+/// The exit code is 2 if the file or the environment has an error. Warnings do not change it.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'"
+    after_long_help = "Examples:\n  nats-elect check elect.toml\n  nats-elect check --json elect.toml | jq '.roles[].failover'\n  nats-elect check app.toml --table app.elect"
 )]
 pub struct Check {
     /// The file, or - for stdin
     config: PathBuf,
+
+    /// The table of the file that has the settings, such as app.elect [default: the whole file]
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
 }
 
 /// Everything that is said of a configuration.
@@ -39,13 +46,25 @@ pub struct Check {
 struct Report {
     manager: ManagerConfig,
     roles: Vec<RoleReport>,
+    environment: Vec<FromEnv>,
+}
+
+/// A setting that comes from the environment.
+#[derive(Serialize)]
+struct FromEnv {
+    setting: String,
+    variable: String,
 }
 
 #[derive(Serialize)]
 struct RoleReport {
     role: String,
     settings: RoleConfig,
-    drift_margin: String,
+    /// The same for people, with few digits where a default derives from the ttl.
+    #[serde(skip)]
+    shown: RoleConfig,
+    #[serde(rename = "drift_margin_seconds", with = "seconds")]
+    drift_margin: Duration,
     failover: Vec<Failover>,
     warnings: Vec<String>,
 }
@@ -56,17 +75,27 @@ struct Failover {
     event: &'static str,
     /// Without a leader for so long at most, round trips not counted. Unset: not at all, or it
     /// depends on NATS alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_most: Option<String>,
+    #[serde(
+        rename = "at_most_seconds",
+        with = "seconds::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    at_most: Option<Duration>,
     what: String,
 }
 
 impl Check {
     pub fn run(&self, output: Output) -> Outcome {
-        let source = Source::open(&self.config)?;
-        let file = source.parse()?;
+        let source = Source::open(&self.config, self.table.as_deref())?;
+        let file = source.parse()?.config;
+        for variable in file.other_roles_in_env()? {
+            output.warning(&format!(
+                "{variable} in the environment has no effect: the file has no role of that name"
+            ));
+        }
+        let (file, environment) = file.with_env_settings()?;
         let mut wrong = Vec::new();
-        let manager = file.manager.unwrap_or_default();
+        let manager = file.manager;
         if let Err(error) = manager.validate() {
             wrong.push(source.broken(&["manager"], &error));
         }
@@ -86,6 +115,13 @@ impl Check {
         let report = Report {
             manager: shown(manager),
             roles,
+            environment: environment
+                .into_iter()
+                .map(|it| FromEnv {
+                    setting: it.setting,
+                    variable: it.variable,
+                })
+                .collect(),
         };
         if output.is_json() {
             output.json(&report)?;
@@ -99,17 +135,17 @@ impl Check {
 impl Report {
     fn tell(&self, output: Output) -> Result<(), Failure> {
         output.line("manager")?;
-        values(output, &self.manager)?;
+        values(output, &self.manager, "manager", &self.environment)?;
         for role in &self.roles {
             output.line(format!("\nrole {}", role.role))?;
-            values(output, &role.settings)?;
-            output.line(format!("  drift margin {}", role.drift_margin))?;
+            let of = format!("roles.{}", role.role);
+            values(output, &role.shown, &of, &self.environment)?;
+            output.line(format!("  drift margin {}", exact(role.drift_margin)))?;
             let mut table = output.table(["  after", "without a leader", ""]);
             for failover in &role.failover {
                 let time = failover
                     .at_most
-                    .as_deref()
-                    .map_or_else(String::new, |time| format!("at most {time}"));
+                    .map_or_else(String::new, |time| format!("at most {}", rounded_up(time)));
                 table.add_row([format!("  {}", failover.event), time, failover.what.clone()]);
             }
             output.show(&table)?;
@@ -139,31 +175,41 @@ impl RoleReport {
         }
         Self {
             role: role.to_owned(),
-            settings: effective(config.clone(), settings),
-            drift_margin: human(settings.drift_margin()),
+            settings: effective(config.clone(), settings, |derived| derived),
+            shown: effective(config.clone(), settings, |derived| {
+                rounded(derived).duration()
+            }),
+            drift_margin: settings.drift_margin(),
             failover: failovers(settings),
             warnings,
         }
     }
 }
 
-/// The configuration with every default written out.
-fn effective(mut config: RoleConfig, settings: &RoleSettings) -> RoleConfig {
-    config.heartbeat_interval = Some(settings.heartbeat);
-    config.request_timeout = Some(settings.request_timeout);
-    config.disconnect_grace_period = settings.grace;
-    config.stop_budget = Some(settings.stop_budget);
-    config.cooldown = Some(settings.cooldown);
-    config.max_cooldown = Some(settings.max_cooldown);
-    config.claim_delay = Some(settings.claim_delay);
-    config.takeover_hysteresis = Some(settings.takeover_hysteresis);
-    config.fencing = FencingConfig::default()
-        .validation_interval(settings.validation_interval)
-        .validate_on_critical_ops(settings.validate_on_critical_ops);
-    config.health = HealthConfig::default()
-        .interval(settings.health.interval)
-        .timeout(settings.health.timeout)
-        .max_consecutive_failures(settings.health.max_consecutive_failures);
+/// The configuration with every default written out; `derived` is applied to durations that are not
+/// set.
+fn effective(
+    mut config: RoleConfig,
+    settings: &RoleSettings,
+    derived: fn(Duration) -> Duration,
+) -> RoleConfig {
+    let fill = |set: &mut Option<Duration>, value| *set = set.or(Some(derived(value)));
+    fill(&mut config.heartbeat_interval, settings.heartbeat);
+    fill(&mut config.request_timeout, settings.request_timeout);
+    fill(&mut config.stop_budget, settings.stop_budget);
+    fill(&mut config.cooldown, settings.cooldown);
+    fill(&mut config.max_cooldown, settings.max_cooldown);
+    fill(&mut config.claim_delay, settings.claim_delay);
+    fill(
+        &mut config.takeover_hysteresis,
+        settings.takeover_hysteresis,
+    );
+    fill(
+        &mut config.fencing.validation_interval,
+        settings.validation_interval,
+    );
+    fill(&mut config.health.interval, settings.health.interval);
+    fill(&mut config.health.timeout, settings.health.timeout);
     config
 }
 
@@ -182,7 +228,7 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
         + health.timeout;
     let event = |event, at_most: Option<Duration>, what: String| Failover {
         event,
-        at_most: at_most.map(human),
+        at_most,
         what,
     };
     // What is said of a three-node cluster that loses the node which leads the stream.
@@ -193,7 +239,7 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
     } else {
         format!(
             "NATS needs 4 to 6 seconds to elect a new node, and a leader winds down {} after its last heartbeat: the role may change hands",
-            human(winds_down)
+            rounded_up(winds_down)
         )
     };
     vec![
@@ -207,8 +253,8 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
             Some(claim),
             format!(
                 "the same; its handler is wound down {} after its last heartbeat, and has ended after {}",
-                human(stops),
-                human(ends)
+                rounded_up(stops),
+                rounded_up(ends)
             ),
         ),
         event(
@@ -233,15 +279,27 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
     ]
 }
 
-/// Every value on a line of its own, with its path.
-fn values(output: Output, of: &impl Serialize) -> Result<(), Failure> {
-    let value =
-        serde_json::to_value(of).map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+/// Every value on a line of its own, with its path, and the variable that it comes from.
+fn values(
+    output: Output,
+    values: &impl Serialize,
+    of: &str,
+    environment: &[FromEnv],
+) -> Result<(), Failure> {
+    let value = serde_json::to_value(values)
+        .map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
     let mut rows = Vec::new();
     flatten("", &value, &mut rows);
     let width = rows.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
     for (path, value) in rows {
-        output.line(format!("  {path:<width$}  {value}"))?;
+        let setting = format!("{of}.{path}");
+        // A variable may hold a whole table.
+        let variable = environment.iter().find(|it| {
+            let rest = setting.strip_prefix(&it.setting);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        let from = variable.map_or_else(String::new, |it| format!("  (from {})", it.variable));
+        output.line(format!("  {path:<width$}  {value}{from}"))?;
     }
     Ok(())
 }
@@ -292,11 +350,4 @@ fn shown(mut manager: ManagerConfig) -> ManagerConfig {
         }
     }
     manager
-}
-
-/// In words; what is a bound stays one.
-fn human(duration: Duration) -> String {
-    let whole = duration.as_nanos().div_ceil(1_000_000);
-    let whole = Duration::from_millis(u64::try_from(whole).unwrap_or(u64::MAX));
-    humantime::format_duration(whole).to_string()
 }

@@ -50,6 +50,10 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with = "ttl")]
     config: Option<PathBuf>,
 
+    /// The table of --config that has the settings, such as app.elect [default: the whole file]
+    #[arg(long, value_name = "TABLE", requires = "config")]
+    table: Option<String>,
+
     /// Compare with the times of a role with this ttl [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
@@ -76,14 +80,18 @@ pub struct Doctor {
 impl Doctor {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let file = match &self.config {
-            Some(path) => Some(Source::open(path)?.parse()?),
+            Some(path) => {
+                let mut file = Source::open(path, self.table.as_deref())?.parse()?;
+                file.config = file.config.with_env()?;
+                Some(file)
+            }
             None => None,
         };
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
-        let config = match file.and_then(|file| file.manager) {
-            Some(said) => {
-                let mut config = shared.over(said)?;
+        let config = match file.filter(|file| file.has_manager) {
+            Some(file) => {
+                let mut config = shared.over(file.config.manager)?;
                 config.start_timeout = shared.patience();
                 config
             }
@@ -120,7 +128,7 @@ impl Doctor {
 
     fn times(&self, file: Option<&ConfigFile>) -> Result<Vec<Times>, Failure> {
         let mut times = Vec::new();
-        for (name, config) in file.iter().flat_map(|file| &file.roles) {
+        for (name, config) in file.iter().flat_map(|file| &file.config.roles) {
             let settings = config
                 .settings()
                 .map_err(|error| Failure::usage(format!("roles.{name}: {error}")))?;
@@ -147,7 +155,10 @@ impl Doctor {
     fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {
         let mut names = self.roles.clone();
         if names.is_empty() {
-            names.extend(file.iter().flat_map(|file| file.roles.keys().cloned()));
+            names.extend(
+                file.iter()
+                    .flat_map(|file| file.config.roles.keys().cloned()),
+            );
         }
         for name in &names {
             RoleName::new(name).map_err(|error| Failure::usage(error.to_string()))?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode, RoleReport};
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{RoleName, RoleState};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -19,7 +20,7 @@ use crate::operating::operating;
 use crate::output::Output;
 use crate::record::Written;
 use crate::stepped::{leader_json, new_leader};
-use crate::text::{clean, lasted, millis, stamp, wall_clock};
+use crate::text::{clean, lasted, stamp, wall_clock};
 
 const MORE: &str = "\
 When it is safe:
@@ -303,8 +304,8 @@ impl Holding {
             "instance_id": self.id,
             "incarnation": self.incarnation,
             "written_at": self.written_at,
-            "ttl_ms": self.ttl.map(millis),
-            "remaining_ms": self.left().map(millis),
+            "ttl_seconds": self.ttl.map(Seconds),
+            "remaining_seconds": self.left().map(Seconds),
         })
     }
 }

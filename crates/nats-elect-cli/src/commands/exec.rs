@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover};
+use nats_elect::duration::{exact, rounded_down};
+use nats_elect::{
+    ElectionsConfig, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover,
+};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,8 +35,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const AFTER: &str = "\
 The environment of the command:
   NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
-  NATS_ELECT_FENCING_TOKEN     greater than the tokens of all earlier terms, also as text
-  NATS_ELECT_FENCING_EPOCH, NATS_ELECT_FENCING_SEQUENCE  the two numbers of the token
+  NATS_ELECT_FENCING_TOKEN     as text greater than the tokens of all earlier terms
 
 Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a \
 second one kills the command. Other signals go to the command's process group: QUIT, USR1, USR2, \
@@ -243,24 +245,34 @@ impl Exec {
     ) -> Result<(ManagerConfig, String, RoleConfig), Failure> {
         let mut said = None;
         let mut role = self.role.clone();
-        let mut config = RoleConfig::default();
+        let mut elections = ElectionsConfig::default();
         if let Some(path) = &self.config {
-            let mut file = Source::open(path)?.parse()?;
-            said = file.manager.take();
-            if role.is_none() && file.roles.len() == 1 {
-                role = file.roles.keys().next().cloned();
+            let file = Source::open(path, None)?.parse()?;
+            elections = file.config;
+            said = file.has_manager.then(|| elections.manager.clone());
+            if role.is_none() && elections.roles.len() == 1 {
+                role = elections.roles.keys().next().cloned();
             }
             let Some(role) = &role else {
                 return Err(Failure::usage(format!(
                     "{} has {} roles: choose one with --role",
                     path.display(),
-                    file.roles.len()
+                    elections.roles.len()
                 )));
             };
-            config = file.roles.remove(role).ok_or_else(|| {
-                Failure::usage(format!("{} has no role {role:?}", path.display()))
-            })?;
+            if !elections.roles.contains_key(role) {
+                let what = format!("{} has no role {role:?}", path.display());
+                return Err(Failure::usage(what));
+            }
         }
+        let role = role.unwrap_or_default();
+        elections.roles.retain(|name, _| *name == role);
+        elections.roles.entry(role.clone()).or_default();
+        let mut config = elections
+            .with_env()?
+            .roles
+            .remove(&role)
+            .unwrap_or_default();
         let manager = match (said, &shared.context) {
             (Some(said), None) => said,
             (Some(_), Some(_)) => {
@@ -275,14 +287,14 @@ impl Exec {
         config.priority = self.priority.unwrap_or(config.priority);
         config.takeover = self.takeover.unwrap_or(config.takeover);
         config.stop_budget = self.stop_budget.or(config.stop_budget);
-        Ok((shared.over(manager)?, role.unwrap_or_default(), config))
+        Ok((shared.over(manager)?, role, config))
     }
 
     fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
         if settings.stop_budget < LEAST_STOP_BUDGET {
             return Err(Failure::usage(format!(
-                "the stop budget is {:?}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
-                settings.stop_budget
+                "the stop budget is {}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
+                exact(settings.stop_budget)
             )));
         }
         let margin = settings.stop_budget / 4;
@@ -290,7 +302,9 @@ impl Exec {
         let kill_after = self.kill_after.unwrap_or(longest);
         if kill_after > longest {
             return Err(Failure::usage(format!(
-                "--kill-after is {kill_after:?}, but the stop budget allows at most {longest:?}: choose a longer --stop-budget"
+                "--kill-after is {}, but the stop budget allows at most {}: choose a longer --stop-budget",
+                exact(kill_after),
+                rounded_down(longest)
             )));
         }
         let max_restart_delay = Duration::from_secs(30);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
@@ -159,8 +160,8 @@ impl PastEvent {
         let mut value = json!({ "at": stamp_of(self.event.at_ms) });
         if let (Value::Object(value), Value::Object(published)) = (&mut value, published) {
             value.extend(published);
-            let gap = self.gap.map(crate::text::millis);
-            value.insert("gap_ms".into(), json!(gap));
+            let gap = self.gap.map(Seconds);
+            value.insert("gap_seconds".into(), json!(gap));
         }
         value
     }
@@ -269,7 +270,7 @@ mod tests {
 
     fn ended(sequence: u8, who: &str, at: u64) -> LeaderEvent {
         let change =
-            "\"event\":\"term_ended\",\"cause\":\"stopped\",\"lasted_ms\":1,\"released\":true";
+            "\"event\":\"term_ended\",\"cause\":\"stopped\",\"lasted_seconds\":1,\"released\":true";
         event(sequence, who, at, change)
     }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{
-    Error, FencingToken, LeaderProof, Observed, Observer, RoleName, Standing, TrustedKeys,
-    VerifiedLeader,
+    Error, LeaderProof, Observed, Observer, RoleName, Standing, TrustedKeys, VerifiedLeader,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::record::Written;
 use crate::seen::{Seen, state, why_nobody};
-use crate::text::{ago, bar, lasted, millis, stamp, wall_clock};
+use crate::text::{ago, bar, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
 /// Heartbeats that are watched.
@@ -246,9 +246,9 @@ impl Findings {
             "bucket": self.bucket,
             "heartbeats": {
                 "seen": beats.seen,
-                "shortest_ms": beats.shortest.map(millis),
-                "longest_ms": beats.longest.map(millis),
-                "oldest_ms": beats.oldest.map(millis),
+                "shortest_seconds": beats.shortest.map(Seconds),
+                "longest_seconds": beats.longest.map(Seconds),
+                "oldest_seconds": beats.oldest.map(Seconds),
             },
             "record": self.record.as_ref().map(Written::json),
             "fence": self.fence.as_ref().map(Written::json),
@@ -324,7 +324,7 @@ impl Findings {
             let led_for = wall_clock().duration_since(since).unwrap_or_default();
             rows.push(row("since", format!("{} ({})", stamp(since), ago(led_for))));
         }
-        let token = seen.fencing_token.map(FencingToken::to_sortable);
+        let token = seen.fencing_token.map(|token| token.to_string());
         rows.push(row(
             "fencing token",
             token.unwrap_or_else(|| "not known".into()),

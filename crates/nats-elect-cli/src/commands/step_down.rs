@@ -66,7 +66,7 @@ pub struct StepDown {
     /// The fencing token of the expected term, in 32 hexadecimal digits. In another term nothing is
     /// done [default: the current term]
     #[arg(long, value_name = "TOKEN")]
-    expect: Option<String>,
+    expect: Option<FencingToken>,
 
     /// Exit when the term has ended, without waiting for the next leader
     #[arg(long, overrides_with = "wait")]
@@ -81,7 +81,7 @@ impl StepDown {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let role = self.role.as_str();
         RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
-        let expected = self.expected()?;
+        let expected = self.expect;
         let acting = async |admin: AdminClient| self.act(&admin, expected, shared, output).await;
         operating(shared, acting).await
     }
@@ -161,14 +161,6 @@ impl StepDown {
         }
         let done = self.no_wait || stepped.is_done();
         Ok(if done { 0 } else { Code::Unreachable as u8 })
-    }
-
-    fn expected(&self) -> Result<Option<FencingToken>, Failure> {
-        let parse = |text: &String| {
-            text.parse::<FencingToken>()
-                .map_err(|error| Failure::usage(format!("--expect {text:?}: {error}")))
-        };
-        self.expect.as_ref().map(parse).transpose()
     }
 
     /// Returns whether an instance other than the leader could take the role over. The instance

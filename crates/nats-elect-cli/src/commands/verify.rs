@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::Args;
 use nats_elect::{LeaderProof, ProofError, RoleName, VerifiedLeader};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::text::{stamp, wall_clock};
+use crate::text::{lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
 const EXAMPLES: &str = "\
@@ -150,7 +150,7 @@ fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Re
             "role": leader.role.as_str(),
             "leader": leader.instance_id.as_str(),
             "incarnation": leader.incarnation,
-            "fencing_token": leader.fencing_token.to_sortable(),
+            "fencing_token": leader.fencing_token,
             "priority": leader.priority,
             "meta": leader.meta,
             "issued_at": stamp(leader.issued_at),
@@ -164,18 +164,12 @@ fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Re
         ("bucket", leader.bucket.to_string()),
         ("leader", leader.instance_id.to_string()),
         ("incarnation", leader.incarnation.to_string()),
-        ("fencing token", leader.fencing_token.to_sortable()),
+        ("fencing token", leader.fencing_token.to_string()),
         ("priority", leader.priority.to_string()),
         ("issued at", stamp(leader.issued_at)),
         (
             "expires at",
-            format!(
-                "{} (in {})",
-                stamp(leader.expires_at),
-                humantime::format_duration(Duration::from_millis(
-                    u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
-                ))
-            ),
+            format!("{} (in {})", stamp(leader.expires_at), lasted(left)),
         ),
         ("signed by", leader.signer.to_string()),
     ] {

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
+use nats_elect::duration::exact;
 use nats_elect::{BucketReview, Denied, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use super::human;
 use crate::line::{Answer, Line, advice};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
@@ -407,7 +407,7 @@ pub fn max_age_against(
     };
     findings.fail(
         "max age and ttl",
-        format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start with these settings", human(max_age), human(ttl)),
+        format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start with these settings", exact(max_age), exact(ttl)),
         "choose a shorter ttl, or a longer max age",
     )
 }

@@ -37,16 +37,3 @@ impl Roles {
         if self.made_up { &[] } else { &self.names }
     }
 }
-
-/// A duration for people, without digits that say nothing.
-pub fn human(time: std::time::Duration) -> String {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let unit = match nanos {
-        0..1_000_000 => 1_000,
-        1_000_000..100_000_000 => 10_000,
-        100_000_000..60_000_000_000 => 1_000_000,
-        _ => 1_000_000_000,
-    };
-    let time = std::time::Duration::from_nanos(nanos / unit * unit);
-    humantime::format_duration(time).to_string()
-}

@@ -5,12 +5,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use nats_elect::RoleSettings;
+use nats_elect::duration::{exact, rounded_down, rounded_up};
 use serde_json::json;
 
 use super::bucket::Found;
 use super::findings::Findings;
-use super::human;
 use crate::line::{Answer, Line};
+use crate::text::lasted;
 
 const ROUND_TRIPS: usize = 100;
 /// How long a three-node cluster takes at most to go on when it loses the node that leads the
@@ -54,9 +55,9 @@ pub async fn round_trips(
     let (median, p99, max) = (measured.at(50), measured.at(99), measured.at(100));
     let text = format!(
         "median {}, 99 % {}, max {} of {ROUND_TRIPS} {what}",
-        human(median),
-        human(p99),
-        human(max)
+        lasted(median),
+        lasted(p99),
+        lasted(max)
     );
     let Some(tightest) = times.iter().min_by_key(|it| it.settings.request_timeout) else {
         return findings.ok(check, text);
@@ -66,7 +67,7 @@ pub async fn round_trips(
     let text = format!(
         "{text}; {} gives a request {} ({factor:.0} times the max)",
         tightest.role,
-        human(limit)
+        lasted(limit)
     );
     if median * 2 >= limit {
         findings.fail(
@@ -120,15 +121,15 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::R
     let slack = winds_down.saturating_sub(settings.heartbeat);
     let text = format!(
         "{role}: ttl {}, a leader goes on for {} without NATS; after a crash another leads within {}",
-        human(settings.ttl),
-        human(slack),
-        human(settings.worst_case_failover()),
+        exact(settings.ttl),
+        rounded_down(slack),
+        rounded_up(settings.worst_case_failover()),
     );
     let mut warnings = settings.warnings(found.replicas);
     if warnings.is_empty() && found.replicas > 2 && slack < NODE_LOST {
         warnings.push(format!(
             "a leader goes on for {} without NATS, but the loss of the stream's leader takes 4 to 6 seconds",
-            human(slack)
+            rounded_down(slack)
         ));
     }
     if warnings.is_empty() {

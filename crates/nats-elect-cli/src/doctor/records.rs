@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::bucket::Found;
 use super::findings::Findings;
-use super::human;
 use crate::line::{Answer, Line};
+use crate::text::lasted;
 
 /// More are not read one by one.
 const MOST: usize = 500;
@@ -67,8 +67,8 @@ pub async fn check(
                 check,
                 format!(
                     "the lease of {role:?} is {}, but keys expire after {}",
-                    human(lease),
-                    human(max_age)
+                    lasted(lease),
+                    lasted(max_age)
                 ),
                 "choose a shorter ttl, or a longer max age",
             )?;
@@ -79,7 +79,7 @@ pub async fn check(
         {
             findings.warn(
                 check,
-                format!("{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role", record.id, human(age), human(lease)),
+                format!("{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role", record.id, lasted(age), lasted(lease)),
                 format!("start a candidate, or resume one; if you no longer need the role: `nats kv del {bucket} {role}`"),
             )?;
         }

@@ -180,9 +180,7 @@ impl RunCommand {
         program.environment.extend([
             ("NATS_ELECT_ROLE", term.role().to_owned()),
             ("NATS_ELECT_INSTANCE", named),
-            ("NATS_ELECT_FENCING_TOKEN", token.to_sortable()),
-            ("NATS_ELECT_FENCING_EPOCH", token.epoch.to_string()),
-            ("NATS_ELECT_FENCING_SEQUENCE", token.sequence.to_string()),
+            ("NATS_ELECT_FENCING_TOKEN", token.to_string()),
         ]);
         Some(program)
     }

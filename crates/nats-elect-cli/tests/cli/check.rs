@@ -1,7 +1,8 @@
 //! `check`: what a configuration comes to, and what is wrong with it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::fleet::json;
 use crate::{Ended, nats_elect, with_stdin};
 
 fn check(text: &str) -> Ended {
@@ -18,7 +19,7 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
         "stop_budget                       1s",
         "drift margin 100ms",
         "at most 5s",
-        "wound down 3s 900ms after its last heartbeat, and has ended after 4s 900ms",
+        "wound down 3.9s after its last heartbeat, and has ended after 4.9s",
     ] {
         assert!(
             output.stdout.contains(expected),
@@ -32,9 +33,10 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
 fn programs_get_the_same_as_json() {
     let text = "[manager]\nreplicas = 3\n[roles.a]\nttl = '5s'\n[roles.b]\n";
     let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let value = json(&output.stdout);
     assert_eq!(value["roles"][0]["settings"]["stop_budget"], "1s");
-    assert_eq!(value["roles"][0]["failover"][0]["at_most"], "5s");
+    assert_eq!(value["roles"][0]["failover"][0]["at_most_seconds"], 5);
+    assert_eq!(value["roles"][0]["drift_margin_seconds"], 0.1);
     let warning = value["roles"][0]["warnings"][0]
         .as_str()
         .expect("a warning");
@@ -76,6 +78,94 @@ fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
         assert_eq!(output.code, Some(2));
         assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
+}
+
+#[test]
+fn the_settings_of_an_application_are_in_a_table_of_its_file() {
+    let own = "listen = ':80'\n[app.elect.roles.a]\nttl = '5s'\n[app.other]\nttl = 7\n";
+    let in_table = |text: &str| {
+        let mut command = nats_elect(&["check", "--table", "app.elect", "-"]);
+        with_stdin(&mut command, text)
+    };
+    let output = in_table(own);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("role a"), "{}", output.stdout);
+    for (text, expected) in [
+        (
+            "x = 1\n[app.elect.roles.a]\nttl = '1ms'\n",
+            "-:3:1: app.elect.roles.a: `ttl` is 1ms",
+        ),
+        (
+            "x = 1\n[app.elect.roles.a]\ntll = '1s'\n",
+            "-:3:1: unknown field `tll`",
+        ),
+        (
+            "{\"app\":{\"x\":1,\"elect\":\n{\"tll\":1}}}",
+            "-:2:6: unknown field `tll`",
+        ),
+        (
+            "[app.elect.manager]\nreplicas = 9\n",
+            "-:2:1: app.elect.manager: `replicas` is 9",
+        ),
+        ("[app]\nx = 1\n", "- has no table `app.elect`"),
+        ("[app]\nelect = 7\n", "-:2:9: invalid type"),
+    ] {
+        let output = in_table(text);
+        assert_eq!(output.code, Some(2), "{text}");
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn settings_of_the_environment_are_told_with_their_variables() {
+    let text = "[manager]\nbucket = 'b'\n[roles.a-b]\nttl = '15s'\n";
+    let set = [
+        ("NATS_URL", "nats://n1"),
+        ("NATS_ELECT_MANAGER__REPLICAS", "3"),
+        ("NATS_ELECT_ROLES__A_B__TTL", "20s"),
+        ("NATS_ELECT_ROLES__C__TTL", "20s"),
+    ];
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(set), text);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    for expected in [
+        "nats://n1  (from NATS_URL)",
+        "3  (from NATS_ELECT_MANAGER__REPLICAS)",
+        "20s  (from NATS_ELECT_ROLES__A_B__TTL)",
+    ] {
+        assert!(output.stdout.contains(expected), "{}", output.stdout);
+    }
+    assert_eq!(output.stdout.matches("(from").count(), 3);
+    let other = "NATS_ELECT_ROLES__C__TTL in the environment has no effect";
+    assert!(output.stderr.contains(other), "{}", output.stderr);
+    let json = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);
+    let json = json(&json.stdout);
+    assert_eq!(json["roles"][0]["settings"]["ttl"], "20s");
+    let variables = json["environment"].as_array().expect("a list");
+    let ttl = json!({"setting": "roles.a-b.ttl", "variable": "NATS_ELECT_ROLES__A_B__TTL"});
+    assert!(variables.len() == 3 && variables.contains(&ttl), "{json}");
+
+    let wrong = [("NATS_ELECT_ROLES__A_B__TTL", "1ms")];
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
+    assert_eq!(output.code, Some(2));
+    let expected = "`NATS_ELECT_ROLES__A_B__TTL` is 1ms, but must be from 100ms to 1h";
+    assert!(output.stderr.contains(expected), "{}", output.stderr);
+}
+
+#[test]
+fn derived_settings_are_short_for_people_and_exact_for_programs() {
+    let text = "[roles.a]\nttl = '5s'\n";
+    let output = check(text);
+    let line = output
+        .stdout
+        .lines()
+        .find(|it| it.contains("health.interval"));
+    assert!(
+        line.expect("a line").ends_with(" 1.7s"),
+        "{}",
+        output.stdout
+    );
+    let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
+    assert!(output.stdout.contains("1.666666666s"), "{}", output.stdout);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
+use crate::fleet::json;
 use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 use nats_elect_testing::old_server;
@@ -66,7 +67,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     let again = create(&server, "admin", &["--json", "--storage", "file"]);
     assert_eq!(again.code, Some(0), "{}{}", again.stdout, again.stderr);
     assert_eq!(settings(&server).await, ours, "left as it was");
-    let output: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let output = json(&again.stdout);
     let checks = output["checks"].as_array().expect("a list");
     let verdict = |name: &str| {
         let check = checks.iter().find(|it| it["check"] == name);

@@ -56,7 +56,7 @@ async fn a_lease_that_nobody_holds_is_waited_for_no_longer() {
     is_fit_for_a_terminal(&done);
     assert!(!done.stderr.contains("secret"), "{}", done.stderr);
     let shown = format!("revision {revision}");
-    for expected in [&*shown, "\"x\"", "1h 0m, by its ttl_ms"] {
+    for expected in [&*shown, "\"x\"", "1h, by its ttl_ms"] {
         assert!(done.stderr.contains(expected), "{}", done.stderr);
     }
     for expected in ["no longer waits for this lease", "leads now"] {
@@ -76,7 +76,7 @@ async fn whoever_sits_before_a_terminal_is_asked_first() {
     let arguments = ["end-lease", ROLE, "--server", url.as_str()];
 
     let mut terminal = Terminal::run((24, 100), &arguments, &[]);
-    terminal.shows(&["1h 0m", "Is x certainly gone?"]).await;
+    terminal.shows(&["1h", "Is x certainly gone?"]).await;
     terminal.press("\r");
     terminal.shows(&["not confirmed: nothing was done"]).await;
     assert_eq!(terminal.ended().await, 4);
@@ -103,7 +103,7 @@ async fn programs_are_told_who_noted_it() {
     let output = &lines(&done)[0];
     assert_eq!(output["revision"], revision);
     assert_eq!(output["instance_id"], "x");
-    assert_eq!(output["ttl_ms"], 3_600_000);
+    assert_eq!(output["ttl_seconds"], 3600);
     assert_eq!(output["answers"][0]["answer"], "noted");
     assert_eq!(output["leader"]["instance_id"], "node-1");
 }

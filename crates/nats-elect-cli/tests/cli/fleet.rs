@@ -7,7 +7,8 @@ use async_nats::Client;
 use async_nats::jetstream::kv::Store;
 use futures::StreamExt;
 use nats_elect::{
-    AdminConfig, EventsConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
+    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleManager, RoleManagerBuilder, Term,
+    handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -119,9 +120,46 @@ pub fn output(server: &NatsServer, arguments: &[&str]) -> Ended {
 }
 
 /// What it told programs, line by line.
+#[track_caller]
 pub fn lines(ended: &Ended) -> Vec<Value> {
-    let line = |line: &str| serde_json::from_str(line).expect("JSON");
-    ended.stdout.lines().map(line).collect()
+    ended.stdout.lines().map(json).collect()
+}
+
+/// JSON of the command, in the notation of `docs/admin.md`.
+#[track_caller]
+pub fn json(text: &str) -> Value {
+    let value = serde_json::from_str(text).expect(text);
+    has_the_notation(&value);
+    value
+}
+
+/// A reader of floating point numbers loses nothing, and each kind of value has its one form.
+#[track_caller]
+fn has_the_notation(value: &Value) {
+    match value {
+        Value::Number(number) if !number.is_f64() => {
+            let read = number.as_f64().expect("a number");
+            assert_eq!(format!("{read}"), number.to_string(), "a reader rounds it");
+        }
+        Value::Array(items) => items.iter().for_each(has_the_notation),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "fencing_token" && !value.is_null() {
+                    let text = value.as_str().expect("a token is text");
+                    assert!(text.parse::<FencingToken>().is_ok(), "{text}");
+                }
+                if name.ends_with("_seconds") {
+                    assert!(value.is_number() || value.is_null(), "{name}: {value}");
+                }
+                // In a record, and points in time.
+                let is_known = ["ttl_ms", "at_ms"].contains(&name.as_str());
+                let other_unit = name.ends_with("_ms") || name.ends_with("_us");
+                assert!(is_known || !other_unit, "{name}");
+                has_the_notation(value);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Nothing that a terminal would act on, and no line too long for one.

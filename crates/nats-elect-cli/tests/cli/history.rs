@@ -38,7 +38,7 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
         (&"stepped_down".into(), &"handed_over".into())
     );
     assert!(
-        json[0]["gap_ms"].is_null() && json[2]["gap_ms"].is_u64(),
+        json[0]["gap_seconds"].is_null() && json[2]["gap_seconds"].is_number(),
         "{json:?}"
     );
     assert!(json[0]["fencing_token"].as_str() < json[2]["fencing_token"].as_str());

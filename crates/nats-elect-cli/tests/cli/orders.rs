@@ -2,8 +2,8 @@
 
 use nats_elect::admin::AdminClient;
 use nats_elect_testing::NatsServer;
-use serde_json::Value;
 
+use crate::fleet::json;
 use crate::pair::{Fleet, SOON, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
@@ -62,7 +62,7 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
         assert!(handed || line.contains("freed it, node-2 ("), "{line}");
     }
     let output = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
-    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let value = json(&output.stdout);
     assert_eq!(
         (
             &value["done"],

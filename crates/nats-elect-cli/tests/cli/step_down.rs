@@ -5,7 +5,7 @@ use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::stranger;
+use crate::fleet::{json, lines, output, stranger};
 use crate::pair::{Fleet, answer, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
@@ -37,7 +37,7 @@ async fn without_a_successor_whoever_claims_it_is_told_to_programs_as_well() {
     let fleet = Fleet::new().await;
     let output = step_down(&fleet.server, &["scheduler", "--hold-off", "1m", "--json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
-    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let value = json(&output.stdout);
     assert_eq!(value["from"]["instance_id"], "node-1");
     assert_eq!(value["released"], true);
     assert_eq!(value["leader"]["instance_id"], "node-2");
@@ -53,6 +53,31 @@ async fn without_a_successor_whoever_claims_it_is_told_to_programs_as_well() {
         fleet.first.role("metrics").expect("a role").is_leader(),
         "another role is left alone"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_token_that_any_command_shows_names_the_term() {
+    let fleet = Fleet::new().await;
+    let shown = |arguments: &[&str], at: &str| {
+        let output = output(&fleet.server, arguments);
+        let value = lines(&output).swap_remove(0);
+        let token = value.pointer(at).and_then(Value::as_str);
+        token.expect("a token").to_owned()
+    };
+    let token = shown(&["ls", "--role", "scheduler", "--json"], "/fencing_token");
+    let inspected = shown(&["inspect", "scheduler", "--json"], "/fencing_token");
+    let reported = shown(
+        &["candidates", "scheduler", "--json"],
+        "/status/roles/scheduler/fencing_token",
+    );
+    assert_eq!((&inspected, &reported), (&token, &token));
+    let output = step_down(&fleet.server, &["scheduler", "--expect", &token, "--json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let value = json(&output.stdout);
+    assert_eq!(value["from"]["fencing_token"], *token);
+    // It is over.
+    let again = step_down(&fleet.server, &["scheduler", "--expect", &token]);
+    assert_eq!(again.code, Some(4), "{}", again.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,9 +2,9 @@
 
 use nats_elect::{RoleConfig, RoleManager, SigningKey, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
-use serde_json::Value;
 use std::time::Duration;
 
+use crate::fleet::json;
 use crate::{ended, nats_elect, with_stdin};
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
@@ -73,7 +73,7 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
         }
     }
     let output = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
-    let value: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let value = json(&output.stdout);
     assert_eq!(value["leader"], "node-1");
     assert_eq!(value["bucket"], "leaders");
     assert_eq!(value["fencing_token"].as_str().map(str::len), Some(32));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration;
 use crate::setters;
 
 /// How one role is elected and led. The defaults suit a control plane on a replicated NATS cluster.
@@ -26,25 +27,34 @@ pub struct RoleConfig {
     /// On a replicated bucket, keep it at 10 s or more. Below that, an ordinary change of the
     /// stream's leader in NATS may cost a leader its lease; see
     /// [`RoleSettings::warnings`](super::RoleSettings::warnings).
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "duration::text")]
     pub ttl: Duration,
 
     /// The time between renewals of the lease. Default: a fifth of ttl, at most 1 s. At least 10
     /// ms, at most a third of ttl, so that one lost renewal does not end a term.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub heartbeat_interval: Option<Duration>,
 
     /// How long one request to NATS may take. After that it counts as lost, and its outcome is read
     /// back. Default: half a heartbeat. At least 1 ms, and less than a heartbeat, because the
     /// answer is due before the next renewal.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub request_timeout: Option<Duration>,
 
     /// How long a leader goes on while it cannot reach NATS. Unset: as long as its lease lasts, so
     /// that it survives the loss of one NATS node. Set it to stop earlier. At least two heartbeats,
     /// because one late heartbeat is no outage; at most a day. The lease always ends a term,
     /// however long the grace period is.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub disconnect_grace_period: Option<Duration>,
 
     /// How long a handler may take to wind down. Default: a fifth of ttl, at most 3 s. At least 10
@@ -53,18 +63,27 @@ pub struct RoleConfig {
     /// It is taken from the end of the lease: the handler of a leader without a confirmed renewal
     /// is cancelled this much before its deadline. Therefore it must leave room for two heartbeats:
     /// `stop_budget + drift margin + 2 × heartbeat ≤ ttl`.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub stop_budget: Option<Duration>,
 
     /// How long the instance stays out after its handler has ended. It doubles with each failure in
     /// a row, up to [`max_cooldown`](Self::max_cooldown). Default: two heartbeats. At least 1 ms,
     /// so that a failing handler does not spin; at most a day.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cooldown: Option<Duration>,
 
     /// The limit of the doubling. Default: 30 s, or the cooldown if that is longer. At least the
     /// cooldown, at most a day.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_cooldown: Option<Duration>,
 
     /// The upper bound of the random delay, uniformly drawn, before a candidate claims a free role.
@@ -72,7 +91,10 @@ pub struct RoleConfig {
     ///
     /// The default is 0, by measurement (`benches/handoff`): with three candidates any delay only
     /// costs time. Even among a hundred it takes 20 ms until fewer candidates try.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub claim_delay: Option<Duration>,
 
     /// The instance's priority: a higher one is preferred. Default 0, any value.
@@ -90,7 +112,10 @@ pub struct RoleConfig {
     /// It keeps two instances from taking the role from each other again and again. After the end
     /// of its term an instance starts from zero, after a cool-down that doubles while its handler
     /// fails. It must then be healthy for this long before it asks again.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub takeover_hysteresis: Option<Duration>,
 
     /// When leadership is proved again, in addition to the heartbeats.
@@ -158,7 +183,10 @@ pub struct FencingConfig {
     /// The age of the last proof at which `Term::authorize` asks for a new one. It is also the
     /// period of the validation in the background. Default: a third of ttl, at least a heartbeat.
     /// At least a heartbeat, because each renewal is a proof; at most a day.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub validation_interval: Option<Duration>,
 
     /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false,
@@ -173,13 +201,19 @@ pub struct FencingConfig {
 #[non_exhaustive]
 pub struct HealthConfig {
     /// The time between checks. Default: a third of ttl, at least a heartbeat. 10 ms to a day.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub interval: Option<Duration>,
 
     /// How long one check may take before it counts as failed. Time for which the runtime of the
     /// handlers is blocked does not count. Default: half the interval. At least 1 ms, and at most
     /// the interval, so that checks do not overlap.
-    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration::text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<Duration>,
 
     /// How many checks in a row must fail before the leader gives up the role. Default 3, at least
@@ -208,12 +242,12 @@ pub struct RetryConfig {
     pub max_attempts: u32,
 
     /// The first pause. Default 50 ms. At least 1 ms, at most [`max_backoff`](Self::max_backoff).
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "duration::text")]
     pub initial_backoff: Duration,
 
     /// The longest pause, before jitter. Default 5 s. At most an hour, so that a recovered server
     /// is found.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "duration::text")]
     pub max_backoff: Duration,
 
     /// The factor by which each pause is longer than the one before. Default 2. From 1 (constant)
@@ -258,7 +292,7 @@ pub enum Takeover {
     Forced {
         /// The time from the first request to the claim. At least `stop_budget` + 2 heartbeats, at
         /// most a day.
-        #[serde(with = "humantime_serde")]
+        #[serde(with = "duration::text")]
         after: Duration,
     },
 }

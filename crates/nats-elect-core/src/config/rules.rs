@@ -8,6 +8,7 @@ use super::settings::drift_margin;
 use super::{
     ConfigError, HealthConfig, HealthSettings, RetryConfig, RoleConfig, RoleSettings, Takeover,
 };
+use crate::duration::{exact, rounded_down, rounded_up};
 
 const MIN_TTL: Duration = Duration::from_millis(100);
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
@@ -39,7 +40,7 @@ impl RoleConfig {
         ensure(
             ttl.subsec_nanos().is_multiple_of(1_000_000),
             "ttl",
-            human(ttl),
+            exact(ttl),
             "must be a whole number of milliseconds, as the record carries it in milliseconds",
         )?;
 
@@ -50,8 +51,8 @@ impl RoleConfig {
         ensure(
             heartbeat.saturating_mul(3) <= ttl,
             "heartbeat_interval",
-            human(heartbeat),
-            format_args!("`ttl` ({}) must be at least 3 heartbeats", human(ttl)),
+            exact(heartbeat),
+            format_args!("`ttl` ({}) must be at least 3 heartbeats", exact(ttl)),
         )?;
         let two_heartbeats = heartbeat.saturating_mul(2);
 
@@ -60,10 +61,10 @@ impl RoleConfig {
         ensure(
             request_timeout < heartbeat,
             "request_timeout",
-            human(request_timeout),
+            exact(request_timeout),
             format_args!(
                 "must be less than `heartbeat_interval` ({})",
-                human(heartbeat)
+                exact(heartbeat)
             ),
         )?;
 
@@ -88,12 +89,12 @@ impl RoleConfig {
                 .saturating_add(two_heartbeats)
                 <= ttl,
             "stop_budget",
-            human(stop_budget),
+            exact(stop_budget),
             format_args!(
                 "stop_budget + drift margin ({}) + 2 heartbeats ({}) must be at most `ttl` ({})",
-                human(drift),
-                human(two_heartbeats),
-                human(ttl)
+                exact(drift),
+                exact(two_heartbeats),
+                exact(ttl)
             ),
         )?;
 
@@ -246,8 +247,8 @@ pub fn range(
     ensure(
         (min..=max).contains(&value),
         field,
-        human(value),
-        format_args!("must be from {} to {}", human(min), human(max)),
+        exact(value),
+        format_args!("must be from {} to {}", exact(min), exact(max)),
     )
 }
 
@@ -255,8 +256,8 @@ fn at_least(field: &str, value: Duration, min: Duration, what: &str) -> Result<(
     ensure(
         value >= min,
         field,
-        human(value),
-        format_args!("must be at least {}{what}", human(min)),
+        exact(value),
+        format_args!("must be at least {}{what}", rounded_up(min)),
     )
 }
 
@@ -264,8 +265,8 @@ fn at_most(field: &str, value: Duration, max: Duration, what: &str) -> Result<()
     ensure(
         value <= max,
         field,
-        human(value),
-        format_args!("must be at most {}{what}", human(max)),
+        exact(value),
+        format_args!("must be at most {}{what}", rounded_down(max)),
     )
 }
 
@@ -284,9 +285,4 @@ pub fn ensure(
         return Ok(());
     }
     Err(ConfigError::new(field, value.to_string(), rule.to_string()))
-}
-
-/// A duration in the form of configuration files.
-pub(super) fn human(duration: Duration) -> impl fmt::Display {
-    humantime_serde::re::humantime::format_duration(duration)
 }

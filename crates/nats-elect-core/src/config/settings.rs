@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::rules::human;
 use super::{Overrun, RetryConfig, Takeover};
+use crate::duration::exact;
 
 /// A role's settings with every default filled in and every rule checked.
 /// [`RoleConfig::settings`](super::RoleConfig::settings) makes them.
@@ -119,14 +119,14 @@ impl RoleSettings {
             warnings.push(format!(
                 "`ttl` is {}, below 10s on a bucket with {replicas} replicas: when NATS loses the node that leads the bucket's stream, \
                  nothing can be written for 4 to 6 seconds, so a leader may lose its lease although it is alive",
-                human(self.ttl)
+                exact(self.ttl)
             ));
         }
         if let Some(grace) = self.grace.filter(|&grace| grace > self.ttl) {
             warnings.push(format!(
                 "`disconnect_grace_period` is {}, longer than `ttl` ({}): the lease ends first, so it has no effect",
-                human(grace),
-                human(self.ttl)
+                exact(grace),
+                exact(self.ttl)
             ));
         }
         warnings

@@ -5,6 +5,7 @@ use super::input::{Bucket, Failure, Link};
 use super::machine::Election;
 use super::mutation::mutated;
 use super::phase::Phase;
+use crate::duration::exact;
 use crate::event::{EndCause, FailureKind};
 
 impl Election {
@@ -56,8 +57,9 @@ impl Election {
             .filter(|max_age| *max_age < self.settings.ttl)
         {
             let detail = format!(
-                "the bucket drops keys after {max_age:?}, before the lease of {:?} ends: choose a shorter ttl or a longer max age",
-                self.settings.ttl
+                "the bucket drops keys after {}, before the lease of {} ends: choose a shorter ttl or a longer max age",
+                exact(max_age),
+                exact(self.settings.ttl)
             );
             self.link_changed(Link::Unusable(Failure {
                 kind: FailureKind::BucketUnfit,

@@ -4,7 +4,7 @@ use nats_elect::Standing;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::words::{columns, fit, padded, right, took};
+use super::words::{columns, fit, padded, right};
 use super::{name_of, name_width, rule};
 use crate::text::{lasted, short};
 use crate::top::facts::{Facts, Seen};
@@ -193,7 +193,7 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
             Column::Heartbeat => {
                 let says = facts.leader_says(name);
                 let heartbeat = says.and_then(|says| says.heartbeat_took);
-                heartbeat.map_or_else(nothing, took)
+                heartbeat.map_or_else(nothing, lasted)
             }
         };
         spans.push(Span::raw(format!(" {}", right(&text, column.width()))));
@@ -265,7 +265,7 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
         _ => format!("  {name}: {}", seen.standing).replace('_', " "),
     }];
     if let Some(token) = seen.token {
-        parts.push(format!("token {}", token.to_sortable()));
+        parts.push(format!("token {}", token));
     }
     if let Some(ttl) = seen.ttl {
         parts.push(format!("ttl {}", lasted(ttl)));

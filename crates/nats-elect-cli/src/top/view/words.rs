@@ -1,21 +1,10 @@
 //! Short words for times, and text of a given width.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use ratatui::text::Span;
 
-use crate::text::lasted;
 use crate::top::look::Look;
-
-/// A time that a request took: `0.8ms`, `12ms`, `1.2s`.
-pub fn took(time: Duration) -> String {
-    let micros = time.as_micros();
-    match micros {
-        0..10_000 => format!("{}.{}ms", micros / 1000, micros / 100 % 10),
-        10_000..1_000_000 => format!("{}ms", micros / 1000),
-        _ => lasted(time),
-    }
-}
 
 /// The time of day, in UTC.
 pub fn clock(at: SystemTime) -> String {

@@ -1,0 +1,149 @@
+//! The settings of a process with all its roles: what a configuration file holds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::overrides::{Environment, blamed};
+use super::{ConfigError, ManagerConfig, RoleConfig};
+
+/// The settings of a process and of its roles. This is what a configuration file holds: a table
+/// `manager`, and a table `roles.<name>` for each role.
+///
+/// An application can make it a table of its own configuration. `nats-elect check` and
+/// `nats-elect doctor` read that file too, with `--table elect`.
+///
+/// ```
+/// use nats_elect::ElectionsConfig;
+///
+/// #[derive(serde::Deserialize)]
+/// struct AppConfig {
+///     listen: String,
+///     elect: ElectionsConfig,
+/// }
+///
+/// let file = r#"
+///     listen = "0.0.0.0:8080"
+///
+///     [elect.manager]
+///     servers = ["nats://n1:4222", "nats://n2:4222"]
+///
+///     [elect.roles.scheduler]
+///     ttl = "5s"
+/// "#;
+/// let app: AppConfig = toml::from_str(file)?;
+/// assert_eq!(app.elect.roles["scheduler"].ttl.as_secs(), 5);
+/// # let handler = nats_elect::handler_fn(|term| async move {
+/// #     term.cancelled().await;
+/// #     Ok(())
+/// # });
+///
+/// let builder = nats_elect::RoleManager::builder()
+///     .config(app.elect)
+///     .with_env()
+///     .configured_role("scheduler", handler);
+/// # let _ = (builder, app.listen);
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ElectionsConfig {
+    /// How the process takes part in elections.
+    pub manager: ManagerConfig,
+
+    /// The settings of each role, by the role's name.
+    pub roles: BTreeMap<String, RoleConfig>,
+}
+
+/// A setting that comes from the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EnvSetting {
+    /// The name of the variable.
+    pub variable: String,
+    /// The path of the setting in a configuration file: `roles.scheduler.ttl`.
+    pub setting: String,
+}
+
+impl From<ManagerConfig> for ElectionsConfig {
+    fn from(manager: ManagerConfig) -> Self {
+        Self {
+            manager,
+            ..Self::default()
+        }
+    }
+}
+
+impl ElectionsConfig {
+    /// Takes settings from the environment. They override those of this configuration. Settings
+    /// that the environment does not have stay as they are.
+    ///
+    /// The name of a variable follows from the path of the setting in a file: `NATS_ELECT_`, then
+    /// the path in upper case, with `__` in place of each dot. `roles.scheduler.retry.jitter` is
+    /// `NATS_ELECT_ROLES__SCHEDULER__RETRY__JITTER`. In the name of a role, `_` stands for `-`.
+    /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
+    ///
+    /// Values are written as in a file, without quotation marks. Lists and tables are written as
+    /// JSON. Variables of roles that this configuration does not have are not read:
+    /// [`other_roles_in_env`](Self::other_roles_in_env) returns them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the variable if its value can't be read or breaks a rule, or if
+    /// there is no such setting. A broken rule that is not due to the environment is no error here.
+    pub fn with_env(self) -> Result<Self, ConfigError> {
+        self.overridden(&Environment::read()).map(|(it, _)| it)
+    }
+
+    /// As [`with_env`](Self::with_env). It also returns which settings come from the environment.
+    ///
+    /// # Errors
+    ///
+    /// The same as `with_env`.
+    pub fn with_env_settings(self) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+        self.overridden(&Environment::read())
+    }
+
+    /// Returns the variables in the environment that are named as settings of roles, but of none
+    /// that this configuration has.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a variable has the name of two roles of this configuration.
+    pub fn other_roles_in_env(&self) -> Result<Vec<String>, ConfigError> {
+        Environment::read().of_other_roles(self.roles.keys().map(String::as_str))
+    }
+
+    pub(crate) fn overridden(
+        mut self,
+        environment: &Environment,
+    ) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+        environment.of_other_roles(self.roles.keys().map(String::as_str))?;
+        let (manager, mut settings) = self.manager.overridden(environment)?;
+        self.manager = manager;
+        for (name, config) in &mut self.roles {
+            let (role, of_role) = role_overridden(name, config.clone(), environment)?;
+            *config = role;
+            settings.extend(of_role);
+        }
+        Ok((self, settings))
+    }
+}
+
+/// A role's settings with those of the environment.
+pub(crate) fn role_overridden(
+    name: &str,
+    config: RoleConfig,
+    environment: &Environment,
+) -> Result<(RoleConfig, Vec<EnvSetting>), ConfigError> {
+    let (config, settings) = environment.over_role(name, config)?;
+    if let Err(error) = config.settings() {
+        let field = error.field.clone();
+        let error = blamed(error, &settings, &format!("roles.{name}"));
+        if error.field != field {
+            return Err(error);
+        }
+    }
+    Ok((config, settings))
+}

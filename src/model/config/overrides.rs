@@ -1,0 +1,255 @@
+//! Settings from the environment, by one rule for all of them: the path of a setting in a
+//! configuration file is the name of its variable.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::access::HIDDEN;
+use super::environment::listed;
+use super::manager::without_credentials;
+use super::{ConfigError, EnvSetting};
+use nats_elect_core::text::beginning;
+
+/// The beginning of the variables of `ManagerConfig`.
+const MANAGER: &str = "NATS_ELECT_MANAGER__";
+/// The beginning of the variables of roles. The role's name follows.
+const ROLES: &str = "NATS_ELECT_ROLES__";
+
+/// The variables of a process that may be settings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment(BTreeMap<String, OsString>);
+
+/// One setting of the environment.
+struct Override<'a> {
+    variable: &'a str,
+    value: &'a OsString,
+    /// The setting's path in the configuration that it changes: `retry.jitter`.
+    path: String,
+}
+
+impl Environment {
+    /// Reads the variables of this process.
+    pub fn read() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .collect()
+    }
+
+    /// Returns a variable. An empty one counts as unset.
+    pub fn get(&self, name: &str) -> Option<&OsString> {
+        self.0.get(name)
+    }
+
+    /// Whether a variable begins so.
+    pub fn has_any(&self, beginning: &str) -> bool {
+        self.0.keys().any(|name| name.starts_with(beginning))
+    }
+
+    /// Returns the variables of `ManagerConfig`, by the general rule.
+    fn of_manager(&self) -> Vec<Override<'_>> {
+        self.after(MANAGER)
+    }
+
+    /// Returns the variables of a role.
+    fn of_role(&self, role: &str) -> Vec<Override<'_>> {
+        self.after(&format!("{ROLES}{}__", upper(role)))
+    }
+
+    fn after(&self, beginning: &str) -> Vec<Override<'_>> {
+        let found = self.0.iter().filter_map(|(variable, value)| {
+            let rest = variable.strip_prefix(beginning)?;
+            let path = rest.to_ascii_lowercase().replace("__", ".");
+            Some(Override {
+                variable,
+                value,
+                path,
+            })
+        });
+        found.collect()
+    }
+
+    /// Applies the variables of `ManagerConfig`, by the general rule. Returns the names and paths of
+    /// those that are set.
+    pub fn over_manager<T>(&self, config: T) -> Result<(T, Vec<EnvSetting>), ConfigError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        apply(config, &self.of_manager(), "manager")
+    }
+
+    /// Applies the variables of a role.
+    pub fn over_role<T>(&self, role: &str, config: T) -> Result<(T, Vec<EnvSetting>), ConfigError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        apply(config, &self.of_role(role), &format!("roles.{role}"))
+    }
+
+    /// Returns the variables of roles other than these, and refuses those that name two of these.
+    pub fn of_other_roles<'a>(
+        &self,
+        roles: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Vec<String>, ConfigError> {
+        let variables = self.0.keys().filter_map(|variable| {
+            let rest = variable.strip_prefix(ROLES)?;
+            Some((variable, rest))
+        });
+        let mut others = Vec::new();
+        for (variable, rest) in variables {
+            let mut named = roles.clone().filter(|role| {
+                let rest = rest.strip_prefix(&upper(role));
+                rest.is_some_and(|rest| rest.starts_with("__"))
+            });
+            match (named.next(), named.next()) {
+                (None, _) => others.push(variable.clone()),
+                (Some(_), None) => {}
+                (Some(one), Some(other)) => {
+                    let rule = format!(
+                        "the name is that of the roles `{one}` and `{other}`: rename one of them"
+                    );
+                    return Err(ConfigError::new(variable, HIDDEN, rule));
+                }
+            }
+        }
+        Ok(others)
+    }
+}
+
+impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let variables = variables
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .filter(|(name, value): &(String, OsString)| {
+                name.starts_with("NATS_") && !value.is_empty()
+            });
+        Self(variables.collect())
+    }
+}
+
+/// Names the variable in an error about a setting that comes from it.
+pub(crate) fn blamed(mut error: ConfigError, settings: &[EnvSetting], of: &str) -> ConfigError {
+    let field = error.field.split('[').next().unwrap_or(&error.field);
+    let path = format!("{of}.{field}");
+    if let Some(setting) = settings.iter().find(|it| it.setting == path) {
+        error.field.clone_from(&setting.variable);
+    }
+    error
+}
+
+/// A role's name as it stands in a variable's name.
+fn upper(role: &str) -> String {
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
+    role.chars().map(letter).collect()
+}
+
+fn apply<T>(
+    config: T,
+    overrides: &[Override<'_>],
+    of: &str,
+) -> Result<(T, Vec<EnvSetting>), ConfigError>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let Some(first) = overrides.first() else {
+        return Ok((config, Vec::new()));
+    };
+    let unwritable = |error: serde_json::Error| {
+        let rule = format!("the settings below it can't be overridden: {error}");
+        ConfigError::new(first.variable, HIDDEN, rule)
+    };
+    let mut json = serde_json::to_value(&config).map_err(unwritable)?;
+    // The replaced settings may be broken; these are not.
+    T::deserialize(&json).map_err(unwritable)?;
+    let mut changed = config;
+    for one in overrides {
+        (json, changed) = one.set(&json, of)?;
+    }
+    let settings = overrides.iter().map(|one| EnvSetting {
+        variable: one.variable.to_owned(),
+        setting: format!("{of}.{}", one.path),
+    });
+    Ok((changed, settings.collect()))
+}
+
+impl Override<'_> {
+    /// Returns the configuration with this setting, as JSON and as itself.
+    fn set<T: DeserializeOwned>(&self, json: &Value, of: &str) -> Result<(Value, T), ConfigError> {
+        let Some(text) = self.value.to_str() else {
+            let rule = "must be text in UTF-8";
+            return Err(ConfigError::new(self.variable, "not UTF-8", rule));
+        };
+        let mut problem = String::new();
+        for value in self.readings(text) {
+            let mut json = json.clone();
+            put(&mut json, &self.path, value);
+            match T::deserialize(&json) {
+                Ok(config) => return Ok((json, config)),
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        Err(self.refused(text, &problem, of))
+    }
+
+    /// What the text may stand for: itself, or a number, a truth value, a list or a table as JSON
+    /// has them.
+    fn readings(&self, text: &str) -> impl Iterator<Item = Value> {
+        let as_json = serde_json::from_str(text).ok();
+        let as_text = if self.path == "servers" && as_json.is_none() {
+            listed(text).into()
+        } else {
+            text.into()
+        };
+        [Some(as_text), as_json].into_iter().flatten()
+    }
+
+    fn refused(&self, text: &str, problem: &str, of: &str) -> ConfigError {
+        if problem.starts_with("unknown field") {
+            let rule = format!("there is no setting `{of}.{}`", self.path);
+            return ConfigError::new(self.variable, HIDDEN, rule);
+        }
+        let value = match self.path.split('.').next() {
+            Some("auth") => HIDDEN.to_owned(),
+            Some("servers") => format!("{:?}", beginning(&without_credentials(text))),
+            _ => format!("{:?}", beginning(text)),
+        };
+        // Problems quote values.
+        let expected = problem
+            .rsplit_once("expected ")
+            .map(|(_, expected)| expected);
+        let expected = match expected.unwrap_or("a value as in a configuration file") {
+            "u32" | "u64" | "usize" => "a whole number, 0 or more",
+            "i64" => "a whole number",
+            "f64" => "a number",
+            "a boolean" => "true or false",
+            expected if expected.starts_with("struct ") => "a table, as JSON",
+            expected => expected,
+        };
+        ConfigError::new(self.variable, value, format!("must be {expected}"))
+    }
+}
+
+/// Puts a value at a path. A value that is no table gives way to one.
+fn put(json: &mut Value, path: &str, value: Value) {
+    let mut place = json;
+    for name in path.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(serde_json::Map::new());
+        }
+        place = &mut place[name];
+    }
+    *place = value;
+}
+
+#[cfg(test)]
+mod tests;

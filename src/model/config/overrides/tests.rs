@@ -1,0 +1,260 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::model::config::{ElectionsConfig, ManagerConfig, RoleConfig, Takeover};
+
+const DOCS: &str = include_str!("../../../../docs/configuration.md");
+
+/// Texts of which each setting takes one.
+const SAMPLES: [&str; 9] = [
+    "1234ms",
+    "7",
+    "true",
+    "false",
+    "0.25",
+    "memory",
+    "exit",
+    "cooperative",
+    r#"{"region":"eu"}"#,
+];
+
+/// The paths of all settings of a configuration, as its parser tells them.
+fn settings<T: DeserializeOwned>() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut tables = vec![String::new()];
+    while let Some(table) = tables.pop() {
+        for name in fields::<T>(&table).expect("a table") {
+            let path = format!("{table}{name}");
+            let inner = format!("{path}.");
+            if fields::<T>(&inner).is_some() {
+                tables.push(inner);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The names in a table. `None` if the setting is no table of settings.
+fn fields<T: DeserializeOwned>(table: &str) -> Option<Vec<String>> {
+    let mut json = json!({});
+    put(&mut json, &format!("{table}?"), json!(1));
+    let error = T::deserialize(&json).err().expect("an error").to_string();
+    let names = error.strip_prefix("unknown field `?`, expected ")?;
+    let names = names.split('`').skip(1).step_by(2);
+    Some(names.map(ToOwned::to_owned).collect())
+}
+
+fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(json, |json, name| json.get(name))
+}
+
+fn each_can_be_overridden<T>(
+    of: &str,
+    over: impl Fn(&Environment, T) -> Result<(T, Vec<EnvSetting>), ConfigError>,
+) where
+    T: Default + Serialize + DeserializeOwned + PartialEq,
+{
+    let before = serde_json::to_value(T::default()).expect("JSON");
+    let paths = settings::<T>();
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        let variable = format!(
+            "NATS_ELECT_{of}__{}",
+            path.replace('.', "__").to_uppercase()
+        );
+        let is_changed = |sample: &str| {
+            let environment = Environment::from_iter([(&*variable, sample)]);
+            let Ok((changed, settings)) = over(&environment, T::default()) else {
+                return false;
+            };
+            assert_eq!(settings.len(), 1);
+            assert_eq!(settings[0].variable, variable);
+            assert!(settings[0].setting.ends_with(&path), "{settings:?}");
+            let after = serde_json::to_value(changed).expect("JSON");
+            at(&after, &path) != at(&before, &path)
+        };
+        assert!(SAMPLES.into_iter().any(is_changed), "{variable}");
+        assert!(
+            DOCS.contains(&format!("| `{path}` |")),
+            "docs/configuration.md has no row for `{path}`"
+        );
+    }
+}
+
+#[test]
+fn each_setting_has_a_variable_and_a_row_in_the_docs() {
+    each_can_be_overridden("MANAGER", |environment, config: ManagerConfig| {
+        environment.over_manager(config)
+    });
+    each_can_be_overridden("ROLES__SCHEDULER", |environment, config: RoleConfig| {
+        environment.over_role("scheduler", config)
+    });
+}
+
+fn with(set: &[(&str, &str)], roles: &[&str]) -> Result<ElectionsConfig, ConfigError> {
+    let mut config = ElectionsConfig::default();
+    let roles = roles
+        .iter()
+        .map(|role| ((*role).to_owned(), RoleConfig::default()));
+    config.roles = roles.collect();
+    let environment = set.iter().copied().collect();
+    config.overridden(&environment).map(|(config, _)| config)
+}
+
+#[test]
+fn the_longer_name_overrides_that_of_nats_tools() {
+    let set = [
+        ("NATS_URL", "nats://of-tools"),
+        ("NATS_ELECT_MANAGER__SERVERS", "nats://a, b:4223"),
+        ("NATS_TOKEN", "of tools"),
+        ("NATS_ELECT_MANAGER__AUTH__TOKEN", "t"),
+    ];
+    let environment = set.into_iter().collect();
+    let config = ElectionsConfig::default();
+    let (config, settings) = config.overridden(&environment).expect("valid");
+    assert_eq!(config.manager.servers, ["nats://a", "b:4223"]);
+    assert_eq!(config.manager.auth.token, Some("t".into()));
+    let shown: BTreeMap<_, _> = settings
+        .iter()
+        .map(|it| (&*it.setting, &*it.variable))
+        .collect();
+    assert_eq!(settings.len(), 2);
+    assert_eq!(shown["manager.servers"], "NATS_ELECT_MANAGER__SERVERS");
+    assert_eq!(
+        shown["manager.auth.token"],
+        "NATS_ELECT_MANAGER__AUTH__TOKEN"
+    );
+    let list = [("NATS_ELECT_MANAGER__SERVERS", r#"["nats://a"]"#)];
+    assert_eq!(
+        with(&list, &[]).expect("valid").manager.servers,
+        ["nats://a"]
+    );
+}
+
+#[test]
+fn a_variable_replaces_the_whole_login_of_the_file() {
+    let mut config = ManagerConfig::default();
+    config.auth.user = Some("ada".into());
+    config.auth.password = Some("p".into());
+    let set = [("NATS_ELECT_MANAGER__AUTH__CREDS_FILE", "/creds")];
+    let environment = set.into_iter().collect();
+    let (config, _) = config.overridden(&environment).expect("valid");
+    assert_eq!(config.auth.ways(), ["auth.creds_file"]);
+}
+
+#[test]
+fn roles_have_settings_of_their_own() {
+    let set = [
+        ("NATS_ELECT_ROLES__DATA_PLANE__TTL", "5s"),
+        (
+            "NATS_ELECT_ROLES__DATA_PLANE__TAKEOVER__FORCED__AFTER",
+            "9s",
+        ),
+        ("NATS_ELECT_ROLES__DATA_PLANE__META__REGION", "eu"),
+        ("NATS_ELECT_ROLES__OTHER__TTL", "7s"),
+    ];
+    let config = with(&set, &["data-plane", "metrics"]).expect("valid");
+    let role = &config.roles["data-plane"];
+    assert_eq!(role.ttl, Duration::from_secs(5));
+    let after = Duration::from_secs(9);
+    assert_eq!(role.takeover, Takeover::Forced { after });
+    assert_eq!(role.meta["region"], "eu");
+    assert_eq!(config.roles["metrics"], RoleConfig::default());
+    let environment: Environment = set.into_iter().collect();
+    let others = environment.of_other_roles(["data-plane"].into_iter());
+    assert_eq!(others, Ok(vec!["NATS_ELECT_ROLES__OTHER__TTL".to_owned()]));
+}
+
+#[test]
+fn a_variable_that_names_two_roles_is_refused() {
+    let set = [("NATS_ELECT_ROLES__A_B__TTL", "5s")];
+    let error = with(&set, &["a-b", "a_b"]).expect_err("two roles");
+    assert_eq!(error.field, "NATS_ELECT_ROLES__A_B__TTL");
+    assert!(error.rule.contains("`a-b` and `a_b`"), "{error}");
+}
+
+#[test]
+fn errors_name_the_variable_its_value_and_what_is_allowed() {
+    for (variable, value, expected) in [
+        (
+            "ROLES__R__TTL",
+            "soon",
+            "is \"soon\", but must be a duration with a unit",
+        ),
+        (
+            "ROLES__R__TTL",
+            "1ms",
+            "is 1ms, but must be from 100ms to 1h",
+        ),
+        (
+            "ROLES__R__PRIORITY",
+            "high",
+            "is \"high\", but must be a whole number",
+        ),
+        (
+            "ROLES__R__RETRY__JITTER",
+            "3",
+            "is 3, but must be a number from 0 to 1",
+        ),
+        (
+            "ROLES__R__DELETE_ON_STOP",
+            "maybe",
+            "is \"maybe\", but must be true or false",
+        ),
+        (
+            "ROLES__R__OVERRUN",
+            "panic",
+            "is \"panic\", but must be `abort` or `exit`",
+        ),
+        (
+            "MANAGER__REPLICAS",
+            "-1",
+            "is \"-1\", but must be a whole number, 0 or more",
+        ),
+        ("MANAGER__REPLICAS", "9", "is 9, but must be from 1 to 5"),
+        (
+            "MANAGER__SERVERS",
+            "nats://a,http://b",
+            "is \"http://b\", but must be an address",
+        ),
+        (
+            "MANAGER__BUCKETS",
+            "x",
+            "but there is no setting `manager.buckets`",
+        ),
+        (
+            "ROLES__R__RETRY__JITER",
+            "x",
+            "but there is no setting `roles.r.retry.jiter`",
+        ),
+    ] {
+        let variable = format!("NATS_ELECT_{variable}");
+        let error = with(&[(&*variable, value)], &["r"]).expect_err(&variable);
+        assert_eq!(error.field, variable);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn secrets_of_the_environment_are_in_no_error() {
+    for (variable, value) in [
+        ("AUTH__PASSWORD", "s3cret"),
+        ("AUTH", r#"{"password":["s3cret"]}"#),
+        ("AUTH", "s3cret"),
+        ("AUTH__PASWORD", "s3cret"),
+        ("PASSWORD", "s3cret"),
+        ("SERVERS", "http://me:s3cret@host"),
+        ("SERVERS__X", "nats://me:s3cret@host"),
+    ] {
+        let variable = format!("NATS_ELECT_MANAGER__{variable}");
+        let read = with(&[(&*variable, value)], &[]);
+        let error = read.and_then(|config| config.manager.validate());
+        let error = error.expect_err(&variable).to_string();
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}
