@@ -70,3 +70,56 @@ pub struct LastFailure {
     #[serde(rename = "ago_seconds", with = "seconds")]
     pub ago: Duration,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn its_json_is_in_the_notation_of_the_admin_service() {
+        let status = RoleStatus {
+            state: RoleState::Leader,
+            is_leader: true,
+            paused: false,
+            leader: None,
+            fencing_token: Some(FencingToken {
+                epoch: u64::MAX,
+                sequence: 7,
+            }),
+            correlation_id: None,
+            last_heartbeat: Some(Duration::from_millis(1500)),
+            heartbeat_took: Some(Duration::from_micros(830)),
+            last_transition: Duration::from_secs(60),
+            revision: Some(u64::MAX),
+            connection: ConnectionStatus::Connected,
+            lease_remaining: None,
+            overrun: false,
+            last_failure: Some(LastFailure {
+                kind: FailureKind::Timeout,
+                detail: "slow".into(),
+                ago: Duration::from_secs(2),
+            }),
+        };
+        let expected = json!({
+            "state": "leader",
+            "is_leader": true,
+            "paused": false,
+            "leader": null,
+            "fencing_token": "ffffffffffffffff0000000000000007",
+            "correlation_id": null,
+            "last_heartbeat_seconds": 1.5,
+            "heartbeat_took_seconds": 0.00083,
+            "last_transition_seconds": 60,
+            "revision": "18446744073709551615",
+            "connection": "connected",
+            "lease_remaining_seconds": null,
+            "overrun": false,
+            "last_failure": {"kind": "timeout", "detail": "slow", "ago_seconds": 2},
+        });
+        let json = serde_json::to_value(&status).expect("JSON");
+        assert_eq!(json, expected);
+        assert_eq!(crate::model::rounded(&json), expected);
+    }
+}

@@ -115,7 +115,7 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
     // Nobody but a step-down goes by these; dropped, they would leave a request that means any
     // term.
     let conditions: [&[u8]; 3] = [
-        br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#,
+        br#"{"expected_fencing_token":"00000000000000010000000000000001"}"#,
         br#"{"to":"b"}"#,
         br#"{"hold_off_seconds":1}"#,
     ];

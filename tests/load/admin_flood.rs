@@ -25,7 +25,7 @@ async fn a_flood_of_requests_costs_no_lease() {
     let id = operator.instance("a").await.incarnation;
     let client = operator.client.clone();
     let flooding = tokio::spawn(async move {
-        let wrong = br#"{"expected_fencing_token":{"epoch":1,"sequence":1}}"#.as_slice();
+        let wrong = br#"{"expected_fencing_token":"00000000000000010000000000000001"}"#.as_slice();
         for _ in 0..10_000 {
             for (subject, body) in [
                 ("$SRV.PING".to_owned(), b"".as_slice()),

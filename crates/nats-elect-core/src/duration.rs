@@ -177,7 +177,6 @@ pub mod text {
         }
 
         /// Writes a duration, or nothing.
-        #[expect(clippy::ref_option, reason = "serde calls it so")]
         pub fn serialize<S: Serializer>(
             duration: &Option<Duration>,
             serializer: S,
@@ -257,7 +256,6 @@ pub mod seconds {
         use super::{Deserialize, Deserializer, Duration, Seconds, Serialize, Serializer};
 
         /// Writes a duration, or `null`.
-        #[expect(clippy::ref_option, reason = "serde calls it so")]
         pub fn serialize<S: Serializer>(
             duration: &Option<Duration>,
             serializer: S,

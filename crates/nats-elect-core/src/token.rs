@@ -49,8 +49,8 @@ impl fmt::Display for LeaseToken {
 /// back with it: see `docs/operations.md`.
 ///
 /// Its text has 32 lower-case hexadecimal digits: those of [`to_u128`](Self::to_u128). Texts sort as
-/// their tokens do. `Display` and serde write this text, in every format, and `FromStr` and serde
-/// read it and no other. So JSON has a string, because many readers of JSON round large numbers.
+/// their tokens do. `Display`, `Debug` and serde write this text, in every format, and `FromStr` and
+/// serde read it and no other. So JSON has a string, because many readers of JSON round large numbers.
 ///
 /// ```
 /// # use nats_elect_core::token::FencingToken;
@@ -62,7 +62,7 @@ impl fmt::Display for LeaseToken {
 /// assert_eq!(later.to_string(), "18d75b8423f300000000000000000064");
 /// assert_eq!(later.to_string().parse(), Ok(later));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
     /// The creation time of the bucket, in nanoseconds since the Unix epoch, by the server's clock.
     pub epoch: u64,
@@ -114,6 +114,12 @@ impl FromStr for FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{:032x}", self.to_u128()))
+    }
+}
+
+impl fmt::Debug for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FencingToken({self})")
     }
 }
 

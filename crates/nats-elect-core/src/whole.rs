@@ -90,7 +90,6 @@ pub mod option {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Whole};
 
     /// Writes a whole number, or `null`.
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
     pub fn serialize<T, S>(number: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
     where
         T: Copy + Into<i128> + Serialize,

@@ -318,8 +318,8 @@ fn lines_that_a_kill_has_cut_short_are_left_out() {
     story.0.notes.write(folder.path()).expect("written");
     let history = r#"{"at":1,"what":{"started":{"instance":"a","process":1}}}
 {"at":2,"what":"standing"}
-{"at":3,"what":{"leading":{"term":1,"role":"network","token":{"epoch":1,"sequence":8}}}}
-{"at":3,"what":{"leading":{"term":0,"role":"scheduler","token":{"epoch":1,"sequence":7}}}}
+{"at":3,"what":{"leading":{"term":1,"role":"network","token":"00000000000000010000000000000008"}}}
+{"at":3,"what":{"leading":{"term":0,"role":"scheduler","token":"00000000000000010000000000000007"}}}
 {"at":4,"what":{"valid":0}}
 {"at":4,"what":{"valid":1}}
 {"at":5,"what":{"worked":{"term":0,"number":1}}}
@@ -327,12 +327,12 @@ fn lines_that_a_kill_has_cut_short_are_left_out() {
 {"at":100000000000,"what":{"val"#;
     fs::write(folders.histories.join("a.001.jsonl"), history).expect("written");
     let ledger = r#"
-{"at":4,"token":{"epoch":1,"sequence":7},"number":null,"instance":"a"}
+{"at":4,"token":"00000000000000010000000000000007","number":null,"instance":"a"}
 
-{"at":4,"token":{"epoch":1,"sequence":7},"number":1,"instance":"a"}
+{"at":4,"token":"00000000000000010000000000000007","number":1,"instance":"a"}
 
-{"at":4,"token":{"epoch":1,"seq
-{"at":4,"token":{"epoch":1,"sequence":7},"number":2,"instance":"a"}
+{"at":4,"token":"00000000
+{"at":4,"token":"00000000000000010000000000000007","number":2,"instance":"a"}
 "#;
     fs::write(folders.ledgers.join("scheduler.jsonl"), ledger).expect("written");
     let evidence = Evidence::read(folder.path()).expect("evidence");

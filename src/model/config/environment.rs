@@ -123,16 +123,13 @@ impl ManagerConfig {
 impl Environment {
     /// Whether a variable says how to authenticate.
     fn sets_auth(&self) -> bool {
-        let of_tools = OF_NATS_TOOLS
-            .iter()
-            .filter(|(_, path)| path.starts_with("auth."));
+        let is_set =
+            |(name, path): &(&str, &str)| path.starts_with("auth.") && self.get(name).is_some();
         let has_login = |name: &str| {
             let servers = self.get(name).and_then(|servers| servers.to_str());
             servers.is_some_and(|it| listed(it).iter().any(|server| names_a_user(server)))
         };
-        of_tools
-            .into_iter()
-            .any(|(name, _)| self.get(name).is_some())
+        OF_NATS_TOOLS.iter().any(is_set)
             || has_login("NATS_URL")
             || has_login("NATS_ELECT_MANAGER__SERVERS")
             || self.has_any("NATS_ELECT_MANAGER__AUTH")

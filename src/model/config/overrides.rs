@@ -205,12 +205,12 @@ impl Override<'_> {
     /// has them.
     fn readings(&self, text: &str) -> impl Iterator<Item = Value> {
         let as_json = serde_json::from_str(text).ok();
-        let as_text = if self.path == "servers" && as_json.is_none() {
-            listed(text).into()
-        } else {
-            text.into()
+        let as_text = match (&*self.path, &as_json) {
+            ("servers", Some(Value::Array(_))) => None,
+            ("servers", _) => Some(listed(text).into()),
+            _ => Some(text.into()),
         };
-        [Some(as_text), as_json].into_iter().flatten()
+        [as_text, as_json].into_iter().flatten()
     }
 
     fn refused(&self, text: &str, problem: &str, of: &str) -> ConfigError {

@@ -144,8 +144,8 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
  view current   2 roles   2 instances answer
 -- Roles by name ---------------------------------------------------------------
   ROLE       LEADER        TOKEN LEASE                CHANGES     LAST HEARTBEAT
-> metrics    node-1    ~0000002a ######...... 5.0s          0        -     1.2ms
-  scheduler  node-2    ~0000002a ############ 10s           1     3.0s     1.2ms
+> metrics    node-1    ~0000002a ######...... 5s            0        -     1.2ms
+  scheduler  node-2    ~0000002a ############ 10s           1       3s     1.2ms
   metrics: led by node-1 for 1m 5s, token 0000000000000001000000000000002a
 -- Instances -------------------------------------------------------------------
              node-1           node-2
@@ -295,7 +295,7 @@ fn what_the_bucket_tells_is_shown_also_if_nobody_can_be_asked() {
     for expected in [
         "no reports from instances: this user may not ask; showing only the bucket",
         "* leader",
-        "5.0s",
+        "5s",
         "~0000002a",
     ] {
         assert!(screen.contains(expected), "{expected}: {screen}");
@@ -427,7 +427,7 @@ fn on_a_narrow_screen_a_number_is_whole_or_absent() {
         let row: Vec<_> = row.expect("a row").split_whitespace().collect();
         row.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    for (role, lease) in [("scheduler", "10s"), ("metrics", "5.0s")] {
+    for (role, lease) in [("scheduler", "10s"), ("metrics", "5s")] {
         let role = &role[..4];
         let whole = row(120, role);
         for width in 21..120 {

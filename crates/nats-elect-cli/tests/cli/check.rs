@@ -137,12 +137,12 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     assert_eq!(output.stdout.matches("(from").count(), 3);
     let other = "NATS_ELECT_ROLES__C__TTL in the environment has no effect";
     assert!(output.stderr.contains(other), "{}", output.stderr);
-    let json = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);
-    let json = json(&json.stdout);
-    assert_eq!(json["roles"][0]["settings"]["ttl"], "20s");
-    let variables = json["environment"].as_array().expect("a list");
+    let output = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);
+    let report = json(&output.stdout);
+    assert_eq!(report["roles"][0]["settings"]["ttl"], "20s");
+    let variables = report["environment"].as_array().expect("a list");
     let ttl = json!({"setting": "roles.a-b.ttl", "variable": "NATS_ELECT_ROLES__A_B__TTL"});
-    assert!(variables.len() == 3 && variables.contains(&ttl), "{json}");
+    assert!(variables.len() == 3 && variables.contains(&ttl), "{report}");
 
     let wrong = [("NATS_ELECT_ROLES__A_B__TTL", "1ms")];
     let output = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
