@@ -32,7 +32,7 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
         "node-1 (confirmed)",
         "meta.region    eu",
         "3 seen, ",
-        "of 3.0s left",
+        "of 3s left",
         "signature      none",
         &format!("token          {}…", &token[..4]),
         "fence record: revision",
