@@ -310,8 +310,8 @@ fn resolved(
     environment: Option<&Environment>,
 ) -> Result<Vec<Role>, Error> {
     if let Some(environment) = environment {
-        let names = roles.iter().map(|(name, ..)| name.as_str());
-        for variable in environment.of_other_roles(names)? {
+        let names: Vec<_> = roles.iter().map(|(name, ..)| name.as_str()).collect();
+        for variable in environment.of_other_roles(&names)? {
             tracing::warn!(
                 variable,
                 "no role of this manager has the name in this variable: it has no effect"

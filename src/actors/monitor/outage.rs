@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nats_elect_core::Moment;
+use nats_elect_core::duration::rounded;
 
 /// The interval between warnings.
 const REMINDER: Duration = Duration::from_secs(60);
@@ -46,7 +47,7 @@ impl Outage {
         }
         self.reminded_at = now;
         tracing::warn!(
-            lasted = ?now.since(self.since),
+            lasted = %rounded(now.since(self.since)),
             attempts = self.attempts,
             last_error = self.last_error,
             "still no connection to NATS: trying on"
@@ -57,7 +58,7 @@ impl Outage {
     pub fn ended(self, server: &str, now: Moment) {
         tracing::info!(
             server,
-            outage = ?now.since(self.since),
+            outage = %rounded(now.since(self.since)),
             failed_attempts = self.attempts,
             last_error = self.last_error,
             "connected to NATS again"

@@ -112,14 +112,18 @@ impl ElectionsConfig {
     ///
     /// Returns an error if a variable has the name of two roles of this configuration.
     pub fn other_roles_in_env(&self) -> Result<Vec<String>, ConfigError> {
-        Environment::read().of_other_roles(self.roles.keys().map(String::as_str))
+        Environment::read().of_other_roles(&self.role_names())
+    }
+
+    fn role_names(&self) -> Vec<&str> {
+        self.roles.keys().map(String::as_str).collect()
     }
 
     pub(crate) fn overridden(
         mut self,
         environment: &Environment,
     ) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
-        environment.of_other_roles(self.roles.keys().map(String::as_str))?;
+        environment.of_other_roles(&self.role_names())?;
         let (manager, mut settings) = self.manager.overridden(environment)?;
         self.manager = manager;
         for (name, config) in &mut self.roles {

@@ -90,17 +90,14 @@ impl Environment {
     }
 
     /// Returns the variables of roles other than these, and refuses those that name two of these.
-    pub fn of_other_roles<'a>(
-        &self,
-        roles: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<Vec<String>, ConfigError> {
+    pub fn of_other_roles(&self, roles: &[&str]) -> Result<Vec<String>, ConfigError> {
         let variables = self.0.keys().filter_map(|variable| {
             let rest = variable.strip_prefix(ROLES)?;
             Some((variable, rest))
         });
         let mut others = Vec::new();
         for (variable, rest) in variables {
-            let mut named = roles.clone().filter(|role| {
+            let mut named = roles.iter().filter(|role| {
                 let rest = rest.strip_prefix(&upper(role));
                 rest.is_some_and(|rest| rest.starts_with("__"))
             });

@@ -166,7 +166,7 @@ fn roles_have_settings_of_their_own() {
     assert_eq!(role.meta["region"], "eu");
     assert_eq!(config.roles["metrics"], RoleConfig::default());
     let environment: Environment = set.into_iter().collect();
-    let others = environment.of_other_roles(["data-plane"].into_iter());
+    let others = environment.of_other_roles(&["data-plane"]);
     assert_eq!(others, Ok(vec!["NATS_ELECT_ROLES__OTHER__TTL".to_owned()]));
 }
 

@@ -265,7 +265,7 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
         _ => format!("  {name}: {}", seen.standing).replace('_', " "),
     }];
     if let Some(token) = seen.token {
-        parts.push(format!("token {}", token));
+        parts.push(format!("token {token}"));
     }
     if let Some(ttl) = seen.ttl {
         parts.push(format!("ttl {}", lasted(ttl)));
