@@ -43,7 +43,7 @@ def tree(root):
 
 
 # Examples are built from dev-dependencies alone, and nothing is built from them.
-members = {name: member for name, member in members.items() if not name.startswith("nats-elect-example")}
+members = {name: member for name, member in members.items() if not name.startswith(("nats-elect-example", "nats-elect-benches"))}
 if set(members) != set(MAY_KNOW):
     sys.exit(f"members are {sorted(members)}: say in .ci/dependencies.py what each may know")
 below = {name: tree(root) for name, root in members.items()}

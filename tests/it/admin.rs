@@ -254,9 +254,8 @@ async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
         json!("x"),
     ] {
         let body = json!({ "expected_fencing_token": odd }).to_string();
-        let refused = fleet
-            .operator
-            .refusal(&subject("step-down"), body.as_bytes());
+        let subject = subject("step-down");
+        let refused = fleet.operator.refusal(&subject, body.as_bytes());
         assert_eq!(refused.await, ("400".to_owned(), "bad_request".to_owned()));
     }
 
