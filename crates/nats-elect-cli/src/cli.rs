@@ -142,13 +142,13 @@ pub enum Inner {
 impl Command {
     /// Returns the log filter without `-v`; nothing may be logged if there is none. Commands that
     /// only look on print what matters themselves; the library's warnings are for leaders.
-    pub fn logs(&self) -> Option<&'static str> {
+    pub fn logs(&self) -> Option<String> {
         match self {
             #[cfg(unix)]
-            Self::Exec(_) => Some("warn"),
+            Self::Exec(exec) => Some(exec.logs()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
-            _ => Some("error,async_nats=off"),
+            _ => Some("error,async_nats=off".into()),
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum Code {
     Refused = 4,
     /// NATS, or an instance, did not answer in time.
     Unreachable = 5,
+    /// `exec`: leadership did not come in time. EX_TEMPFAIL of sysexits.h: try again later.
+    NotLed = 75,
 }
 
 /// What a command that did its work returns: 0, or the code of the command that it ran.
@@ -75,6 +77,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Refused => "refused",
             Self::Unreachable => "unreachable",
+            Self::NotLed => "not_led",
         }
     }
 }

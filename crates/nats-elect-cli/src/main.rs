@@ -57,7 +57,7 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
     let _logs = match cli.command.logs() {
         Some(level) => Some(logs::to_stderr(
             cli.shared.verbose,
-            level,
+            &level,
             output.colours(),
         )?),
         None => None,

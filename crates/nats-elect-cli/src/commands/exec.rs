@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded_down};
 use nats_elect::{
-    ElectionsConfig, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions, Takeover,
+    ElectionsConfig, Error, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions,
+    Takeover,
 };
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -16,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Shared, duration};
 use crate::config_file::Source;
 use crate::context;
+use crate::exec::gate::Gate;
 use crate::exec::guarded::Program;
 use crate::exec::handler::{Conduct, Done, OnExit, OnLoss, Restart, RunCommand};
 use crate::exec::signals::{Asked, Signals};
-use crate::exec::{guard, killing, starter};
+use crate::exec::standing::{NotLed, Standing};
+use crate::exec::{guard, killing, starter, waiting};
 use crate::exit::{Code, Failure, Outcome};
 
 /// Shorter ones leave no room for two who kill one after the other.
@@ -35,6 +39,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const AFTER: &str = "\
 The environment of the command:
   NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
+  NATS_ELECT_SLOT              the number of the slot, with --slots
   NATS_ELECT_FENCING_TOKEN     as text greater than the tokens of all earlier terms
 
 Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a \
@@ -43,12 +48,15 @@ WINCH, and HUP otherwise.
 
 Exit codes: the command's own; 128 + n if signal n ended it, or if signal n came while no command \
 ran; 126 if it can't be run, 127 if it does not exist; 1 if leadership was lost and --on-loss is \
-exit. Before a command has run: 1 to 5 as for every command of nats-elect.
+exit; 75 if leadership did not come, with --try or --wait-timeout. Before a command has run: 1 to 5 \
+as for every command of nats-elect.
 
 Examples:
   nats-elect exec --role scheduler -- ./scheduler --port 8080
   nats-elect exec --role backup --restart on-failure -- sh -c 'while backup; do sleep 60; done'
-  nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics";
+  nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics
+  nats-elect exec --role nightly --try -- ./backup || [ $? = 75 ]
+  nats-elect exec --role worker --slots 3 -- sh -c './worker --shard $NATS_ELECT_SLOT'";
 
 /// Run a command only while this instance leads a role
 ///
@@ -74,6 +82,24 @@ pub struct Exec {
     /// A file with the settings. Options and environment variables override it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Lead any one of so many slots of the role, so that at most that many instances run the
+    /// command at once. The slots are the roles ROLE-1, ROLE-2, … and take their settings from ROLE
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
+    slots: Option<u16>,
+
+    /// End with code 75 if leadership did not come within this time of the start. Later terms of
+    /// this instance are waited for without a limit
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "try_once")]
+    wait_timeout: Option<Duration>,
+
+    /// End with code 75 instead of waiting, if another instance leads
+    #[arg(long = "try")]
+    try_once: bool,
+
+    /// Do not report which instance leads while this one waits
+    #[arg(short, long)]
+    quiet: bool,
 
     /// The name of this instance [default: host name, process id and a random part]
     #[arg(long, value_name = "NAME")]
@@ -150,15 +176,33 @@ pub struct ExecStarter {
 enum Why {
     Done(Done),
     Signal(Signal),
+    /// Leadership did not come in time.
+    NotLed(Failure),
+    /// The elections have ended by themselves.
+    Broken(Error),
 }
 
 impl Exec {
+    /// The log filter without `-v`.
+    pub fn logs(&self) -> String {
+        if self.quiet {
+            "warn".into()
+        } else {
+            format!("warn,{}", waiting::LOGS)
+        }
+    }
+
     pub async fn run(self, shared: &Shared) -> Outcome {
+        let begun = tokio::time::Instant::now();
         let (mut manager, role, config) = self.configuration(shared)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
         }
         manager.bucket_auto_create |= self.create_bucket;
+        if let Some(longest) = self.wait_timeout {
+            manager.start_timeout = manager.start_timeout.min(longest);
+        }
+        let patience = manager.start_timeout;
         let settings = config.settings()?;
         let conduct = self.conduct(&settings)?;
         let others = killing::adopt_orphans()?.into();
@@ -168,9 +212,13 @@ impl Exec {
         let passed_on = broadcast::Sender::new(16);
         let kill_now = CancellationToken::new();
         let last = watch::Sender::new(None);
+        let gate = Gate::open();
         let handler = RunCommand {
+            role,
+            slot: None,
+            gate: gate.clone(),
             program: Program {
-                command: self.command.into(),
+                command: self.command.clone().into(),
                 environment: vec![("NATS_ELECT_BUCKET", manager.bucket.clone())],
                 others,
             },
@@ -181,9 +229,13 @@ impl Exec {
             last: last.clone(),
             done,
         };
-        let starting = RoleManager::builder()
-            .config(manager)
-            .role(role, config, handler)
+        let standing = Standing {
+            config,
+            seats: self.seats(handler),
+            gate,
+        };
+        let starting = standing
+            .begin(RoleManager::builder().config(manager))
             .start();
         let manager = tokio::select! {
             started = starting => started?,
@@ -191,13 +243,19 @@ impl Exec {
         };
         instance.send_replace(Some(manager.instance_id().to_owned()));
 
-        let why = loop {
-            tokio::select! {
-                Some(done) = is_done.recv() => break Why::Done(done),
-                asked = signals.next() => match asked {
-                    Asked::PassOn(signal) => drop(passed_on.send(signal)),
-                    Asked::Stop(signal) => break Why::Signal(signal),
-                },
+        let why = {
+            let mut standing_for = pin!(standing.keep(&manager));
+            let mut in_vain = pin!(self.not_led(&standing, &manager, begun, patience));
+            loop {
+                tokio::select! {
+                    Some(done) = is_done.recv() => break Why::Done(done),
+                    asked = signals.next() => match asked {
+                        Asked::PassOn(signal) => drop(passed_on.send(signal)),
+                        Asked::Stop(signal) => break Why::Signal(signal),
+                    },
+                    failure = &mut in_vain => break Why::NotLed(failure),
+                    Err(error) = &mut standing_for => break Why::Broken(error),
+                }
             }
         };
         // A run that ended long before this did not end for it.
@@ -235,7 +293,52 @@ impl Exec {
                 Code::Failed,
                 "leadership was lost, and the command has ended",
             )),
+            (Why::NotLed(failure), _) => Err(failure),
+            (Why::Broken(error), _) => Err(error.into()),
         }
+    }
+
+    /// A handler for the role, or for each of its slots.
+    fn seats(&self, handler: RunCommand) -> Vec<RunCommand> {
+        let Some(slots) = self.slots else {
+            return vec![handler];
+        };
+        let slot = |number| RunCommand {
+            role: format!("{}-{number}", handler.role),
+            slot: Some(number),
+            ..handler.clone()
+        };
+        (1..=slots).map(slot).collect()
+    }
+
+    /// Waits until the first term did not come, if there is a limit to that. After that no command
+    /// is started any more.
+    async fn not_led(
+        &self,
+        standing: &Standing,
+        manager: &RoleManager,
+        begun: tokio::time::Instant,
+        patience: Duration,
+    ) -> Failure {
+        let what = if self.try_once {
+            match standing.missed(manager, patience).await {
+                NotLed::Taken => "another instance leads".to_owned(),
+                NotLed::Undecided => format!("the election was not decided within {patience:?}"),
+            }
+        } else if let Some(longest) = self.wait_timeout {
+            tokio::time::sleep_until(begun + longest).await;
+            format!("leadership did not come within {longest:?}")
+        } else {
+            return std::future::pending().await;
+        };
+        if !standing.gate.close() {
+            return std::future::pending().await;
+        }
+        let leaders = manager.status().into_iter().filter_map(|(role, status)| {
+            let leader = crate::seen::name(&status.leader?);
+            Some(format!("; {leader} leads {role}"))
+        });
+        Failure::new(Code::NotLed, what + &leaders.collect::<String>())
     }
 
     /// What to connect by, the role, and its settings.
@@ -287,7 +390,12 @@ impl Exec {
         config.priority = self.priority.unwrap_or(config.priority);
         config.takeover = self.takeover.unwrap_or(config.takeover);
         config.stop_budget = self.stop_budget.or(config.stop_budget);
-        Ok((shared.over(manager)?, role, config))
+        if self.slots.is_some() && config.takeover != Takeover::Never {
+            return Err(Failure::usage(
+                "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
+            ));
+        }
+        Ok((shared.over(manager)?, role.unwrap_or_default(), config))
     }
 
     fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {

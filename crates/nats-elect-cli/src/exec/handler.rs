@@ -3,14 +3,16 @@
 use std::io;
 use std::time::Duration;
 
-use nats_elect::{BoxError, RoleHandler, Term};
+use nats_elect::{BoxError, LeaderInfo, RoleHandler, Term};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Instant;
 use super::alarm::Alarm;
+use super::gate::Gate;
 use super::guarded::{End, Guarded, Program};
+use super::waiting;
 
 /// When a command that ended is started again, within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -68,8 +70,14 @@ pub enum Done {
     Lost,
 }
 
-/// Runs the command for each term.
+/// Runs the command for each term of a role.
+#[derive(Clone)]
 pub struct RunCommand {
+    pub role: String,
+    /// Its number, if the role is one of several slots.
+    pub slot: Option<u16>,
+    /// Passed by this handler before it runs the command.
+    pub gate: Gate,
     pub program: Program,
     pub conduct: Conduct,
     /// Known once the manager has started.
@@ -119,6 +127,14 @@ impl Drop for Killed<'_> {
 
 impl RoleHandler for RunCommand {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        // Dropped last, when nothing of the command is left.
+        let Some(_pass) = self.gate.enter(&self.role) else {
+            tracing::debug!(
+                role = self.role,
+                "given back: the command runs for another role"
+            );
+            return Ok(());
+        };
         let Some(program) = self.program_of(&term).await else {
             return Ok(());
         };
@@ -167,6 +183,12 @@ impl RoleHandler for RunCommand {
             Err(format!("the command failed with code {}", end.code()).into())
         }
     }
+
+    async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
+        if let Some(leader) = leader.filter(|leader| !leader.is_self && !self.gate.is_taken()) {
+            waiting::tell(&self.role, &leader);
+        }
+    }
 }
 
 impl RunCommand {
@@ -182,6 +204,8 @@ impl RunCommand {
             ("NATS_ELECT_INSTANCE", named),
             ("NATS_ELECT_FENCING_TOKEN", token.to_string()),
         ]);
+        let slot = self.slot.map(|slot| ("NATS_ELECT_SLOT", slot.to_string()));
+        program.environment.extend(slot);
         Some(program)
     }
 

@@ -8,18 +8,24 @@
 //!
 //! So there are two who kill independently of each other, `exec` (`guarded`) and the guard, and no
 //! moment in which the command runs and one of them does not know it.
+//!
+//! `standing` has the elections that `exec` takes part in. With several slots these are several, and
+//! `gate` lets the handler of one of them run the command.
 
 mod alarm;
 #[cfg(target_os = "linux")]
 mod children;
 mod frames;
+pub mod gate;
 pub mod guard;
 pub mod guarded;
 pub mod handler;
 pub mod killing;
 mod processes;
 pub mod signals;
+pub mod standing;
 pub mod starter;
+pub mod waiting;
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -61,9 +61,13 @@ pub fn arguments() -> Vec<String> {
 #[test]
 #[ignore = "run by other tests in a process of its own"]
 fn the_command() {
-    let Ok(history) = std::env::var(HISTORY) else {
+    let Ok(mut history) = std::env::var(HISTORY) else {
         return;
     };
+    // Each slot has a history of its own.
+    if let Ok(slot) = std::env::var("NATS_ELECT_SLOT") {
+        history = format!("{history}-{slot}");
+    }
     let mut history = OpenOptions::new()
         .append(true)
         .create(true)
@@ -81,7 +85,9 @@ fn the_command() {
 async fn run(conduct: Conduct, history: &mut File) {
     let token = std::env::var("NATS_ELECT_FENCING_TOKEN").expect("a token");
     let instance = std::env::var("NATS_ELECT_INSTANCE").expect("an instance");
-    assert!(std::env::var("NATS_ELECT_ROLE").is_ok_and(|role| role == "worker"));
+    let role = std::env::var("NATS_ELECT_SLOT")
+        .map_or_else(|_| "worker".into(), |slot| format!("worker-{slot}"));
+    assert_eq!(std::env::var("NATS_ELECT_ROLE"), Ok(role));
     let run = std::env::var(RUN).unwrap_or_else(|_| format!("{token}/{}", std::process::id()));
     let mut alive = |what: &str| {
         let line = format!("{} {run} {instance} {what}\n", stamp());

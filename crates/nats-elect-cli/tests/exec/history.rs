@@ -42,11 +42,15 @@ impl History {
         &self.path
     }
 
+    /// The part of this history that the commands of one slot wrote.
+    pub fn of_slot(&self, slot: u16) -> SlotHistory<'_> {
+        let path = format!("{}-{slot}", self.path.display()).into();
+        SlotHistory { _of: self, path }
+    }
+
     /// All runs so far, in the order of their starts.
     pub fn runs(&self) -> Vec<Run> {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        runs_of(complete)
+        runs_in(&self.path)
     }
 
     /// The last run, if it was alive within the last moments.
@@ -54,6 +58,26 @@ impl History {
         let last = self.runs().into_iter().max_by_key(|run| run.last)?;
         (stamp() - last.last < 100_000_000).then_some(last)
     }
+}
+
+/// The history of one slot.
+pub struct SlotHistory<'a> {
+    /// It has the folder.
+    _of: &'a History,
+    path: PathBuf,
+}
+
+impl SlotHistory<'_> {
+    /// All runs so far, in the order of their starts.
+    pub fn runs(&self) -> Vec<Run> {
+        runs_in(&self.path)
+    }
+}
+
+fn runs_in(path: &Path) -> Vec<Run> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    runs_of(complete)
 }
 
 fn runs_of(text: &str) -> Vec<Run> {

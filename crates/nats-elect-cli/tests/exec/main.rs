@@ -8,7 +8,9 @@ mod history;
 mod instance;
 mod relatives;
 mod running;
+mod slots;
 mod soak;
+mod waiting;
 
 use std::time::Duration;
 
