@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use crate::commands::{
     step_down, top, verify, watch,
 };
 use crate::exit::Code;
-use crate::output::Output;
+use crate::output::{Format, Output};
 
 const ABOUT: &str = "Leader election over NATS: inspect it, operate it, run commands under it";
 
@@ -88,12 +89,25 @@ impl Cli {
 
 /// Whether an option stands on the command line, also if what else stands there is wrong.
 fn is_said(option: &str) -> bool {
-    let mut own = env::args_os().skip(1).take_while(|word| word != "--");
-    own.any(|word| word == option)
+    own_words().any(|word| word == option)
+}
+
+/// The words that are not of the command that `exec` runs.
+fn own_words() -> impl Iterator<Item = OsString> {
+    env::args_os().skip(1).take_while(|word| word != "--")
 }
 
 fn report(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && is_said("--json") {
+    let is_json = ["--json", "-ojson", "--output=json"]
+        .into_iter()
+        .any(is_said)
+        || [["-o", "json"], ["--output", "json"]]
+            .iter()
+            .any(|[option, form]| {
+                let own: Vec<_> = own_words().collect();
+                own.windows(2).any(|it| it[0] == *option && it[1] == *form)
+            });
+    if error.use_stderr() && is_json {
         let text = error.to_string();
         let what = text.split("\n\nUsage:").next().unwrap_or(&text);
         let what = what.strip_prefix("error: ").unwrap_or(what);
@@ -259,8 +273,25 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 
-    /// Write JSON for programs: results to stdout, one value per line, and errors to stderr
-    #[arg(long, global = true, help_heading = "Output")]
+    /// The form of results on stdout. With json errors on stderr are JSON, too
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORM",
+        default_value = "table",
+        help_heading = "Output"
+    )]
+    pub output: Format,
+
+    /// The same as --output json
+    #[arg(
+        long,
+        global = true,
+        conflicts_with = "output",
+        help_heading = "Output"
+    )]
     pub json: bool,
 
     /// Use no colours [env: NO_COLOR, CLICOLOR, CLICOLOR_FORCE]

@@ -8,6 +8,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod cli;
+mod columns;
 mod commands;
 mod config_file;
 mod connect;
@@ -16,11 +17,14 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod follow;
 mod line;
 mod logs;
 mod operating;
 mod output;
+mod reading;
 mod record;
+mod roles;
 mod seen;
 mod stepped;
 mod text;

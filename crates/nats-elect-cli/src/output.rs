@@ -3,6 +3,7 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
+use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use nats_elect::whole::Whole;
 use serde::Serialize;
@@ -11,18 +12,34 @@ use serde_json::Value;
 use crate::cli::Shared;
 use crate::text::{clean, clean_json};
 
+/// The form of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables and sentences for people
+    #[default]
+    Table,
+    /// As table, with whole names and more columns
+    Wide,
+    /// JSON, one value per line
+    Json,
+}
+
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody
 /// reads any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    json: bool,
+    format: Format,
     colours: bool,
 }
 
 impl Output {
     pub fn new(shared: &Shared) -> Self {
         Self {
-            json: shared.json,
+            format: if shared.json {
+                Format::Json
+            } else {
+                shared.output
+            },
             colours: !shared.no_color && wanted(io::stdout().is_terminal()),
         }
     }
@@ -30,14 +47,19 @@ impl Output {
     /// For what is told before the options are known to be right; without colours.
     pub const fn bare(json: bool) -> Self {
         Self {
-            json,
+            format: if json { Format::Json } else { Format::Table },
             colours: false,
         }
     }
 
     /// Whether a program reads it.
-    pub const fn is_json(self) -> bool {
-        self.json
+    pub const fn is_data(self) -> bool {
+        matches!(self.format, Format::Json)
+    }
+
+    /// Whether tables have all columns, and whole names.
+    pub const fn is_wide(self) -> bool {
+        matches!(self.format, Format::Wide)
     }
 
     /// Whether what is shown may be coloured.
@@ -63,19 +85,20 @@ impl Output {
         writeln!(io::stdout().lock(), "{}", text.as_ref())
     }
 
-    /// One value for programs, on one line: so that a stream of them can be read line by line.
-    pub fn json(self, value: &impl Serialize) -> io::Result<()> {
+    /// One value for programs, on one line, so that a stream of them can be read line
+    /// by line.
+    pub fn data(self, value: &impl Serialize) -> io::Result<()> {
         let value = serde_json::to_value(value).map_err(io::Error::other)?;
         self.line(clean_json(&whole(value).to_string()))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).
-    pub fn table<const N: usize>(self, header: [&str; N]) -> Table {
+    pub fn table<'a>(self, header: impl IntoIterator<Item = &'a str>) -> Table {
         let mut table = Table::new();
         table
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_header(header);
+            .set_header(header.into_iter().collect::<Vec<_>>());
         if let Some(first) = table.column_mut(0) {
             first.set_padding((0, 1));
         }
@@ -91,11 +114,11 @@ impl Output {
         table
     }
 
-    /// A table of which one column alone gives way on a narrow terminal, without the blanks at the
+    /// A table of which one column at most gives way on a narrow terminal, without the blanks at the
     /// ends of its lines.
-    pub fn show_fitting(self, mut table: Table, flexible: usize) -> io::Result<()> {
+    pub fn show_fitting(self, mut table: Table, flexible: Option<usize>) -> io::Result<()> {
         for column in table.column_iter_mut() {
-            if column.index != flexible {
+            if Some(column.index) != flexible {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
@@ -114,7 +137,7 @@ impl Output {
     pub fn failure(self, kind: &str, what: &str, advice: Option<&str>) {
         let mut err = io::stderr().lock();
         // If nobody hears it, the exit code still tells.
-        let _ = if self.json {
+        let _ = if self.is_data() {
             let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
             writeln!(err, "{}", clean_json(&failure.to_string()))
         } else {
@@ -127,7 +150,7 @@ impl Output {
     /// Something to know that is no failure, on stderr.
     pub fn warning(self, what: &str) {
         let mut err = io::stderr().lock();
-        let _ = if self.json {
+        let _ = if self.is_data() {
             let warning = serde_json::json!({ "warning": what });
             writeln!(err, "{}", clean_json(&warning.to_string()))
         } else {
@@ -137,7 +160,7 @@ impl Output {
 
     /// A word to people, on stderr, on what the result means. Programs see it in the result.
     pub fn note(self, what: &str) {
-        if !self.json {
+        if !self.is_data() {
             let _ = writeln!(io::stderr().lock(), "{}", clean(what));
         }
     }

@@ -13,9 +13,27 @@ use nats_elect::admin::{
 use serde_json::{Value, json};
 
 use crate::cli::Shared;
+use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
+use crate::roles::{Roles, is_pattern};
 use crate::text::{ago, lasted};
+
+const LAYOUT: Layout = Layout {
+    all: &[
+        "INSTANCE",
+        "ROLE",
+        "STATE",
+        "PRIORITY",
+        "HEALTH",
+        "NATS",
+        "UP",
+        "VERSION",
+        "INCARNATION",
+    ],
+    wide: &["INCARNATION"],
+    flexible: "INSTANCE",
+};
 
 const MORE: &str = "\
 Columns:
@@ -30,8 +48,9 @@ Columns:
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
   UP        the time since its manager started
   VERSION   the version of nats-elect
-Below the table: what the instances tell about themselves (`meta`), the last failures, handlers that ran on after their lease, buckets that can't be
-used, and instances that did not answer.
+  INCARNATION  the start of that instance, with --output wide
+Below the table: what the instances tell about themselves (`meta`), the last failures, handlers that
+ran on after their lease, buckets that can't be used, and instances that did not answer.
 
 Exit codes:
   0  an instance answered
@@ -43,6 +62,7 @@ Exit codes:
 Examples:
   nats-elect candidates
   nats-elect candidates scheduler
+  nats-elect candidates 'worker-*' --columns role,instance,state
   nats-elect candidates --json | jq -r 'select(.status.trouble) | .instance_id'";
 
 /// List the instances that stand for election, with their state and health
@@ -54,7 +74,11 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Candidates {
     /// Only the instances that stand for this role
+    /// With * and ? it is a pattern
     role: Option<String>,
+
+    #[command(flatten)]
+    columns: Columns,
 }
 
 /// An instance, and what it says.
@@ -67,6 +91,7 @@ pub struct Candidate {
 
 impl Candidates {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let columns = self.columns.of(LAYOUT, output)?;
         let found = candidates(shared, self.role.as_deref()).await?;
         if found.is_empty() {
             if let Some(failure) = shared.jetstream_off().await {
@@ -84,12 +109,12 @@ impl Candidates {
                  those with `admin.enabled = false` never answer",
             ));
         }
-        if output.is_json() {
+        if output.is_data() {
             for one in &found {
-                output.json(&one.json())?;
+                output.data(&one.json())?;
             }
         } else {
-            show(&found, output)?;
+            show_columns(&found, &columns, output)?;
         }
         Ok(0)
     }
@@ -97,6 +122,8 @@ impl Candidates {
 
 /// All who are there, or who stand for one role.
 pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candidate>, Failure> {
+    let pattern = role.filter(|role| is_pattern(role)).map(ToOwned::to_owned);
+    let role = role.filter(|role| !is_pattern(role));
     if let Some(role) = role {
         nats_elect::RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
     }
@@ -105,7 +132,15 @@ pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candi
         let admin = AdminClient::under(client, &bucket, &prefix)?;
         asked(&admin, role, shared.patience()).await
     };
-    shared.reading(asking).await
+    let mut found = shared.reading(asking).await?;
+    if pattern.is_some() {
+        let roles = Roles::of(pattern.as_slice());
+        for report in found.iter_mut().filter_map(|one| one.report.as_mut().ok()) {
+            report.roles.retain(|role, _| roles.has(role));
+        }
+        found.retain(|one| one.report.as_ref().is_ok_and(|it| !it.roles.is_empty()));
+    }
+    Ok(found)
 }
 
 async fn asked(
@@ -162,12 +197,13 @@ impl Candidate {
 
     fn rows(&self) -> Vec<Vec<Cell>> {
         let version = || Cell::new(&self.instance.version);
+        let incarnation = || Cell::new(self.instance.incarnation);
         let dashes = |count| std::iter::repeat_with(|| Cell::new("–")).take(count);
         match &self.report {
             Ok(report) if report.roles.is_empty() => {
                 let mut row = vec![Cell::new(self.name()), Cell::new("(no roles)")];
                 row.extend(dashes(4));
-                row.extend([Cell::new(lasted(report.uptime)), version()]);
+                row.extend([Cell::new(lasted(report.uptime)), version(), incarnation()]);
                 vec![row]
             }
             Ok(report) => {
@@ -182,6 +218,7 @@ impl Candidate {
                         Cell::new(role.connection.map_or("?", |it| it.as_str())),
                         Cell::new(lasted(report.uptime)),
                         version(),
+                        incarnation(),
                     ]
                 };
                 roles.map(row).collect()
@@ -190,7 +227,7 @@ impl Candidate {
                 let mut row = vec![Cell::new(self.name()), Cell::new("–")];
                 row.push(Cell::new("no answer").fg(Color::Red));
                 row.extend(dashes(4));
-                row.push(version());
+                row.extend([version(), incarnation()]);
                 vec![row]
             }
         }
@@ -243,13 +280,11 @@ impl Candidate {
 
 /// The table, and what there is to say beside it.
 pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
-    let mut table = output.table([
-        "INSTANCE", "ROLE", "STATE", "PRIORITY", "HEALTH", "NATS", "UP", "VERSION",
-    ]);
-    for row in found.iter().flat_map(Candidate::rows) {
-        table.add_row(row);
-    }
-    output.show_fitting(table, 0)?;
+    show_columns(found, &Chosen::usual(LAYOUT, output), output)
+}
+
+fn show_columns(found: &[Candidate], columns: &Chosen, output: Output) -> std::io::Result<()> {
+    columns.show(found.iter().flat_map(Candidate::rows), output)?;
     let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
     let doubles: BTreeMap<_, _> = found
         .iter()

@@ -123,8 +123,8 @@ impl Check {
                 })
                 .collect(),
         };
-        if output.is_json() {
-            output.json(&report)?;
+        if output.is_data() {
+            output.data(&report)?;
         } else {
             report.tell(output)?;
         }

@@ -152,11 +152,11 @@ impl EndLease {
         } else {
             None
         };
-        if output.is_json() {
+        if output.is_data() {
             let mut json = holding.json(role);
             json["answers"] = answers.iter().map(Answered::json).collect();
             json["leader"] = leader.as_ref().map(leader_json).into();
-            output.json(&json)?;
+            output.data(&json)?;
         } else {
             for answer in &answers {
                 output.line(answer.words())?;

@@ -4,17 +4,34 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use comfy_table::Cell;
 use nats_elect::duration::seconds::Seconds;
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
 use crate::cli::{Shared, duration};
+use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Code, Failure, Outcome};
+use crate::follow::Follow;
 use crate::output::Output;
-use crate::text::{lasted, short, stamp_of, wall_clock};
+use crate::reading::unread;
+use crate::roles::{Roles, is_pattern};
+use crate::text::{clean, lasted, short, stamp_of, wall_clock};
 
 /// More than these are not read: of a role no more are kept.
 const MOST: usize = 10_000;
+
+/// The table of all roles.
+const OF_ALL: Layout = Layout {
+    all: &["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE", "TERM"],
+    wide: &["TERM"],
+    flexible: "WHAT",
+};
+/// The table of one role.
+const OF_ONE: Layout = Layout {
+    wide: &["ROLE"],
+    ..OF_ALL
+};
 
 /// Causes by which a term ends without its leader's doing: then it can't free the role.
 const INVOLUNTARY: [&str; 6] = [
@@ -36,6 +53,9 @@ Columns:
             clocks of the two instances; ? if that is not known, as after a crash
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   TERM      the correlation id of the term in logs and traces, if the table is about one role
+--output wide has both, whole tokens, and milliseconds.
+
+With --follow each event is a line, in the order in which the events arrive, until Ctrl-C.
 
 Exit codes:
   0  success, also if nothing has happened yet
@@ -48,6 +68,7 @@ Examples:
   nats-elect history
   nats-elect history scheduler -n 100
   nats-elect history scheduler --since 1h
+  nats-elect history 'worker-*' --follow
   nats-elect history --since 2026-03-01T08:00:00Z
   nats-elect history --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
 
@@ -60,7 +81,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct History {
-    /// Show only this role
+    /// Show only this role. With * and ? it is a pattern
     role: Option<String>,
 
     /// The number of events: the latest ones are shown
@@ -70,6 +91,13 @@ pub struct History {
     /// Show no older events. A time like 2026-03-01T08:00:00Z, or an age like 90m
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<SystemTime>,
+
+    /// Go on with each event that comes, as lines
+    #[arg(short, long)]
+    follow: bool,
+
+    #[command(flatten)]
+    columns: Columns,
 }
 
 /// An event, and for how long nobody had led before it.
@@ -80,6 +108,22 @@ pub struct PastEvent {
 
 impl History {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let of_one = self.role.as_deref().is_some_and(|role| !is_pattern(role));
+        let columns = self
+            .columns
+            .of(if of_one { OF_ONE } else { OF_ALL }, output)?;
+        if !self.follow {
+            return self.show(shared, &columns, output).await;
+        }
+        tokio::select! {
+            ended = self.follow(shared, output) => ended,
+            _ = tokio::signal::ctrl_c() => Ok(0),
+            () = unread() => Ok(0),
+        }
+    }
+
+    /// The events that were asked for, the oldest first.
+    async fn events(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
         let mut events = past_events(shared, self.role.as_deref()).await?;
         if let Some(since) = self.since {
             let since = since.duration_since(SystemTime::UNIX_EPOCH);
@@ -87,15 +131,53 @@ impl History {
             events.retain(|one| u128::from(one.event.at_ms) >= since);
         }
         events.drain(..events.len().saturating_sub(self.last));
-        if output.is_json() {
+        Ok(events)
+    }
+
+    async fn show(&self, shared: &Shared, columns: &Chosen, output: Output) -> Outcome {
+        let events = self.events(shared).await?;
+        if output.is_data() {
             for one in &events {
-                output.json(&one.json())?;
+                output.data(&one.json())?;
             }
         } else if events.is_empty() {
             output.note("the history has no event in the requested time; instances publish events only if their configuration says so, and so does `exec`");
         } else {
-            show(&events, self.role.is_none(), output)?;
+            show_columns(&events, columns, output)?;
         }
+        Ok(0)
+    }
+
+    /// Tells the past, and then each event as it comes.
+    async fn follow(&self, shared: &Shared, output: Output) -> Outcome {
+        let following = async |client, bucket: String| {
+            // What is published while the past is read is in both.
+            let later = Follow::from_now(client, &bucket).await;
+            // If there is no history, the past says so better.
+            let past = self.events(shared).await?;
+            let mut known: Vec<LeaderEvent> = Vec::new();
+            for one in past {
+                one.tell(output)?;
+                known.push(one.event);
+            }
+            let words = self.role.as_slice();
+            let roles = Roles::of(words);
+            let tell = |event: LeaderEvent| -> Result<(), Failure> {
+                let is_new = !known.iter().any(|one| *one == event);
+                if !is_new || !roles.has(&event.role) {
+                    return Ok(());
+                }
+                known.push(event);
+                // The end of the term before this one is among the last of them.
+                known.drain(..known.len().saturating_sub(MOST));
+                if let Some(one) = with_gaps(known.clone()).pop() {
+                    one.tell(output)?;
+                }
+                Ok(())
+            };
+            later?.each(tell).await
+        };
+        shared.reading(following).await?;
         Ok(0)
     }
 }
@@ -106,10 +188,17 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
         let history = opened.map_err(|_| Failure::new(Code::Unreachable, late))??;
-        Ok(match role {
-            Some(role) => history.of_role(role, MOST).await?,
-            None => history.of_all(MOST).await?,
-        })
+        let Some(role) = role else {
+            return Ok(history.of_all(MOST).await?);
+        };
+        if !is_pattern(role) {
+            return Ok(history.of_role(role, MOST).await?);
+        }
+        let words = [role.to_owned()];
+        let roles = Roles::of(&words);
+        let mut events = history.of_all(MOST).await?;
+        events.retain(|event| roles.has(&event.role));
+        Ok(events)
     };
     match shared.reading(kept).await {
         Ok(events) => Ok(with_gaps(events)),
@@ -166,6 +255,26 @@ impl PastEvent {
         value
     }
 
+    /// A line of its own.
+    fn tell(&self, output: Output) -> std::io::Result<()> {
+        if output.is_data() {
+            return output.data(&self.json());
+        }
+        let event = &self.event;
+        let gap = match self.gap() {
+            gap if gap.is_empty() => gap,
+            gap => format!(", gap {gap}"),
+        };
+        let at = stamp_of(event.at_ms);
+        let text = format!(
+            "{at}  {}  {}  {}{gap}",
+            event.role,
+            event.instance_id,
+            self.what()
+        );
+        output.line(clean(&text))
+    }
+
     fn what(&self) -> String {
         match &self.event.change {
             LeaderChange::TermStarted { vacancy, previous } => {
@@ -209,27 +318,29 @@ impl PastEvent {
 
 /// The table: of one role it names the terms, of all roles the roles.
 pub fn show(events: &[PastEvent], of_all: bool, output: Output) -> std::io::Result<()> {
-    let mut table = if of_all {
-        output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE"])
-    } else {
-        output.table(["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "TERM"])
-    };
-    for one in events {
+    let layout = if of_all { OF_ALL } else { OF_ONE };
+    show_columns(events, &Chosen::usual(layout, output), output)
+}
+
+fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::io::Result<()> {
+    let rows = events.iter().map(|one| {
         let event = &one.event;
-        table.add_row([
-            to_the_second(event.at_ms),
-            event.instance_id.clone(),
-            one.what(),
-            one.gap(),
-            short(event.fencing_token),
-            if of_all {
-                event.role.clone()
-            } else {
-                event.correlation_id.to_string()
-            },
-        ]);
-    }
-    output.show_fitting(table, 2)
+        let (when, token) = if output.is_wide() {
+            (stamp_of(event.at_ms), event.fencing_token.to_sortable())
+        } else {
+            (to_the_second(event.at_ms), short(event.fencing_token))
+        };
+        vec![
+            Cell::new(when),
+            Cell::new(&event.instance_id),
+            Cell::new(one.what()),
+            Cell::new(one.gap()),
+            Cell::new(token),
+            Cell::new(&event.role),
+            Cell::new(event.correlation_id.to_string()),
+        ]
+    });
+    columns.show(rows, output)
 }
 
 /// Milliseconds are for programs: two clocks differ by more.

@@ -135,8 +135,8 @@ impl Inspect {
             candidates,
             history,
         };
-        if output.is_json() {
-            output.json(&findings.json())?;
+        if output.is_data() {
+            output.data(&findings.json())?;
         } else {
             findings.show(output)?;
         }

@@ -3,17 +3,28 @@
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::Standing;
+use comfy_table::Cell;
+use nats_elect::{FencingToken, Standing};
 
 use crate::cli::{Shared, duration};
+use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::roles::Roles;
 use crate::seen::{Seen, confirmed};
-use crate::text::{cut, lasted, short, wall_clock};
+use crate::text::{cut, lasted, short, stamp, wall_clock};
 use crate::trust::Trust;
 
 /// Of longer names the beginning is shown, in characters: one of them would widen every row.
 const SHOWN: usize = 48;
+
+const LAYOUT: Layout = Layout {
+    all: &[
+        "ROLE", "STATE", "LEADER", "FOR", "LEASE", "FENCING", "REVISION", "PRIORITY", "SINCE",
+    ],
+    wide: &["PRIORITY", "SINCE"],
+    flexible: "LEADER",
+};
 
 const MORE: &str = "\
 Columns:
@@ -29,7 +40,9 @@ Columns:
   LEASE     the rest of the lease if no heartbeat comes
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   REVISION  the revision of the role's key; each heartbeat makes a new one
-The table shortens names to 48 characters; --json has all of them.
+  PRIORITY  of the leader, with --output wide
+  SINCE     when the term began, by the clock of the NATS server, with --output wide
+The table shortens names to 48 characters; --output wide has all of them, and whole tokens.
 
 Exit codes:
   0  success, also if the bucket is empty
@@ -41,6 +54,7 @@ Exit codes:
 Examples:
   nats-elect ls
   nats-elect ls --role scheduler && echo it has a leader
+  nats-elect ls --role 'worker-*' --columns role,leader
   nats-elect ls --keys-file trusted.txt
   nats-elect ls --json | jq -r 'select(.confirmed) | [.role, .leader.instance_id] | @tsv'";
 
@@ -54,7 +68,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Ls {
-    /// Show only this role, and exit with 3 if nobody leads it; may be repeated
+    /// Show only this role, and exit with 3 if nobody leads it; may be repeated. With * and ? it
+    /// is a pattern, and each role that matches it must have a leader
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
@@ -64,30 +79,37 @@ pub struct Ls {
     wait: Duration,
 
     #[command(flatten)]
+    columns: Columns,
+
+    #[command(flatten)]
     trust: Trust,
 }
 
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let roles = (!self.roles.is_empty()).then_some(&*self.roles);
-        let observer = shared.observer(roles, &self.trust).await?;
+        let columns = self.columns.of(LAYOUT, output)?;
+        let roles = Roles::of(&self.roles);
+        let observer = shared.observer(roles.names(), &self.trust).await?;
         let (bucket, ()) = tokio::join!(shared.bucket(), confirmed(&observer, self.wait));
-        let seen = Seen::all(&observer, &bucket?).await;
-        if output.is_json() {
+        let mut seen = Seen::all(&observer, &bucket?).await;
+        let is_empty = seen.is_empty();
+        seen.retain(|one| roles.has(&one.role));
+        if output.is_data() {
             for seen in &seen {
-                output.json(&seen.json())?;
+                output.data(&seen.json())?;
             }
-        } else if seen.is_empty() {
+        } else if is_empty {
             let name = shared.config()?.bucket;
             output.note(&format!(
                 "bucket {name:?} is empty: no role was ever led in it"
             ));
-        } else {
-            table(&seen, output)?;
+        } else if !seen.is_empty() {
+            table(&seen, &columns, output)?;
         }
         let is_unled = |seen: &&Seen| seen.observed.standing != Standing::Led;
-        let unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
-        if roles.is_none() || unled.is_empty() {
+        let mut unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
+        unled.extend(roles.missing(seen.iter().map(|one| &*one.role)));
+        if self.roles.is_empty() || unled.is_empty() {
             return Ok(0);
         }
         Err(Failure::new(
@@ -97,28 +119,44 @@ impl Ls {
     }
 }
 
-fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
+fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()> {
     let now = wall_clock();
     let none = || "–".to_owned();
-    let mut table = output.table([
-        "ROLE", "STATE", "LEADER", "FOR", "LEASE", "FENCING", "REVISION",
-    ]);
-    for one in seen {
+    let wide = output.is_wide();
+    let name = |name: &str| {
+        Cell::new(if wide {
+            name.to_owned()
+        } else {
+            cut(name, SHOWN)
+        })
+    };
+    let token = |token: FencingToken| {
+        if wide {
+            token.to_sortable()
+        } else {
+            short(token)
+        }
+    };
+    let rows = seen.iter().map(|one| {
         let led_for = one
             .since
             .map(|since| lasted(now.duration_since(since).unwrap_or_default()));
-        let revision = one.observed.revision.map(|revision| revision.to_string());
-        table.add_row([
-            cut(&one.role, SHOWN).into(),
+        let observed = &one.observed;
+        let revision = observed.revision.map(|revision| revision.to_string());
+        let priority = observed.leader.as_ref().map(|it| it.priority.to_string());
+        vec![
+            name(&one.role),
             one.state(),
-            cut(&one.who(), SHOWN).into(),
+            name(&one.who()),
             led_for.unwrap_or_else(none).into(),
             one.lease().into(),
-            one.observed.fencing_token.map_or_else(none, short).into(),
+            observed.fencing_token.map_or_else(none, token).into(),
             revision.unwrap_or_else(none).into(),
-        ]);
-    }
-    output.show_fitting(table, 2)?;
+            priority.unwrap_or_else(none).into(),
+            one.since.map_or_else(none, stamp).into(),
+        ]
+    });
+    columns.show(rows, output)?;
     let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
     let unproven = seen.iter().filter(unproven).count();
     if unproven > 0 {

@@ -169,8 +169,8 @@ impl Target {
         }
         let mut code = 0;
         for done in done {
-            if output.is_json() {
-                output.json(&done.json(order))?;
+            if output.is_data() {
+                output.data(&done.json(order))?;
             } else {
                 for line in done.words(order, &self.roles) {
                     output.line(line)?;

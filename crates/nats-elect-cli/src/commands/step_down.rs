@@ -137,11 +137,11 @@ impl StepDown {
         } else {
             Stepped::of(admin, role, ended, Some(&leader.report), patience).await
         };
-        if output.is_json() {
+        if output.is_data() {
             let mut json = stepped.json();
             json["role"] = role.into();
             json["from"] = leader_json(&leader);
-            output.json(&json)?;
+            output.data(&json)?;
         } else {
             output.line(stepped.words(&from))?;
         }
@@ -193,8 +193,8 @@ impl StepDown {
 
     fn leads_already(&self, leader: &LeaderFound, output: Output) -> Outcome {
         let role = &self.role;
-        if output.is_json() {
-            output.json(&json!({
+        if output.is_data() {
+            output.data(&json!({
                 "role": role, "from": null, "released": false, "handoff": null, "leader": leader_json(leader),
             }))?;
         } else {

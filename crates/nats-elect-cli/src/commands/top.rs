@@ -58,7 +58,7 @@ impl Top {
     }
 
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        if output.is_json() {
+        if output.is_data() {
             return Err(Failure::usage("`top` is a screen, and writes no JSON")
                 .advice("programs can use `watch --json` and `candidates --json`"));
         }

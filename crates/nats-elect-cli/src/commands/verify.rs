@@ -143,8 +143,8 @@ fn refused(error: &ProofError) -> Failure {
 
 fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Result<()> {
     let left = leader.expires_at.duration_since(now).unwrap_or_default();
-    if output.is_json() {
-        return output.json(&serde_json::json!({
+    if output.is_data() {
+        return output.data(&serde_json::json!({
             "valid": true,
             "bucket": leader.bucket.as_str(),
             "role": leader.role.as_str(),

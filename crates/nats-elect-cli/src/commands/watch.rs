@@ -1,6 +1,5 @@
 //! `watch`: what changes, as it happens.
 
-use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -16,6 +15,8 @@ use serde_json::json;
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::reading::unread;
+use crate::roles::Roles;
 use crate::seen::{leader_json, name, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
@@ -48,7 +49,7 @@ Exit codes:
 
 Examples:
   nats-elect watch
-  nats-elect watch scheduler metrics
+  nats-elect watch scheduler 'worker-*'
   nats-elect watch scheduler --until-leader --within 30s && ./deploy
   nats-elect watch --json | jq -r 'select(.event == \"change\") | [.at, .role, .cause] | @tsv'";
 
@@ -62,7 +63,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Watch {
-    /// The roles to watch [default: all roles of the bucket]
+    /// The roles to watch, or patterns with * and ? [default: all roles of the bucket]
     roles: Vec<String>,
 
     /// Exit as soon as each of the roles has a leader that was seen alive
@@ -89,10 +90,19 @@ impl Watch {
 
     async fn watch(&self, shared: &Shared, output: Output) -> Outcome {
         let mut late = pin!(passed(self.within));
-        let roles = (!self.roles.is_empty()).then_some(&*self.roles);
-        let observer = shared.observer(roles, &self.trust).await?;
+        let roles = Roles::of(&self.roles);
+        if self.until_leader && roles.names().is_none() {
+            return Err(Failure::usage(
+                "--until-leader needs the names of the roles: a pattern has no end",
+            ));
+        }
+        let observer = shared.observer(roles.names(), &self.trust).await?;
         let mut changes = observer.changes();
-        let mut printer = Printer { output, width: 0 };
+        let mut printer = Printer {
+            output,
+            roles,
+            width: 0,
+        };
         printer.present(&observer)?;
         let mut led = pin!(self.led(&observer));
         let mut unread = pin!(unread());
@@ -139,16 +149,19 @@ impl Watch {
 }
 
 /// How things are told.
-struct Printer {
+struct Printer<'a> {
     output: Output,
+    roles: Roles<'a>,
     /// Of the longest role so far.
     width: usize,
 }
 
-impl Printer {
+impl Printer<'_> {
     fn present(&mut self, observer: &Observer) -> io::Result<()> {
-        let roles = observer.roles();
-        if roles.is_empty() {
+        let mut roles = observer.roles();
+        let is_empty = roles.is_empty();
+        roles.retain(|role, _| self.roles.has(role));
+        if is_empty {
             self.output
                 .note("the bucket is empty: no role was ever led in it; waiting");
         }
@@ -162,8 +175,8 @@ impl Printer {
     /// How a role stands.
     fn stands(&self, role: &str, seen: &Observed) -> io::Result<()> {
         let now = stamp(wall_clock());
-        if self.output.is_json() {
-            return self.output.json(&json!({
+        if self.output.is_data() {
+            return self.output.data(&json!({
                 "event": "present",
                 "at": now,
                 "role": role,
@@ -186,22 +199,23 @@ impl Printer {
 
     fn tell(&mut self, change: &Change, observer: &Observer) -> io::Result<()> {
         let now = stamp(wall_clock());
-        let json = self.output.is_json();
+        let json = self.output.is_data();
         match change {
+            Change::Role(change) if !self.roles.has(&change.role) => Ok(()),
             Change::Role(change) => self.changed(change),
             Change::Stale { reason } if json => self
                 .output
-                .json(&json!({ "event": "stale", "at": now, "reason": reason })),
+                .data(&json!({ "event": "stale", "at": now, "reason": reason })),
             Change::Stale { reason } => self.output.line(format!(
                 "{now}  out of sight since now: {}; the leaders above may have changed",
                 clean(reason)
             )),
-            Change::Current if json => self.output.json(&json!({ "event": "current", "at": now })),
+            Change::Current if json => self.output.data(&json!({ "event": "current", "at": now })),
             Change::Current => self.output.line(format!("{now}  in sight again")),
             Change::Lagged { missed } => {
                 if json {
                     self.output
-                        .json(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
+                        .data(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
                 } else {
                     self.output
                         .line(format!("{now}  too slow: {missed} changes were missed"))?;
@@ -213,8 +227,8 @@ impl Printer {
     }
 
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
-        if self.output.is_json() {
-            return self.output.json(&json!({
+        if self.output.is_data() {
+            return self.output.data(&json!({
                 "event": "change",
                 "at": stamp(change.at),
                 "role": change.role,
@@ -251,34 +265,4 @@ async fn passed(within: Option<Duration>) {
         Some(within) => tokio::time::sleep(within).await,
         None => std::future::pending().await,
     }
-}
-
-/// Until nobody reads stdout any more: where nothing changes nothing is written, and so nothing
-/// would tell.
-#[cfg(unix)]
-fn unread() -> impl Future<Output = ()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    const LOOK: Duration = Duration::from_millis(250);
-
-    let is_read = || {
-        let stdout = io::stdout();
-        let mut of = [PollFd::new(&stdout, PollFlags::empty())];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let gone = PollFlags::ERR | PollFlags::HUP;
-        poll(&mut of, Some(&at_once)).is_err() || !of[0].revents().intersects(gone)
-    };
-    async move {
-        while is_read() {
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn unread() -> impl Future<Output = ()> {
-    std::future::pending()
 }

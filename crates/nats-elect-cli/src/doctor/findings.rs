@@ -77,7 +77,7 @@ impl Findings {
         found: String,
         advice: Option<String>,
     ) -> io::Result<()> {
-        if !self.output.is_json() {
+        if !self.output.is_data() {
             let shown = self.coloured(verdict);
             let mut head = format!("{shown} {check:<17} ");
             let advice = advice.iter().map(|advice| format!("-> {advice}"));
@@ -103,8 +103,8 @@ impl Findings {
         let count = |verdict| self.all.iter().filter(|it| it.verdict == verdict).count();
         let [ok, warn, fail, skipped] =
             [Verdict::Ok, Verdict::Warn, Verdict::Fail, Verdict::Skipped].map(count);
-        if self.output.is_json() {
-            self.output.json(&serde_json::json!({
+        if self.output.is_data() {
+            self.output.data(&serde_json::json!({
                 "checks": self.all,
                 "ok": ok, "warn": warn, "fail": fail, "skipped": skipped,
             }))?;

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod check;
+mod choosing;
 mod connecting;
 mod create_bucket;
 mod doctor;

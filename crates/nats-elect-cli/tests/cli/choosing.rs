@@ -1,0 +1,81 @@
+//! Roles that are chosen by a pattern, and the form of what is shown.
+
+use nats_elect_testing::NatsServer;
+use serde_json::json;
+
+use crate::fleet::{lines, output};
+use crate::pair::{answer, builder, leads, started};
+use crate::{ended, nats_elect};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pattern_chooses_roles_and_must_match_one() {
+    let server = NatsServer::start().expect("start");
+    let a = started(builder(server.url(), "node-1")).await;
+    leads(&a, "scheduler").await;
+    leads(&a, "metrics").await;
+    answer(&server, 1).await;
+
+    let some = lines(&output(&server, &["ls", "--json", "--role", "sched*"]));
+    let roles: Vec<_> = some.iter().map(|it| &it["role"]).collect();
+    assert_eq!(roles, [&json!("scheduler")]);
+    let none = output(&server, &["ls", "--role", "backup-?"]);
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(none.stderr.contains("backup-?"), "{}", none.stderr);
+
+    let some = lines(&output(&server, &["candidates", "--json", "*etri*"]));
+    let roles = some[0]["status"]["roles"].as_object().expect("roles");
+    assert_eq!(roles.keys().collect::<Vec<_>>(), ["metrics"]);
+    assert_eq!(output(&server, &["candidates", "x*"]).code, Some(3));
+
+    let endless = output(&server, &["watch", "sched*", "--until-leader"]);
+    assert_eq!(endless.code, Some(2), "{}", endless.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_are_shown_as_they_are_named_and_all_of_them_in_a_wide_table() {
+    let server = NatsServer::start().expect("start");
+    let a = started(builder(server.url(), "node-1")).await;
+    leads(&a, "scheduler").await;
+    let chosen = ["ls", "--role", "scheduler", "--columns", "leader,Role"];
+    let table = output(&server, &chosen);
+    let rows: Vec<Vec<_>> = table
+        .stdout
+        .lines()
+        .map(|row| row.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows, [["LEADER", "ROLE"], ["node-1", "scheduler"]]);
+
+    let token = a.role("scheduler").expect("it").status().fencing_token;
+    let token = token.expect("a term").to_sortable();
+    let wide = output(&server, &["ls", "-o", "wide"]);
+    for expected in ["PRIORITY", "SINCE", &token] {
+        assert!(wide.stdout.contains(expected), "{}", wide.stdout);
+    }
+    let same = ["-ojson", "--output=json", "--json"].map(|form| {
+        let found = lines(&output(&server, &["ls", "--role", "scheduler", form]));
+        found[0]["fencing_token"].clone()
+    });
+    assert_eq!(same, [json!(token), json!(token), json!(token)]);
+}
+
+#[test]
+fn a_column_that_does_not_exist_is_refused_before_anything_connects() {
+    for command in ["ls", "candidates", "history"] {
+        let arguments = ["-s", "127.0.0.1:1", command, "--columns", "nonsense"];
+        let wrong = ended(&mut nats_elect(&arguments));
+        assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+        assert!(
+            wrong.stderr.contains("the columns are "),
+            "{}",
+            wrong.stderr
+        );
+    }
+}
+
+#[test]
+fn errors_of_the_command_line_have_the_form_that_was_asked_for() {
+    for form in [&["-o", "json"][..], &["-ojson"], &["--output=json"]] {
+        let wrong = ended(nats_elect(&["ls", "--nonsense"]).args(form));
+        assert!(wrong.stderr.starts_with('{'), "{form:?}: {}", wrong.stderr);
+    }
+}
