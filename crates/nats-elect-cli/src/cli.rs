@@ -42,8 +42,8 @@ Exit codes:
 How to connect: options override environment variables, and those override the context of the \
 `nats` command. The context is the one that --context or NATS_CONTEXT names, else the selected one. \
 The default address is nats://127.0.0.1:4222. The variables are NATS_URL, NATS_USER, NATS_PASSWORD, \
-NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Credentials \
-from one source replace all credentials from the overridden ones.";
+NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Setting one \
+authentication method clears the others.";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -92,22 +92,25 @@ fn is_said(option: &str) -> bool {
     own_words().any(|word| word == option)
 }
 
+/// Whether a program reads the output, also if the command line is wrong otherwise.
+fn wants_data() -> bool {
+    let is_data = |form: &str| form == "json" || form == "yaml";
+    let own: Vec<_> = own_words().filter_map(|it| it.into_string().ok()).collect();
+    let in_one = |word: &String| {
+        let form = word.strip_prefix("--output=").or(word.strip_prefix("-o"));
+        word == "--json" || form.is_some_and(is_data)
+    };
+    let in_two = |words: &[String]| matches!(&*words[0], "-o" | "--output") && is_data(&words[1]);
+    own.iter().any(in_one) || own.windows(2).any(in_two)
+}
+
 /// The words that are not of the command that `exec` runs.
 fn own_words() -> impl Iterator<Item = OsString> {
     env::args_os().skip(1).take_while(|word| word != "--")
 }
 
 fn report(error: &clap::Error) -> ExitCode {
-    let is_json = ["--json", "-ojson", "--output=json"]
-        .into_iter()
-        .any(is_said)
-        || [["-o", "json"], ["--output", "json"]]
-            .iter()
-            .any(|[option, form]| {
-                let own: Vec<_> = own_words().collect();
-                own.windows(2).any(|it| it[0] == *option && it[1] == *form)
-            });
-    if error.use_stderr() && is_json {
+    if error.use_stderr() && wants_data() {
         let text = error.to_string();
         let what = text.split("\n\nUsage:").next().unwrap_or(&text);
         let what = what.strip_prefix("error: ").unwrap_or(what);
@@ -195,7 +198,7 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub user: Option<String>,
 
-    /// The user's password. Others on this machine can see options: prefer the environment [env:
+    /// The user's password. Other users of this machine can see it here: prefer the environment [env:
     /// NATS_PASSWORD]
     #[arg(
         long,
@@ -205,7 +208,8 @@ pub struct Shared {
     )]
     pub password: Option<String>,
 
-    /// A token. Others on this machine can see options: prefer the environment [env: NATS_TOKEN]
+    /// A token. Other users of this machine can see it here: prefer the environment [env:
+    /// NATS_TOKEN]
     #[arg(
         long,
         global = true,
@@ -273,7 +277,7 @@ pub struct Shared {
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 
-    /// The form of results on stdout. With json errors on stderr are JSON, too
+    /// The form of results on stdout. With json and yaml errors on stderr are JSON
     #[arg(
         short,
         long,

@@ -40,7 +40,7 @@ pub struct Failure {
     pub code: Code,
     pub what: String,
     pub advice: Option<String>,
-    /// Whoever read the output has gone: nothing is said, nothing went wrong.
+    /// The reader of the output has gone: nothing is printed, nothing went wrong.
     unheard: bool,
 }
 

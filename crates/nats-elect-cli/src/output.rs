@@ -22,6 +22,8 @@ pub enum Format {
     Wide,
     /// JSON, one value per line
     Json,
+    /// YAML, one document per value
+    Yaml,
 }
 
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody
@@ -54,7 +56,7 @@ impl Output {
 
     /// Whether a program reads it.
     pub const fn is_data(self) -> bool {
-        matches!(self.format, Format::Json)
+        matches!(self.format, Format::Json | Format::Yaml)
     }
 
     /// Whether tables have all columns, and whole names.
@@ -85,11 +87,19 @@ impl Output {
         writeln!(io::stdout().lock(), "{}", text.as_ref())
     }
 
-    /// One value for programs, on one line, so that a stream of them can be read line
+    /// One value for programs. As JSON it is on one line, so that a stream of them can be read line
     /// by line.
     pub fn data(self, value: &impl Serialize) -> io::Result<()> {
-        let value = serde_json::to_value(value).map_err(io::Error::other)?;
-        self.line(clean_json(&whole(value).to_string()))
+        let value = whole(serde_json::to_value(value).map_err(io::Error::other)?);
+        let json = clean_json(&value.to_string());
+        if self.format != Format::Yaml {
+            return self.line(json);
+        }
+        let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
+        let yaml = yaml.trim_end();
+        // JSON is YAML, too, and has an escape for everything that could act on a terminal.
+        let is_clean = yaml.lines().all(|line| clean(line) == line);
+        self.line(format!("---\n{}", if is_clean { yaml } else { &json }))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).

@@ -1,4 +1,4 @@
-//! `candidates`: who stands for election, as they say themselves.
+//! `candidates`: the instances that take part in elections, as they report themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,13 +38,13 @@ const LAYOUT: Layout = Layout {
 const MORE: &str = "\
 Columns:
   INSTANCE  its id, with the beginning of its incarnation if several processes have that id
-  ROLE      a role that it stands for
+  ROLE      a role in whose election it takes part
   STATE     leader, follower, candidate (it is claiming), draining (its handler winds down),
             demoted (it stays out until its cool-down or hold-off is over),
             init (it has not seen the bucket yet), stopped; with `paused` if it takes no new term
             until it is resumed
   PRIORITY  higher is preferred, for takeovers and for handoffs
-  HEALTH    the handler's own check: well, unwell, or ? without an answer within a second
+  HEALTH    the handler's own check: healthy, unhealthy, or ? without an answer within a second
   NATS      connected, suspended (the connection broke, or a heartbeat is late), lost
   UP        the time since its manager started
   VERSION   the version of nats-elect
@@ -55,7 +55,7 @@ ran on after their lease, buckets that can't be used, and instances that did not
 Exit codes:
   0  an instance answered
   1  no instance answered, and JetStream is off
-  3  no instance answered, or none stands for the role
+  3  no instance answered, or none takes part in the role's election
   4  NATS refused the credentials or a permission
   5  NATS did not answer, or no instance did in time
 
@@ -65,7 +65,7 @@ Examples:
   nats-elect candidates 'worker-*' --columns role,instance,state
   nats-elect candidates --json | jq -r 'select(.status.trouble) | .instance_id'";
 
-/// List the instances that stand for election, with their state and health
+/// List the instances that take part in elections, with their state and health
 ///
 /// The command asks the instances themselves, like `nats micro ls`. Instances whose admin service
 /// is switched off do not answer, and neither do candidates of other libraries. `ls` shows them if
@@ -73,7 +73,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Candidates {
-    /// Only the instances that stand for this role
+    /// Only the instances that take part in the election of this role
     /// With * and ? it is a pattern
     role: Option<String>,
 
@@ -100,7 +100,9 @@ impl Candidates {
             let bucket = shared.config()?.bucket;
             let what = match &self.role {
                 Some(role) => {
-                    format!("no instance that answered stands for {role:?} in bucket {bucket:?}")
+                    format!(
+                        "no instance that answered takes part in the election of {role:?} in bucket {bucket:?}"
+                    )
                 }
                 None => format!("no instance of bucket {bucket:?} answered"),
             };
@@ -318,8 +320,8 @@ fn state(role: &RoleReport) -> Cell {
 
 fn health(role: &RoleReport) -> Cell {
     match role.healthy {
-        Some(true) => Cell::new("well"),
-        Some(false) => Cell::new("unwell").fg(Color::Red),
+        Some(true) => Cell::new("healthy"),
+        Some(false) => Cell::new("unhealthy").fg(Color::Red),
         None => Cell::new("?").fg(Color::Yellow),
     }
 }

@@ -187,7 +187,7 @@ impl EndLease {
         });
         if members.is_empty() {
             return Err(Failure::not_found(format!(
-                "no instance that answers stands for {:?}: none waits for the lease",
+                "no instance that answers takes part in the election of {:?}: none waits for the lease",
                 self.role
             ))
             .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
@@ -330,7 +330,9 @@ impl Answered {
             (_, "changed") => format!(
                 "{who}: nothing was done, because it does not wait for the role or sees another record"
             ),
-            (_, "not_a_candidate") => format!("{who}: it does not stand for the role"),
+            (_, "not_a_candidate") => {
+                format!("{who}: it does not take part in the role's election")
+            }
             (Err(AdminError::NoSuchInstance(_)), _) => {
                 format!("{who}: it has ended, or its version does not know this request")
             }
@@ -376,7 +378,7 @@ fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
     Ok(0)
 }
 
-/// Asks whoever sits before the terminal.
+/// Asks the user of the terminal.
 async fn confirm(holding: &Holding) -> Result<(), Failure> {
     let holder = holding.id.clone().unwrap_or_else(|| "its writer".into());
     let (answered, answer) = oneshot::channel();

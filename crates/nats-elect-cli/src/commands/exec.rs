@@ -60,7 +60,7 @@ Examples:
 
 /// Run a command only while this instance leads a role
 ///
-/// This instance stands for the role, and starts the command when it leads. At the end of the term
+/// This instance takes part in the role's election, and starts the command when it leads. At the end of the term
 /// the command's process group gets SIGTERM. Processes that still run shortly before the lease ends
 /// are killed. The role is freed only when all have ended. So at most one instance runs the command
 /// at a time, in whatever language the command is written.

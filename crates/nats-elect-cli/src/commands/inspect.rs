@@ -38,7 +38,7 @@ The command shows:
 Exit codes:
   0  success, also if nobody leads the role
   1  JetStream is off
-  3  there is no such bucket, or no such role: it was never led, and no instance stands for it
+  3  there is no such bucket, or no such role: it was never led, and no instance takes part in its election
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
@@ -120,7 +120,7 @@ impl Inspect {
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(Failure::not_found(format!(
-                "role {:?} is unknown: it was never led, and no instance that answers stands for it",
+                "role {:?} is unknown: it was never led, and no instance that answers takes part in its election",
                 self.role
             ))
             .advice("`nats-elect ls` lists the roles"));
@@ -282,7 +282,7 @@ impl Findings {
         output.line("\ncandidates")?;
         match &self.candidates {
             Ok(found) if found.is_empty() => {
-                output.line("  no instance that answers stands for it")?;
+                output.line("  no instance that answers takes part in the election")?;
             }
             Ok(found) => candidates::show(found, output)?,
             Err(error) => output.line(format!("  not known: {}", error.what))?,

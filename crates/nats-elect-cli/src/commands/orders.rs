@@ -41,7 +41,7 @@ pub struct Pause {
     target: Target,
 }
 
-/// Let instances stand for election again, after `pause` or `cordon`
+/// Let instances take part in elections again, after `pause` or `cordon`
 ///
 /// They stand at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
 /// over.
@@ -320,8 +320,10 @@ impl Done {
             ""
         };
         lines.push(match (order, roles) {
-            (Order::Resume, []) => format!("{name} stands for all its roles again"),
-            (Order::Resume, _) => format!("{name} stands for {what} again"),
+            (Order::Resume, []) => {
+                format!("{name} takes part in the elections of all its roles again")
+            }
+            (Order::Resume, _) => format!("{name} takes part in the elections of {what} again"),
             (Order::Pause | Order::Cordon, _) => {
                 format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }

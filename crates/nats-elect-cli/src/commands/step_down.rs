@@ -1,4 +1,4 @@
-//! `step-down`: has whoever leads a role hand it over.
+//! `step-down`: has the leader of a role hand it over.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -43,7 +43,7 @@ Examples:
 ///
 /// The command finds the leader among the instances, and asks it to end its current term. A request
 /// that comes late ends no other term. The leader winds its handler down, which may take its stop
-/// budget, and frees the role. With --to it first asks whether the successor runs, is well and can
+/// budget, and frees the role. With --to it first asks whether the successor runs, passes its health check and can
 /// take the role. If not, it leads on.
 ///
 /// Some leaders do not answer: those of other libraries, and those whose admin service is switched
@@ -324,7 +324,7 @@ fn hold_off(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// What is going on, for whoever sits before a terminal.
+/// What is going on, for the user of a terminal.
 pub fn progress(output: Output, what: &str) {
     if std::io::stderr().is_terminal() {
         output.note(&format!("… {what}"));

@@ -207,11 +207,13 @@ impl Printer<'_> {
                 .output
                 .data(&json!({ "event": "stale", "at": now, "reason": reason })),
             Change::Stale { reason } => self.output.line(format!(
-                "{now}  out of sight since now: {}; the leaders above may have changed",
+                "{now}  NATS is out of reach: {}; the leaders above may have changed",
                 clean(reason)
             )),
             Change::Current if json => self.output.data(&json!({ "event": "current", "at": now })),
-            Change::Current => self.output.line(format!("{now}  in sight again")),
+            Change::Current => self
+                .output
+                .line(format!("{now}  NATS is back: reports are current again")),
             Change::Lagged { missed } => {
                 if json {
                     self.output

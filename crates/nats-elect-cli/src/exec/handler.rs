@@ -30,14 +30,14 @@ pub enum Restart {
 pub enum OnExit {
     /// Free the role and exit with the command's code
     Exit,
-    /// Free the role, stay out for the role's cool-down, then stand for election again
+    /// Free the role, stay out for the role's cool-down, then take part in the election again
     Resign,
 }
 
 /// What happens when leadership was lost or given up, and the command has been ended for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnLoss {
-    /// Stand for election again
+    /// Take part in the election again
     Stand,
     /// Exit with code 1, for a supervisor that starts it anew
     Exit,

@@ -1,4 +1,4 @@
-//! `candidates`: who stands for election.
+//! `candidates`: the instances that take part in elections.
 
 use nats_elect_testing::{NatsServer, eventually};
 
@@ -32,7 +32,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
         table.stdout
     );
     for (row, expected) in [
-        (1, ["node-1", "leader ", "well"]),
+        (1, ["node-1", "leader ", "healthy"]),
         (2, ["node-2", "follower, paused", "connected"]),
     ] {
         for expected in expected {

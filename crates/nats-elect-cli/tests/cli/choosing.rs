@@ -51,6 +51,9 @@ async fn columns_are_shown_as_they_are_named_and_all_of_them_in_a_wide_table() {
     for expected in ["PRIORITY", "SINCE", &token] {
         assert!(wide.stdout.contains(expected), "{}", wide.stdout);
     }
+    let yaml = output(&server, &["ls", "-o", "yaml"]);
+    assert_eq!(yaml.stdout.lines().filter(|line| *line == "---").count(), 2);
+    assert!(yaml.stdout.contains("role: scheduler\n"), "{}", yaml.stdout);
     let same = ["-ojson", "--output=json", "--json"].map(|form| {
         let found = lines(&output(&server, &["ls", "--role", "scheduler", form]));
         found[0]["fencing_token"].clone()
@@ -74,7 +77,7 @@ fn a_column_that_does_not_exist_is_refused_before_anything_connects() {
 
 #[test]
 fn errors_of_the_command_line_have_the_form_that_was_asked_for() {
-    for form in [&["-o", "json"][..], &["-ojson"], &["--output=json"]] {
+    for form in [&["-o", "json"][..], &["-oyaml"], &["--output=json"]] {
         let wrong = ended(nats_elect(&["ls", "--nonsense"]).args(form));
         assert!(wrong.stderr.starts_with('{'), "{form:?}: {}", wrong.stderr);
     }

@@ -138,7 +138,7 @@ async fn where_nobody_waits_there_is_nothing_to_end() {
     put.expect("a stray record");
     let none = output(&server, &["end-lease", ROLE, "--yes"]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("stands for"), "{}", none.stderr);
+    assert!(none.stderr.contains("takes part in"), "{}", none.stderr);
     let wrong = output(&server, &["end-lease", "a.b", "--yes"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
 }

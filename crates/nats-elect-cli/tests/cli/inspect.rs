@@ -36,7 +36,7 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
         "signature      none",
         &format!("token          {}…", &token[..4]),
         "fence record: revision",
-        "well",
+        "healthy",
         "leads: no earlier leader",
     ] {
         assert!(

@@ -36,7 +36,7 @@ async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     twice.extend(["--role", "scheduler", "--role", "scheduler"]);
     let output = order(&fleet.server, &twice);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
-    let expected = "stands for scheduler again";
+    let expected = "takes part in the elections of scheduler again";
     assert!(output.stdout.contains(expected), "{}", output.stdout);
     assert!(!status("scheduler").paused);
 }

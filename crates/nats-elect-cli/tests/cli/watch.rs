@@ -88,13 +88,15 @@ async fn it_says_that_nats_is_away_and_goes_on_when_it_is_back() {
     text.line();
     server.kill();
     let stale = text.line();
-    assert!(stale.contains("out of sight since now"), "{stale}");
+    assert!(stale.contains("NATS is out of reach"), "{stale}");
     server.restart().expect("a restart");
     // Its lease may have passed meanwhile.
     let mut back = text.line();
-    while !back.contains("in sight again") {
+    while !back.contains("NATS is back") {
         assert!(
-            back.contains("out of sight") || back.contains("found"),
+            back.contains("out of reach")
+                || back.contains("out of sight")
+                || back.contains("found"),
             "{back}"
         );
         back = text.line();
