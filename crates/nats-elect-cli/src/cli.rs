@@ -14,8 +14,8 @@ use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser,
 #[cfg(unix)]
 use crate::commands::exec;
 use crate::commands::{
-    candidates, check, completions, create_bucket, doctor, end_lease, history, inspect, ls, orders,
-    step_down, top, verify, watch,
+    candidates, check, check_role, completions, create_bucket, doctor, end_lease, history, inspect,
+    ls, orders, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -37,13 +37,20 @@ Exit codes:
   3  not found: no leader, no proof, no bucket, no context
   4  refused: credentials, a permission, a request, a proof that is not valid
   5  NATS or an instance did not answer in time
-`exec` ends with the code of its command: see `nats-elect exec --help`.
+`exec` ends with the code of its command: see `nats-elect exec --help`.";
 
+const CONNECTING: &str = "\
 How to connect: options override environment variables, and those override the context of the \
 `nats` command. The context is the one that --context or NATS_CONTEXT names, else the selected one. \
 The default address is nats://127.0.0.1:4222. The variables are NATS_URL, NATS_USER, NATS_PASSWORD, \
 NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Setting one \
 authentication method clears the others.";
+
+/// The heading of the options that help has in one line.
+const CONNECTION: &str = "Connection";
+
+const FOLDED: &str = "\
+Connection options: --server, --context, --creds and more: see `nats-elect help connection`";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -68,11 +75,17 @@ impl Cli {
     /// Reads the command line. Prints the help or the error if there is one, and returns the exit
     /// code then.
     pub fn read() -> Result<Self, ExitCode> {
-        let command = if is_said("--no-color") {
-            Self::command().color(ColorChoice::Never)
+        let color = if is_said("--no-color") {
+            ColorChoice::Never
         } else {
-            Self::command()
+            ColorChoice::Auto
         };
+        let command = folded(Self::command()).color(color);
+        if own_words().eq(["help", "connection"]) {
+            // If nobody reads it, nothing is to be done.
+            let _ = connection().color(color).print_long_help();
+            return Err(ExitCode::SUCCESS);
+        }
         let read = command.clone().try_get_matches();
         let read = read.and_then(|matches| Self::from_arg_matches(&matches));
         read.map_err(|error| {
@@ -85,6 +98,45 @@ impl Cli {
             report(&error)
         })
     }
+}
+
+/// The command line with the options of the connection in one line of its help.
+fn folded(command: clap::Command) -> clap::Command {
+    let below = |more: Option<String>| more.map_or(FOLDED.into(), |it| format!("{FOLDED}\n\n{it}"));
+    let more = command.get_after_long_help().map(ToString::to_string);
+    command
+        .mut_args(|arg| {
+            let hidden = is_connection(&arg);
+            arg.hide(hidden)
+        })
+        .after_help(FOLDED)
+        .after_long_help(below(more))
+        .mut_subcommands(|sub| {
+            // These connect to nothing.
+            if matches!(sub.get_name(), "check" | "completions" | "man") {
+                return sub;
+            }
+            let more = sub.get_after_long_help().map(ToString::to_string);
+            sub.after_help(FOLDED).after_long_help(below(more))
+        })
+}
+
+fn is_connection(arg: &clap::Arg) -> bool {
+    arg.get_help_heading() == Some(CONNECTION)
+}
+
+/// The options of the connection, for their own help.
+fn connection() -> clap::Command {
+    let all = Cli::command();
+    let options = all.get_arguments().filter(|arg| is_connection(arg));
+    clap::Command::new("nats-elect")
+        .about("The options of the connection. They go with every command that needs NATS.")
+        .after_long_help(CONNECTING)
+        .disable_help_flag(true)
+        .styles(STYLES)
+        .max_term_width(100)
+        .help_template("{about}\n\n{all-args}{after-help}")
+        .args(options.cloned())
 }
 
 /// Whether an option stands on the command line, also if what else stands there is wrong.
@@ -121,6 +173,10 @@ fn report(error: &clap::Error) -> ExitCode {
         // If nobody hears it, the exit code still tells.
         let _ = error.print();
     }
+    if error.use_stderr() && is_said("check-role") {
+        // A monitoring system would take the usual code for a critical state.
+        return ExitCode::from(check_role::UNKNOWN);
+    }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8))
 }
 
@@ -141,6 +197,7 @@ pub enum Command {
     Cordon(orders::Cordon),
     EndLease(end_lease::EndLease),
     Check(check::Check),
+    CheckRole(check_role::CheckRole),
     CreateBucket(create_bucket::CreateBucket),
     Doctor(doctor::Doctor),
     Verify(verify::Verify),

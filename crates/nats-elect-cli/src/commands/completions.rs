@@ -12,10 +12,12 @@ use crate::exit::Outcome;
 
 /// Write completions for a shell
 ///
-/// The command writes them to stdout. For bash: `nats-elect completions bash >
-/// /etc/bash_completion.d/nats-elect`. For zsh: a file `_nats-elect` in a folder of `fpath`. For
-/// fish: `~/.config/fish/completions/nats-elect.fish`.
+/// The command writes them to stdout. zsh reads a file `_nats-elect` in a folder of `fpath`.
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  nats-elect completions bash > /etc/bash_completion.d/nats-elect
+  nats-elect completions zsh > ~/.zfunc/_nats-elect
+  nats-elect completions fish > ~/.config/fish/completions/nats-elect.fish")]
 pub struct Completions {
     /// The shell
     shell: Shell,
@@ -34,6 +36,9 @@ impl Completions {
 ///
 /// There is one page for the command and one for each subcommand, in the format of man(7).
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  nats-elect man /usr/local/share/man/man1
+  nats-elect man | man -l -")]
 pub struct Man {
     /// The folder to write them to. Without it, the first page goes to stdout
     folder: Option<PathBuf>,

@@ -18,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Shared, duration};
 use crate::config_file::Source;
 use crate::context;
+use crate::exec::alarm::Alarm;
 use crate::exec::gate::Gate;
 use crate::exec::guarded::Program;
 use crate::exec::handler::{Conduct, Done, OnExit, OnLoss, Restart, RunCommand};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::standing::{NotLed, Standing};
-use crate::exec::{guard, killing, starter, waiting};
+use crate::exec::{Instant, guard, killing, starter, waiting};
 use crate::exit::{Code, Failure, Outcome};
 
 /// Shorter ones leave no room for two who kill one after the other.
@@ -193,7 +194,7 @@ impl Exec {
     }
 
     pub async fn run(self, shared: &Shared) -> Outcome {
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let (mut manager, role, config) = self.configuration(shared)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
@@ -317,7 +318,7 @@ impl Exec {
         &self,
         standing: &Standing,
         manager: &RoleManager,
-        begun: tokio::time::Instant,
+        begun: Instant,
         patience: Duration,
     ) -> Failure {
         let what = if self.try_once {
@@ -326,7 +327,7 @@ impl Exec {
                 NotLed::Undecided => format!("the election was not decided within {patience:?}"),
             }
         } else if let Some(longest) = self.wait_timeout {
-            tokio::time::sleep_until(begun + longest).await;
+            Alarm::at(begun.plus(longest)).rings().await;
             format!("leadership did not come within {longest:?}")
         } else {
             return std::future::pending().await;

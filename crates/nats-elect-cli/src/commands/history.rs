@@ -50,7 +50,7 @@ Columns:
   INSTANCE  the instance that leads or led
   WHAT      leads: how the role had become free, and by whom; ended: why, and after how long
   GAP       how long nobody led: from the end of the last term to the start of this one, by the
-            clocks of the two instances; ? if that is not known, as after a crash
+            clocks of the two instances; unknown after a crash, or if the clocks contradict
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
   TERM      the correlation id of the term in logs and traces, if the table is about one role
 --output wide has both, whole tokens, and milliseconds.
@@ -163,7 +163,7 @@ impl History {
             let words = self.role.as_slice();
             let roles = Roles::of(words);
             let tell = |event: LeaderEvent| -> Result<(), Failure> {
-                let is_new = !known.iter().any(|one| *one == event);
+                let is_new = !known.contains(&event);
                 if !is_new || !roles.has(&event.role) {
                     return Ok(());
                 }
@@ -224,6 +224,7 @@ fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
     let gap = |event: &LeaderEvent| {
         let LeaderChange::TermStarted {
             previous: Some(previous),
+            vacancy,
             ..
         } = &event.change
         else {
@@ -234,8 +235,9 @@ fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
         // Between the two somebody may have led who tells nothing.
         let is_it = *role == event.role && leader == previous;
         let ended = ended.filter(|_| is_it)?;
-        // Of two clocks: the new one may be behind.
-        Some(Duration::from_millis(event.at_ms.saturating_sub(ended)))
+        // Of two clocks: the new one may be behind. And no lease runs out within no time.
+        let gap = event.at_ms.checked_sub(ended)?;
+        (gap > 0 || vacancy != "expired").then_some(Duration::from_millis(gap))
     };
     let gaps: Vec<_> = events.iter().map(gap).collect();
     let past = events.into_iter().zip(gaps);
@@ -253,6 +255,12 @@ impl PastEvent {
             value.insert("gap_seconds".into(), json!(gap));
         }
         value
+    }
+
+    /// When a term began, if this event is the beginning of one, in milliseconds since 1970.
+    pub fn began_at(&self) -> Option<u64> {
+        let begins = matches!(self.event.change, LeaderChange::TermStarted { .. });
+        begins.then_some(self.event.at_ms)
     }
 
     /// A line of its own.
@@ -309,7 +317,7 @@ impl PastEvent {
         match (&self.event.change, self.gap) {
             (LeaderChange::TermStarted { .. }, Some(gap)) => lasted(gap),
             (LeaderChange::TermStarted { vacancy, .. }, None) if vacancy != "untouched" => {
-                "?".into()
+                "unknown".into()
             }
             _ => String::new(),
         }
@@ -402,6 +410,7 @@ mod tests {
         ]);
         let gaps: Vec<_> = events.iter().filter_map(|one| one.gap).collect();
         let ms = Duration::from_millis;
-        assert_eq!(gaps, [ms(200), ms(0)]);
+        // The clock of c is behind that of b.
+        assert_eq!(gaps, [ms(200)]);
     }
 }

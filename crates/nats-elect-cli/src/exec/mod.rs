@@ -12,7 +12,7 @@
 //! `standing` has the elections that `exec` takes part in. With several slots these are several, and
 //! `gate` lets the handler of one of them run the command.
 
-mod alarm;
+pub mod alarm;
 #[cfg(target_os = "linux")]
 mod children;
 mod frames;

@@ -79,12 +79,11 @@ impl Standing {
     /// Stands for one role after another, until it leads one or stands for all.
     async fn stand(&self, manager: &RoleManager) -> Result<(), Error> {
         for seat in &self.seats {
-            let handle = match manager.role(&seat.role) {
-                Ok(handle) => handle,
-                Err(_) => {
-                    let config = self.config.clone();
-                    manager.add_role(&seat.role, config, seat.clone()).await?
-                }
+            let handle = if let Ok(handle) = manager.role(&seat.role) {
+                handle
+            } else {
+                let config = self.config.clone();
+                manager.add_role(&seat.role, config, seat.clone()).await?
             };
             let _ = tokio::time::timeout(DECISION, self.decided(&handle)).await;
             if self.gate.is_taken() {

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod check;
+mod check_role;
 mod choosing;
 mod connecting;
 mod create_bucket;

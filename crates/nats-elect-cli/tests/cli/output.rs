@@ -57,7 +57,7 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         "verify",
         "man ",
         "Exit codes:",
-        "NATS_URL",
+        "nats-elect help connection",
     ] {
         assert!(output.stdout.contains(expected), "{expected}");
     }
@@ -66,6 +66,65 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         !output.stdout.contains('\u{1b}'),
         "no colours but on a terminal"
     );
+}
+
+#[test]
+fn the_options_of_the_connection_are_one_line_of_help_and_have_help_of_their_own() {
+    for arguments in [
+        &["--help"][..],
+        &["-h"],
+        &["ls", "--help"],
+        &["ls", "-h"],
+        &["help", "exec"],
+    ] {
+        let help = ended(&mut nats_elect(arguments)).stdout;
+        assert!(help.contains("see `nats-elect help connection`"), "{help}");
+        assert!(!help.contains("--tlscert"), "{help}");
+    }
+    let local = ended(&mut nats_elect(&["check", "--help"])).stdout;
+    assert!(!local.contains("Connection options"), "{local}");
+    let help = ended(&mut nats_elect(&["help", "connection"]));
+    assert_eq!(help.code, Some(0));
+    for expected in [
+        "--tlscert",
+        "NATS_TIMEOUT",
+        "--bucket",
+        "nats://127.0.0.1:4222",
+    ] {
+        assert!(
+            help.stdout.contains(expected),
+            "{expected}: {}",
+            help.stdout
+        );
+    }
+    assert!(!help.stdout.contains("--json"), "{}", help.stdout);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    assert_eq!(ended(&mut nats_elect(&["man", path])).code, Some(0));
+    let page = std::fs::read_to_string(folder.path().join("nats-elect.1")).expect("a page");
+    assert!(page.contains("tlscert"), "{page}");
+}
+
+#[test]
+fn every_command_has_examples_in_its_help() {
+    let help = ended(&mut nats_elect(&["--help"])).stdout;
+    let (_, listed) = help.split_once("Commands:\n").expect("commands");
+    let listed = listed.split("\n\n").next().expect("a list");
+    let commands: Vec<_> = listed
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands {
+        let help = ended(&mut nats_elect(&[command, "--help"])).stdout;
+        let (_, examples) = help.split_once("Examples:\n").expect(command);
+        assert!(
+            examples.contains(&format!("nats-elect {command}")),
+            "{command}: {examples}"
+        );
+    }
 }
 
 #[test]
@@ -79,7 +138,11 @@ fn nothing_typed_is_answered_with_help_whatever_the_environment_says() {
     assert_eq!((plain.code, with.code), (Some(2), Some(2)));
     for output in [&plain, &with] {
         assert!(output.stderr.contains("Commands:"), "{}", output.stderr);
-        assert!(output.stderr.contains("NATS_TIMEOUT"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("help connection"),
+            "{}",
+            output.stderr
+        );
     }
     let of_one = ended(&mut nats_elect(&["help", "ls"]));
     assert_eq!(of_one.code, Some(0), "{}", of_one.stderr);
