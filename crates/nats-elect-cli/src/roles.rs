@@ -30,10 +30,10 @@ impl<'a> Roles<'a> {
     }
 
     /// The words that none of these roles matches.
-    pub fn missing<'r>(&self, roles: impl Iterator<Item = &'r str> + Clone) -> Vec<&'a str> {
+    pub fn missing(&self, known: &[&str]) -> Vec<&'a str> {
         let words = self.words.iter().zip(&self.patterns);
         words
-            .filter(|(_, pattern)| !roles.clone().any(|role| pattern.matches(role)))
+            .filter(|(_, pattern)| !known.iter().any(|role| pattern.matches(role)))
             .map(|(word, _)| &**word)
             .collect()
     }
@@ -62,6 +62,6 @@ mod tests {
         for (role, expected) in [("scheduler", true), ("b/c", true), ("b/cd", false)] {
             assert_eq!(roles.has(role), expected, "{role}");
         }
-        assert_eq!(roles.missing(["scheduler"].into_iter()), ["b/?"]);
+        assert_eq!(roles.missing(&["scheduler"]), ["b/?"]);
     }
 }

@@ -94,7 +94,7 @@ impl State {
     }
 
     /// The state of a value with these thresholds.
-    fn of<T: PartialOrd>(value: T, warning: Option<T>, critical: Option<T>) -> Self {
+    fn of<T: Copy + PartialOrd>(value: T, warning: Option<T>, critical: Option<T>) -> Self {
         if critical.is_some_and(|most| value > most) {
             Self::Critical
         } else if warning.is_some_and(|most| value > most) {
@@ -140,17 +140,18 @@ impl CheckRole {
         let role = std::slice::from_ref(&self.role);
         let observer = shared.observer(Some(role), &self.trust).await?;
         confirmed(&observer, self.wait).await;
-        let observed = observer.role(&self.role);
-        let observed = observed.ok_or_else(|| Failure::not_found("the role is not watched"))?;
-        let silence = if observed.confirmed {
-            observed.age
+        let seen = observer
+            .role(&self.role)
+            .ok_or_else(|| Failure::not_found("the role is not watched"))?;
+        let silence = if seen.confirmed {
+            seen.age
         } else {
             let read = async |client, name: String| {
                 let bucket = shared.bucket_of(client, &name).await?;
                 Written::read(&bucket, &self.role).await
             };
             let written = shared.reading(read).await?;
-            let is_led = observed.leader.is_some();
+            let is_led = seen.leader.is_some();
             written.map(|it| {
                 let silence = wall_clock().duration_since(it.time()).unwrap_or_default();
                 // The clocks may differ, but this one was watched.
@@ -172,7 +173,7 @@ impl CheckRole {
             None
         };
         Ok(Found {
-            observed,
+            observed: seen,
             silence,
             changes,
         })

@@ -108,7 +108,8 @@ impl Ls {
         }
         let is_unled = |seen: &&Seen| seen.observed.standing != Standing::Led;
         let mut unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
-        unled.extend(roles.missing(seen.iter().map(|one| &*one.role)));
+        let known: Vec<_> = seen.iter().map(|one| &*one.role).collect();
+        unled.extend(roles.missing(&known));
         if self.roles.is_empty() || unled.is_empty() {
             return Ok(0);
         }
