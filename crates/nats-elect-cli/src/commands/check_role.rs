@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::Args;
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{Error, Observed, RoleName, Standing};
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::record::Written;
 use crate::seen::{confirmed, name, why_nobody};
-use crate::text::{clean, lasted, millis, wall_clock};
+use crate::text::{clean, lasted, wall_clock};
 use crate::trust::Trust;
 
 const MORE: &str = "\
@@ -165,7 +166,9 @@ impl CheckRole {
         let changes = if self.warning_changes.or(self.critical_changes).is_some() {
             let since = wall_clock().checked_sub(self.period);
             let since = since.and_then(|it| it.duration_since(std::time::UNIX_EPOCH).ok());
-            let since = since.map_or(0, millis);
+            let since = since.map_or(0, |since| {
+                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+            });
             let events = past_events(shared, Some(&self.role)).await?;
             let begun = events.iter().filter_map(PastEvent::began_at);
             Some(begun.filter(|&at| at >= since).count())
@@ -203,9 +206,9 @@ impl CheckRole {
                 "leader": seen.leader.as_ref().map(crate::seen::leader_json),
                 "standing": seen.standing,
                 "confirmed": seen.confirmed,
-                "silence_ms": found.silence.map(millis),
-                "remaining_ms": seen.remaining.map(millis),
-                "ttl_ms": seen.ttl.map(millis),
+                "silence_seconds": found.silence.map(Seconds),
+                "remaining_seconds": seen.remaining.map(Seconds),
+                "ttl_seconds": seen.ttl.map(Seconds),
                 "changes": found.changes,
             }))?;
             return Ok(state as u8);

@@ -396,7 +396,7 @@ impl Exec {
                 "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
             ));
         }
-        Ok((shared.over(manager)?, role.unwrap_or_default(), config))
+        Ok((shared.over(manager)?, role, config))
     }
 
     fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {

@@ -334,7 +334,7 @@ fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::
     let rows = events.iter().map(|one| {
         let event = &one.event;
         let (when, token) = if output.is_wide() {
-            (stamp_of(event.at_ms), event.fencing_token.to_sortable())
+            (stamp_of(event.at_ms), event.fencing_token.to_string())
         } else {
             (to_the_second(event.at_ms), short(event.fencing_token))
         };

@@ -133,7 +133,7 @@ fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()>
     };
     let token = |token: FencingToken| {
         if wide {
-            token.to_sortable()
+            token.to_string()
         } else {
             short(token)
         }

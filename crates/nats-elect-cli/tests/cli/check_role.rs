@@ -45,7 +45,7 @@ async fn a_living_leader_is_ok_and_a_role_without_one_gets_worse_with_time() {
         );
     }
     let json = lines(&output(&server, &["check-role", ROLE, "--json"]));
-    assert!(json[0]["silence_ms"].is_u64() && json[0]["leader"].is_null());
+    assert!(json[0]["silence_seconds"].is_number() && json[0]["leader"].is_null());
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn columns_are_shown_as_they_are_named_and_all_of_them_in_a_wide_table() {
     assert_eq!(rows, [["LEADER", "ROLE"], ["node-1", "scheduler"]]);
 
     let token = a.role("scheduler").expect("it").status().fencing_token;
-    let token = token.expect("a term").to_sortable();
+    let token = token.expect("a term").to_string();
     let wide = output(&server, &["ls", "-o", "wide"]);
     for expected in ["PRIORITY", "SINCE", &token] {
         assert!(wide.stdout.contains(expected), "{}", wide.stdout);
