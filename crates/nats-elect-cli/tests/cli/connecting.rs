@@ -122,14 +122,19 @@ fn a_context_that_can_not_be_used_is_told() {
 
 #[test]
 fn help_shows_no_secret_of_the_environment() {
-    let output = ended(nats_elect(&["verify", "--help"]).envs([
+    let secrets = [
         ("NATS_PASSWORD", "s3cret"),
         ("NATS_TOKEN", "s3cret"),
         ("NATS_URL", "nats://ada:s3cret@host"),
         ("NATS_CONTEXT", "s3cret"),
-    ]));
-    assert_eq!(output.code, Some(0));
-    assert!(output.stdout.contains("NATS_PASSWORD") && !output.stdout.contains("s3cret"));
+    ];
+    let help = |arguments: &[&str]| ended(nats_elect(arguments).envs(secrets));
+    let (own, connection) = (help(&["verify", "--help"]), help(&["help", "connection"]));
+    assert_eq!((own.code, connection.code), (Some(0), Some(0)));
+    assert!(connection.stdout.contains("NATS_PASSWORD"));
+    for shown in [own.stdout, connection.stdout] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
 }
 
 #[test]
