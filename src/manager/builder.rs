@@ -107,7 +107,7 @@ impl RoleManagerBuilder {
     }
 
     /// Adds a fact about this instance, such as its zone, for people and observers: see
-    /// [`ManagerConfig::meta`](field@ManagerConfig::meta).
+    /// [`ManagerConfig::meta`](field@crate::ManagerConfig::meta).
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.access.config = self.access.config.meta(key, value);
         self
