@@ -1,4 +1,4 @@
-//! What applications and elections do all the time:
+//! The operations of applications and elections that happen all the time:
 //! `cargo bench -p nats-elect-benches --bench hot_paths`.
 //!
 //! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside

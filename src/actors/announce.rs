@@ -106,8 +106,8 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
 fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
-        Event::Paused => tracing::info!("paused: stands for no new term"),
-        Event::Resumed => tracing::info!("resumed: stands again"),
+        Event::Paused => tracing::info!("paused: does not take part in elections until resumed"),
+        Event::Resumed => tracing::info!("resumed: takes part in elections again"),
         Event::LeaderChanged(Some(leader)) => {
             tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
         }

@@ -376,11 +376,13 @@ impl ElectionState {
 
     /// Reports the leader, if the reportable information differs from the last report.
     fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
+        // Without a trusted signature a known leader is not reported.
+        let is_known = leader.is_some();
         let leader = self.signatures.told(leader, clock::now());
         if leader != self.told {
             self.leaderless_since = leader.is_none().then(clock::now);
             if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
-                if self.election.status().leader.is_none() {
+                if !is_known {
                     log_no_leader(&self.scope, &before, self.election.vacancy());
                 }
                 self.predecessor = Some(before.instance_id);

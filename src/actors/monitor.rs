@@ -207,12 +207,13 @@ impl MonitorState {
     /// it cannot read.
     fn connect_anew(&mut self, myself: &ActorRef<MonitorMsg>) {
         tracing::error!("the connection to NATS has ended for good: making a new one");
+        // The log of the outage names the server, so the old client is still needed.
+        self.tell(LinkState::Down, Link::Down);
         self.client = None;
         self.mailbox = Arc::default();
         self.bucket = None;
         self.looked_at = None;
         self.connects = 0;
-        self.tell(LinkState::Down, Link::Down);
         self.connect(myself);
     }
 

@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// What programs are told. Durations are in fields that end in `_seconds`.
+    /// The JSON for programs. Durations are in fields that end in `_seconds`.
     pub fn json(&self) -> Value {
         let seen = &self.observed;
         json!({

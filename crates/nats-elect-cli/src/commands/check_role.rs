@@ -109,7 +109,7 @@ impl State {
 /// The exit code if the state is not known.
 pub const UNKNOWN: u8 = State::Unknown as u8;
 
-/// What was found out about the role.
+/// The findings about the role.
 struct Found {
     observed: Observed,
     /// The time since the last heartbeat. `None` if there never was one.

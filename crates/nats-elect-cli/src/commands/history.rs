@@ -151,7 +151,7 @@ impl History {
     /// Tells the past, and then each event as it comes.
     async fn follow(&self, shared: &Shared, output: Output) -> Outcome {
         let following = async |client, bucket: String| {
-            // What is published while the past is read is in both.
+            // Events that are published while the past is read are in both.
             let later = Follow::from_now(client, &bucket).await;
             // If there is no history, the past says so better.
             let past = self.events(shared).await?;

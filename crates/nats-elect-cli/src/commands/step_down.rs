@@ -324,7 +324,7 @@ fn hold_off(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// What is going on, for the user of a terminal.
+/// Shows the progress to the user of a terminal.
 pub fn progress(output: Output, what: &str) {
     if std::io::stderr().is_terminal() {
         output.note(&format!("… {what}"));

@@ -4,7 +4,7 @@ use nats_elect::LeaderInfo;
 
 use crate::text::clean;
 
-/// What the log shows of this module, unless it is to be quiet.
+/// The filter that shows the log of this module. `--quiet` leaves it out.
 pub const LOGS: &str = "nats_elect::exec::waiting=info";
 
 /// Reports who leads. It goes the way of logs, which waits for no reader.

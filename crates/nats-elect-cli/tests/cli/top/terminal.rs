@@ -60,13 +60,13 @@ impl Terminal {
         }
     }
 
-    /// What it shows, as soon as all of this is in it.
+    /// Returns the screen, as soon as all of this is in it.
     pub async fn shows(&self, wanted: &[&str]) -> String {
         let wanted: Vec<_> = wanted.iter().map(|text| (*text, true)).collect();
         self.shows_or_not(&wanted).await
     }
 
-    /// What it shows, as soon as each of these texts is in it or not, as is wanted.
+    /// Returns the screen, as soon as each of these texts is in it or not, as is wanted.
     pub async fn shows_or_not(&self, wanted: &[(&str, bool)]) -> String {
         let all = |text: &str| {
             wanted
