@@ -153,7 +153,7 @@ const IS_LEADER: Metric = gauge(
 );
 const PAUSED: Metric = gauge(
     "election_paused",
-    "1 while this instance is paused, and stands for no new term, else 0",
+    "1 while this instance is paused and begins no new term, else 0",
 );
 const TRANSITIONS: Metric = counter(
     "election_transitions_total",
@@ -194,7 +194,7 @@ const VALIDATION_FAILURES: Metric = counter(
 );
 const CONNECTION: Metric = gauge(
     "election_connection_status",
-    "What of NATS the role can rely on: 2 connected, 1 suspended, 0 lost",
+    "The role's connection to NATS: 2 connected, 1 suspended, 0 lost",
 );
 const LEASE_REMAINING: Metric = gauge(
     "election_lease_remaining_seconds",

@@ -34,7 +34,7 @@ struct Tell {
 }
 
 impl Fleet {
-    /// Connects so many instances; they stand for no role yet.
+    /// Connects so many instances; they take part in no election yet.
     pub async fn start(nats: &Nats, bucket: &str, instances: usize) -> Self {
         let (tell_start, started) = mpsc::unbounded_channel();
         let (tell_end, ended) = mpsc::unbounded_channel();

@@ -463,7 +463,7 @@ async fn a_key_is_replaced_while_everyone_knows_who_leads() {
     wait_until_told(&late, "b", new.public_key()).await;
     a.stop().await;
     b.stop().await;
-    // The two others that are left stand for nothing.
+    // Of those that are left only this one can lead.
     let third = journal.started(ROLE, 2).await;
     assert_eq!(third.instance, "late");
     wait_until_told(&watcher, "late", old.public_key()).await;

@@ -36,7 +36,7 @@ pub enum Fault {
     StepDown,
     /// The leader is asked to hand over.
     HandOver,
-    /// An instance is told to stand for no new term, for as long as anybody likes.
+    /// An instance is paused for any time: it begins no new term.
     StandAside,
     /// The same, and the leader is to end its term.
     Cordon,

@@ -257,7 +257,7 @@ impl Process {
         !self.stopping && !self.election.is_stopped() && !self.is_aside()
     }
 
-    /// Whether it stands for no new term.
+    /// Whether it is paused: it begins no new term.
     pub fn is_aside(&self) -> bool {
         self.election.status().paused
     }

@@ -96,7 +96,7 @@ struct Life {
     asked: HashSet<RequestId>,
     next_request: u64,
     state: RoleState,
-    /// It was told to stand for nothing.
+    /// It was paused.
     paused: bool,
     /// Whether it told so.
     told_paused: bool,

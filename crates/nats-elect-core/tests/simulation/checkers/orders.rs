@@ -1,4 +1,4 @@
-//! Who is paused stands for nothing: it claims nothing, begins no term, asks nobody to yield, and
+//! A paused instance takes no part: it claims nothing, begins no term, asks nobody to yield, and
 //! does not say that it is ready.
 
 use nats_elect_core::event::Event;
