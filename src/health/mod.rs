@@ -103,7 +103,20 @@ impl HealthServerBuilder {
         address: impl ToSocketAddrs,
         probe: Probe,
     ) -> io::Result<HealthServer> {
-        let listener = TcpListener::bind(address).await?;
+        self.serve(TcpListener::bind(address).await?, probe)
+    }
+
+    /// Answers on a socket that listens already, on the runtime on which this method is called.
+    ///
+    /// So an application can find out that an address is taken before its manager starts. Clients
+    /// that connect meanwhile wait.
+    ///
+    /// # Errors
+    /// Returns an error if the socket has no address.
+    ///
+    /// # Panics
+    /// Panics outside of a runtime.
+    pub fn serve(self, listener: TcpListener, probe: Probe) -> io::Result<HealthServer> {
         let address = listener.local_addr()?;
         let asked = Arc::new(Asked {
             probe,

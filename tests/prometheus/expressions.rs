@@ -15,6 +15,10 @@ const VARIABLES: [(&str, &str); 4] = [
     ("$__rate_interval", "1m"),
 ];
 
+/// The metrics of `nats-elect exec` alone. Its own test, `crates/nats-elect-cli/tests/exec/alerts.rs`,
+/// has a Prometheus evaluate them.
+pub const OF_EXEC: [&str; 1] = ["election_command_down"];
+
 /// An expression, and where it stands.
 #[derive(Clone, Debug)]
 pub struct Expression {

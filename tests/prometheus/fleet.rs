@@ -1,6 +1,7 @@
 //! The control plane under observation: instances in processes of their own.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -16,7 +17,7 @@ const SOON: Duration = Duration::from_secs(30);
 pub struct Process {
     pub id: String,
     /// Where its metrics are.
-    pub port: u16,
+    pub address: SocketAddr,
     child: Child,
     told: Receiver<String>,
 }
@@ -46,13 +47,13 @@ impl Process {
         });
         let mut process = Self {
             id: id.to_owned(),
-            port: 0,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             child,
             told,
         };
         let ready = process.told();
         let port = ready.strip_prefix("metrics ").expect("a port");
-        process.port = port.parse().expect("a port");
+        process.address.set_port(port.parse().expect("a port"));
         process
     }
 

@@ -15,6 +15,7 @@ mod live;
 #[path = "../support/markdown.rs"]
 mod markdown;
 mod mixin;
+mod programs;
 mod promtool;
 mod server;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use std::time::Duration;
 use nats_elect_testing::eventually;
 use serde_json::Value;
 
-use super::{deploy, promtool};
+use super::deploy;
+use super::programs::programs;
 
 /// Runs a program until the input ends, which it also does when whoever holds the other end is
 /// killed.
@@ -92,12 +93,9 @@ impl Prometheus {
         ready.then_some(prometheus)
     }
 
-    /// Scrapes these ports on loopback from now on.
-    pub fn scrape(&self, ports: &[u16]) {
-        let targets: Vec<_> = ports
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
+    /// Scrapes these addresses from now on.
+    pub fn scrape(&self, addresses: &[SocketAddr]) {
+        let targets: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
         let targets = serde_json::json!([{ "targets": targets }]);
         let file = self.folder.path().join("targets.json");
         fs::write(file, targets.to_string()).expect("a file");
@@ -194,7 +192,7 @@ fn guarded(folder: &Path, port: u16) -> Child {
     let again = log.try_clone().expect("a file");
     Command::new("/bin/sh")
         .args(["-c", GUARD, "prometheus-guard"])
-        .arg(promtool::programs().join("prometheus"))
+        .arg(programs().join("prometheus"))
         .arg("--config.file=prometheus.yml")
         .arg("--storage.tsdb.path=data")
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))

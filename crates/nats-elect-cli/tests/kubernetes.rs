@@ -178,7 +178,8 @@ fn a_pod_of_a_command_runs_it_while_it_leads() {
         .args(
             args[..end]
                 .iter()
-                .map(|arg| arg.replace("$(POD_NAME)", "pod-7")),
+                .map(|arg| arg.replace("$(POD_NAME)", "pod-7"))
+                .map(|arg| arg.replace("0.0.0.0:8080", "127.0.0.1:0")),
         )
         .args(["--create-bucket", "--", "sh", "-c"])
         .arg("echo $NATS_ELECT_ROLE $NATS_ELECT_INSTANCE")
@@ -200,10 +201,7 @@ fn nothing_probes_for_leadership() {
             .filter_map(|line| line.trim().strip_prefix("path: "))
             .filter(|path| path.starts_with('/') && !path.starts_with("/etc"))
             .collect();
-        // `exec` serves none of them.
-        let served = text.contains("containerPort:");
-        assert_eq!(probed.contains(&"/readyz"), served);
-        assert_eq!(probed.contains(&"/livez"), served);
+        assert!(probed.contains(&"/readyz") && probed.contains(&"/livez"));
         assert!(!probed.iter().any(|path| path.starts_with("/leaderz")));
     }
 }

@@ -159,6 +159,14 @@
             here + ': {{ $value | humanize }} terms within an hour ended because the handler {{ $labels.cause }}.'
           ),
           alert(
+            'NatsElectCommandDown', 'critical', 'standing:election_command_down:avg5m', '> 0.5',
+            'The command of {{ $labels.role }} does not run, although the role is led.',
+            here + ': the command under `nats-elect exec` fails again and again. It waited to be started again for '
+            + '{{ $value | humanizePercentage }} of the last five minutes.',
+            // One failure soon after the start of `exec`, which has few samples then.
+            '2m'
+          ),
+          alert(
             'NatsElectHealthChecksFailing', 'warning', 'standing:election_health_check_failures:increase10m', '> 1',
             'The leader of {{ $labels.role }} is not well.',
             here + ': {{ $value | humanize }} health checks failed within ten minutes.'

@@ -89,6 +89,11 @@
             'standing:election_paused:max',
             'max by (%s) (%s or 0 * %s)' % [standing, here('election_paused'), s('election_standing')]
           ),
+          // Of commands under `nats-elect exec`: the share of the time that they waited to be started again.
+          rule(
+            'standing:election_command_down:avg5m',
+            'max by (%s) (avg_over_time(%s[5m]))' % [standing, s('election_command_down')]
+          ),
           rule('instance:election_watch_restarts:increase10m', grown('election_watch_restarts_total', '10m', instance)),
         ],
       },

@@ -1,34 +1,31 @@
 //! `exec`: a command that runs only while this instance leads.
 
+mod configuration;
+
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::duration::{exact, rounded_down};
-use nats_elect::{
-    ElectionsConfig, Error, ManagerConfig, RoleConfig, RoleManager, RoleSettings, StopOptions,
-    Takeover,
-};
+use nats_elect::{Error, RoleManager, StopOptions, Takeover};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Shared, duration};
-use crate::config_file::Source;
-use crate::context;
 use crate::exec::alarm::Alarm;
 use crate::exec::gate::Gate;
-use crate::exec::guarded::Program;
-use crate::exec::handler::{Conduct, Done, OnExit, OnLoss, Restart, RunCommand};
+use crate::exec::guarded::{End, Program};
+use crate::exec::handler::{Done, OnExit, OnLoss, Restart, RunCommand};
+use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::standing::{NotLed, Standing};
 use crate::exec::{Instant, guard, killing, starter, waiting};
 use crate::exit::{Code, Failure, Outcome};
+use configuration::{signal, takeover};
 
-/// Shorter ones leave no room for two who kill one after the other.
-const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
 /// A command that ended so shortly before a signal has heard it first, from a supervisor that
 /// signals all processes of a service.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -136,6 +133,11 @@ pub struct Exec {
     #[arg(long)]
     create_bucket: bool,
 
+    /// Serve health and metrics over HTTP at this address, such as 127.0.0.1:9464: /livez, /readyz,
+    /// /leaderz/ROLE and /metrics. There is no TLS and no authentication
+    #[arg(long, value_name = "IP:PORT", env = listener::VARIABLE)]
+    listen: Option<SocketAddr>,
+
     /// Whether a command that ended is started again while this instance leads
     #[arg(long, value_enum, default_value = "never")]
     restart: Restart,
@@ -206,6 +208,8 @@ impl Exec {
         let patience = manager.start_timeout;
         let settings = config.settings()?;
         let conduct = self.conduct(&settings)?;
+        // Before anything takes part in the election: it may fail.
+        let listener = self.listen.map(Listener::bind).transpose()?;
         let others = killing::adopt_orphans()?.into();
         let mut signals = Signals::new()?;
         let (instance, named) = watch::channel(None);
@@ -216,11 +220,12 @@ impl Exec {
         let gate = Gate::open();
         let handler = RunCommand {
             role,
+            bucket: manager.bucket.clone(),
             slot: None,
             gate: gate.clone(),
             program: Program {
                 command: self.command.clone().into(),
-                environment: vec![("NATS_ELECT_BUCKET", manager.bucket.clone())],
+                environment: Vec::new(),
                 others,
             },
             conduct,
@@ -242,6 +247,9 @@ impl Exec {
             started = starting => started?,
             signal = asked_to_stop(&mut signals) => return Ok(by_signal(signal)),
         };
+        if let Some(listener) = listener {
+            listener.answer(manager.probe())?;
+        }
         instance.send_replace(Some(manager.instance_id().to_owned()));
 
         let why = {
@@ -280,23 +288,8 @@ impl Exec {
             Ok(Err(error)) => tracing::warn!(%error, "the role was not freed"),
             Err(_) => tracing::warn!("the role was not freed: its election did not answer"),
         }
-        // A supervisor's signal to all processes of a service may have ended the command before
-        // this process received it.
-        let why = match (why, is_done.try_recv()) {
-            (Why::Signal(_), Ok(done @ Done::Ended(_))) => Why::Done(done),
-            (why, _) => why,
-        };
         let end = last.borrow().map(|(end, _)| end);
-        match (why, end) {
-            (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
-            (Why::Signal(signal), None) => Ok(by_signal(signal)),
-            (Why::Done(Done::Lost), _) => Err(Failure::new(
-                Code::Failed,
-                "leadership was lost, and the command has ended",
-            )),
-            (Why::NotLed(failure), _) => Err(failure),
-            (Why::Broken(error), _) => Err(error.into()),
-        }
+        outcome(why, is_done.try_recv().ok(), end)
     }
 
     /// A handler for the role, or for each of its slots.
@@ -341,94 +334,6 @@ impl Exec {
         });
         Failure::new(Code::NotLed, what + &leaders.collect::<String>())
     }
-
-    /// What to connect by, the role, and its settings.
-    fn configuration(
-        &self,
-        shared: &Shared,
-    ) -> Result<(ManagerConfig, String, RoleConfig), Failure> {
-        let mut said = None;
-        let mut role = self.role.clone();
-        let mut elections = ElectionsConfig::default();
-        if let Some(path) = &self.config {
-            let file = Source::open(path, None)?.parse()?;
-            elections = file.config;
-            said = file.has_manager.then(|| elections.manager.clone());
-            if role.is_none() && elections.roles.len() == 1 {
-                role = elections.roles.keys().next().cloned();
-            }
-            let Some(role) = &role else {
-                return Err(Failure::usage(format!(
-                    "{} has {} roles: choose one with --role",
-                    path.display(),
-                    elections.roles.len()
-                )));
-            };
-            if !elections.roles.contains_key(role) {
-                let what = format!("{} has no role {role:?}", path.display());
-                return Err(Failure::usage(what));
-            }
-        }
-        let role = role.unwrap_or_default();
-        elections.roles.retain(|name, _| *name == role);
-        elections.roles.entry(role.clone()).or_default();
-        let mut config = elections
-            .with_env()?
-            .roles
-            .remove(&role)
-            .unwrap_or_default();
-        let manager = match (said, &shared.context) {
-            (Some(said), None) => said,
-            (Some(_), Some(_)) => {
-                return Err(Failure::usage(
-                    "both the file's [manager] and a context say how to connect: use only one of them",
-                ));
-            }
-            (None, Some(name)) => context::named(name)?,
-            (None, None) => context::selected()?.unwrap_or_default(),
-        };
-        config.ttl = self.ttl.unwrap_or(config.ttl);
-        config.priority = self.priority.unwrap_or(config.priority);
-        config.takeover = self.takeover.unwrap_or(config.takeover);
-        config.stop_budget = self.stop_budget.or(config.stop_budget);
-        if self.slots.is_some() && config.takeover != Takeover::Never {
-            return Err(Failure::usage(
-                "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
-            ));
-        }
-        Ok((shared.over(manager)?, role, config))
-    }
-
-    fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
-        if settings.stop_budget < LEAST_STOP_BUDGET {
-            return Err(Failure::usage(format!(
-                "the stop budget is {}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
-                exact(settings.stop_budget)
-            )));
-        }
-        let margin = settings.stop_budget / 4;
-        let longest = settings.stop_budget.saturating_sub(margin);
-        let kill_after = self.kill_after.unwrap_or(longest);
-        if kill_after > longest {
-            return Err(Failure::usage(format!(
-                "--kill-after is {}, but the stop budget allows at most {}: choose a longer --stop-budget",
-                exact(kill_after),
-                rounded_down(longest)
-            )));
-        }
-        let max_restart_delay = Duration::from_secs(30);
-        Ok(Conduct {
-            restart: self.restart,
-            restart_delay: self.restart_delay.max(Duration::from_millis(10)),
-            max_restart_delay: max_restart_delay.max(self.restart_delay),
-            on_exit: self.on_exit,
-            on_loss: self.on_loss,
-            signal: self.signal,
-            kill_after,
-            margin,
-            guard_margin: settings.stop_budget / 5,
-        })
-    }
 }
 
 impl ExecGuard {
@@ -444,6 +349,26 @@ impl ExecStarter {
     }
 }
 
+/// What `exec` ends with: what was told of the command's end meanwhile, and how its last run ended.
+fn outcome(why: Why, told: Option<Done>, end: Option<End>) -> Outcome {
+    // A supervisor's signal to all processes of a service may have ended the command before this
+    // process received it.
+    let why = match (why, told) {
+        (Why::Signal(_), Some(done @ Done::Ended(_))) => Why::Done(done),
+        (why, _) => why,
+    };
+    match (why, end) {
+        (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
+        (Why::Signal(signal), None) => Ok(by_signal(signal)),
+        (Why::Done(Done::Lost), _) => Err(Failure::new(
+            Code::Failed,
+            "leadership was lost, and the command has ended",
+        )),
+        (Why::NotLed(failure), _) => Err(failure),
+        (Why::Broken(error), _) => Err(error.into()),
+    }
+}
+
 async fn asked_to_stop(signals: &mut Signals) -> Signal {
     loop {
         if let Asked::Stop(signal) = signals.next().await {
@@ -454,30 +379,4 @@ async fn asked_to_stop(signals: &mut Signals) -> Signal {
 
 fn by_signal(signal: Signal) -> u8 {
     128 + u8::try_from(signal.as_raw()).unwrap_or(0)
-}
-
-fn signal(name: &str) -> Result<Signal, String> {
-    let name = name.to_ascii_uppercase();
-    Ok(match name.strip_prefix("SIG").unwrap_or(&name) {
-        "TERM" => Signal::TERM,
-        "INT" => Signal::INT,
-        "QUIT" => Signal::QUIT,
-        "HUP" => Signal::HUP,
-        "USR1" => Signal::USR1,
-        "USR2" => Signal::USR2,
-        "WINCH" => Signal::WINCH,
-        "KILL" => Signal::KILL,
-        _ => return Err("it must be one of TERM, INT, QUIT, HUP, USR1, USR2, WINCH, KILL".into()),
-    })
-}
-
-fn takeover(how: &str) -> Result<Takeover, String> {
-    match how.split_once('=') {
-        None if how == "never" => Ok(Takeover::Never),
-        None if how == "cooperative" => Ok(Takeover::Cooperative),
-        Some(("forced", after)) => Ok(Takeover::Forced {
-            after: duration(after)?,
-        }),
-        _ => Err("it must be never, cooperative, or forced=TIME".into()),
-    }
 }

@@ -14,6 +14,7 @@ use super::Instant;
 use super::frames::{Frames, send_first};
 use super::guard::BY_SIGNAL;
 use super::killing::{end_children, signal_group};
+use super::listener;
 use super::processes::this_program;
 
 /// A guard that has not begun by then is paused, or the machine is far too busy.
@@ -80,6 +81,7 @@ impl Guarded {
         send_first(&ours, kill_at().0, handed)?;
         let guard = Guard {
             process: this_program(&["exec-guard"], &program.command)?
+                .env_remove(listener::VARIABLE)
                 .envs(program.environment.iter().cloned())
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
                 .spawn()?,

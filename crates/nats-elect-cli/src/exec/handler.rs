@@ -12,6 +12,7 @@ use super::Instant;
 use super::alarm::Alarm;
 use super::gate::Gate;
 use super::guarded::{End, Guarded, Program};
+use super::listener::CommandDown;
 use super::waiting;
 
 /// When a command that ended is started again, within the term.
@@ -74,6 +75,7 @@ pub enum Done {
 #[derive(Clone)]
 pub struct RunCommand {
     pub role: String,
+    pub bucket: String,
     /// Its number, if the role is one of several slots.
     pub slot: Option<u16>,
     /// Passed by this handler before it runs the command.
@@ -135,9 +137,13 @@ impl RoleHandler for RunCommand {
             );
             return Ok(());
         };
-        let Some(program) = self.program_of(&term).await else {
+        let mut instance = self.instance.clone();
+        let Ok(Some(instance)) = instance.wait_for(Option::is_some).await.as_deref().cloned()
+        else {
             return Ok(());
         };
+        let program = self.program_of(&term, &instance);
+        let down = CommandDown::new(&self.role, &instance, &self.bucket);
         let mut delay = self.conduct.restart_delay;
         let exits = self.conduct.on_loss == OnLoss::Exit;
         let mut loss = Loss(exits.then_some(&self.done));
@@ -164,6 +170,7 @@ impl RoleHandler for RunCommand {
             if begun.plus(self.conduct.max_restart_delay).is_over() {
                 delay = self.conduct.restart_delay;
             }
+            let _down = (!end.is_success()).then(|| down.begins());
             if term
                 .run_until_cancelled(tokio::time::sleep(delay))
                 .await
@@ -194,19 +201,18 @@ impl RoleHandler for RunCommand {
 impl RunCommand {
     /// The command, and what it is told about its term. The lease token is no part of it: that is a
     /// secret.
-    async fn program_of(&self, term: &Term) -> Option<Program> {
-        let mut instance = self.instance.clone();
-        let named = instance.wait_for(Option::is_some).await.ok()?.clone()?;
+    fn program_of(&self, term: &Term, instance: &str) -> Program {
         let token = term.fencing_token();
         let mut program = self.program.clone();
         program.environment.extend([
             ("NATS_ELECT_ROLE", term.role().to_owned()),
-            ("NATS_ELECT_INSTANCE", named),
+            ("NATS_ELECT_INSTANCE", instance.to_owned()),
+            ("NATS_ELECT_BUCKET", self.bucket.clone()),
             ("NATS_ELECT_FENCING_TOKEN", token.to_string()),
         ]);
         let slot = self.slot.map(|slot| ("NATS_ELECT_SLOT", slot.to_string()));
         program.environment.extend(slot);
-        Some(program)
+        program
     }
 
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped,

@@ -10,7 +10,7 @@
 //! moment in which the command runs and one of them does not know it.
 //!
 //! `standing` has the elections that `exec` takes part in. With several slots these are several, and
-//! `gate` lets the handler of one of them run the command.
+//! `gate` lets the handler of one of them run the command. `listener` serves health and metrics.
 
 pub mod alarm;
 #[cfg(target_os = "linux")]
@@ -21,6 +21,7 @@ pub mod guard;
 pub mod guarded;
 pub mod handler;
 pub mod killing;
+pub mod listener;
 mod processes;
 pub mod signals;
 pub mod standing;

@@ -74,6 +74,10 @@ impl Exec {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The guard of the command that runs, if one does.
     pub fn guard(&self) -> Option<Pid> {
         let pid = self.child.id();

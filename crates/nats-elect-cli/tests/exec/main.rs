@@ -2,19 +2,34 @@
 //! command twice at a time.
 #![cfg(target_os = "linux")]
 
+mod alerts;
 mod command;
+#[path = "../../../../tests/support/debian.rs"]
+mod debian;
 mod faults;
 mod history;
+mod http;
 mod instance;
+mod listening;
+#[path = "../../../../tests/prometheus/programs.rs"]
+mod programs;
+#[path = "../../../../tests/prometheus/server.rs"]
+mod prometheus;
 mod relatives;
 mod running;
 mod slots;
 mod soak;
 mod waiting;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A lease that tests can wait for.
 const TTL: Duration = Duration::from_millis(1500);
 /// Long enough for anything that happens at all, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
+
+/// The folder `deploy` of the repository.
+fn deploy() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}

@@ -1,0 +1,134 @@
+//! The role, its settings and the conduct of the command, from the options, the environment and
+//! the file.
+
+use std::time::Duration;
+
+use nats_elect::duration::{exact, rounded_down};
+use nats_elect::{ElectionsConfig, ManagerConfig, RoleConfig, RoleSettings, Takeover};
+use rustix::process::Signal;
+
+use super::Exec;
+use crate::cli::{Shared, duration};
+use crate::config_file::Source;
+use crate::context;
+use crate::exec::handler::Conduct;
+use crate::exit::Failure;
+
+/// Shorter ones leave no room for two who kill one after the other.
+const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
+
+impl Exec {
+    /// What to connect by, the role, and its settings.
+    pub(super) fn configuration(
+        &self,
+        shared: &Shared,
+    ) -> Result<(ManagerConfig, String, RoleConfig), Failure> {
+        let mut said = None;
+        let mut role = self.role.clone();
+        let mut elections = ElectionsConfig::default();
+        if let Some(path) = &self.config {
+            let file = Source::open(path, None)?.parse()?;
+            elections = file.config;
+            said = file.has_manager.then(|| elections.manager.clone());
+            if role.is_none() && elections.roles.len() == 1 {
+                role = elections.roles.keys().next().cloned();
+            }
+            let Some(role) = &role else {
+                return Err(Failure::usage(format!(
+                    "{} has {} roles: choose one with --role",
+                    path.display(),
+                    elections.roles.len()
+                )));
+            };
+            if !elections.roles.contains_key(role) {
+                let what = format!("{} has no role {role:?}", path.display());
+                return Err(Failure::usage(what));
+            }
+        }
+        let role = role.unwrap_or_default();
+        elections.roles.retain(|name, _| *name == role);
+        elections.roles.entry(role.clone()).or_default();
+        let mut config = elections
+            .with_env()?
+            .roles
+            .remove(&role)
+            .unwrap_or_default();
+        let manager = match (said, &shared.context) {
+            (Some(said), None) => said,
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "both the file's [manager] and a context say how to connect: use only one of them",
+                ));
+            }
+            (None, Some(name)) => context::named(name)?,
+            (None, None) => context::selected()?.unwrap_or_default(),
+        };
+        config.ttl = self.ttl.unwrap_or(config.ttl);
+        config.priority = self.priority.unwrap_or(config.priority);
+        config.takeover = self.takeover.unwrap_or(config.takeover);
+        config.stop_budget = self.stop_budget.or(config.stop_budget);
+        if self.slots.is_some() && config.takeover != Takeover::Never {
+            return Err(Failure::usage(
+                "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
+            ));
+        }
+        Ok((shared.over(manager)?, role, config))
+    }
+
+    pub(super) fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
+        if settings.stop_budget < LEAST_STOP_BUDGET {
+            return Err(Failure::usage(format!(
+                "the stop budget is {}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
+                exact(settings.stop_budget)
+            )));
+        }
+        let margin = settings.stop_budget / 4;
+        let longest = settings.stop_budget.saturating_sub(margin);
+        let kill_after = self.kill_after.unwrap_or(longest);
+        if kill_after > longest {
+            return Err(Failure::usage(format!(
+                "--kill-after is {}, but the stop budget allows at most {}: choose a longer --stop-budget",
+                exact(kill_after),
+                rounded_down(longest)
+            )));
+        }
+        let max_restart_delay = Duration::from_secs(30);
+        Ok(Conduct {
+            restart: self.restart,
+            restart_delay: self.restart_delay.max(Duration::from_millis(10)),
+            max_restart_delay: max_restart_delay.max(self.restart_delay),
+            on_exit: self.on_exit,
+            on_loss: self.on_loss,
+            signal: self.signal,
+            kill_after,
+            margin,
+            guard_margin: settings.stop_budget / 5,
+        })
+    }
+}
+
+pub(super) fn signal(name: &str) -> Result<Signal, String> {
+    let name = name.to_ascii_uppercase();
+    Ok(match name.strip_prefix("SIG").unwrap_or(&name) {
+        "TERM" => Signal::TERM,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "HUP" => Signal::HUP,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        "WINCH" => Signal::WINCH,
+        "KILL" => Signal::KILL,
+        _ => return Err("it must be one of TERM, INT, QUIT, HUP, USR1, USR2, WINCH, KILL".into()),
+    })
+}
+
+pub(super) fn takeover(how: &str) -> Result<Takeover, String> {
+    match how.split_once('=') {
+        None if how == "never" => Ok(Takeover::Never),
+        None if how == "cooperative" => Ok(Takeover::Cooperative),
+        Some(("forced", after)) => Ok(Takeover::Forced {
+            after: duration(after)?,
+        }),
+        _ => Err("it must be never, cooperative, or forced=TIME".into()),
+    }
+}
