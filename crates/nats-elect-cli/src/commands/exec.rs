@@ -3,13 +3,15 @@
 mod configuration;
 
 use std::ffi::OsString;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{Error, RoleManager, StopOptions, Takeover};
+use futures::future::try_join_all;
+use nats_elect::{Error, RoleConfig, RoleManager, StopOptions, Takeover};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,10 +23,11 @@ use crate::exec::guarded::{End, Program};
 use crate::exec::handler::{Done, OnExit, OnLoss, Restart, RunCommand};
 use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
+use crate::exec::spared::Spared;
 use crate::exec::standing::{NotLed, Standing};
 use crate::exec::{Instant, guard, killing, starter, waiting};
 use crate::exit::{Code, Failure, Outcome};
-use configuration::{signal, takeover};
+use configuration::{Role, signal, takeover};
 
 /// A command that ended so shortly before a signal has heard it first, from a supervisor that
 /// signals all processes of a service.
@@ -46,7 +49,8 @@ WINCH, and HUP otherwise.
 
 Exit codes: the command's own; 128 + n if signal n ended it, or if signal n came while no command \
 ran; 126 if it can't be run, 127 if it does not exist; 1 if leadership was lost and --on-loss is \
-exit; 75 if leadership did not come, with --try or --wait-timeout. Before a command has run: 1 to 5 \
+exit; 75 if leadership did not come, with --try or --wait-timeout. With several roles it is the code \
+of the command that ended first, or after a signal the greatest. Before a command has run: 1 to 5 \
 as for every command of nats-elect.
 
 Examples:
@@ -54,6 +58,7 @@ Examples:
   nats-elect exec --role backup --restart on-failure -- sh -c 'while backup; do sleep 60; done'
   nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics
   nats-elect exec --role nightly --try -- ./backup || [ $? = 75 ]
+  nats-elect exec --role mail --role billing -- sh -c './jobs --only $NATS_ELECT_ROLE'
   nats-elect exec --role worker --slots 3 -- sh -c './worker --shard $NATS_ELECT_SLOT'";
 
 /// Run a command only while this instance leads a role
@@ -67,15 +72,21 @@ Examples:
 /// process ends. So the command does not outlive its lease if this process is killed, paused or cut
 /// off from NATS. docs/cli.md lists the exceptions.
 ///
-/// The command's standard input is that of exec, or empty if that is a terminal. On Linux, child
-/// processes that leave the process group end with the command. On other systems they are out of
-/// reach.
+/// The command's standard input is that of exec, or empty if that is a terminal or if there are
+/// several roles. On Linux, child processes that leave the process group end with the command. On
+/// other systems they are out of reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER)]
 pub struct Exec {
-    /// The role to lead. May be omitted if --config has exactly one role
-    #[arg(short, long, required_unless_present = "config")]
-    role: Option<String>,
+    /// The role to lead. With several (--role A --role B) the command runs once for each role that
+    /// is led. May be omitted if --config has exactly one role
+    #[arg(
+        short,
+        long = "role",
+        value_name = "ROLE",
+        required_unless_present = "config"
+    )]
+    roles: Vec<String>,
 
     /// A file with the settings. Options and environment variables override it
     #[arg(short, long, value_name = "FILE")]
@@ -197,7 +208,7 @@ impl Exec {
 
     pub async fn run(self, shared: &Shared) -> Outcome {
         let begun = Instant::now();
-        let (mut manager, role, config) = self.configuration(shared)?;
+        let (mut manager, roles) = self.configuration(shared)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
         }
@@ -206,43 +217,42 @@ impl Exec {
             manager.start_timeout = manager.start_timeout.min(longest);
         }
         let patience = manager.start_timeout;
-        let settings = config.settings()?;
-        let conduct = self.conduct(&settings)?;
-        // Before anything takes part in the election: it may fail.
+        let stop_budget = roles.iter().map(|role| role.stop_budget).max();
+        // Before anything takes part in an election: it may fail.
         let listener = self.listen.map(Listener::bind).transpose()?;
-        let others = killing::adopt_orphans()?.into();
+        let others = Spared::new(killing::adopt_orphans()?);
         let mut signals = Signals::new()?;
         let (instance, named) = watch::channel(None);
         let (done, mut is_done) = mpsc::unbounded_channel();
         let passed_on = broadcast::Sender::new(16);
         let kill_now = CancellationToken::new();
-        let last = watch::Sender::new(None);
-        let gate = Gate::open();
-        let handler = RunCommand {
-            role,
-            bucket: manager.bucket.clone(),
-            slot: None,
-            gate: gate.clone(),
-            program: Program {
-                command: self.command.clone().into(),
-                environment: Vec::new(),
-                others,
-            },
-            conduct,
-            instance: named,
-            passed_on: passed_on.clone(),
-            kill_now: kill_now.clone(),
-            last: last.clone(),
-            done,
+        let program = Program {
+            command: self.command.clone().into(),
+            environment: Vec::new(),
+            has_stdin: roles.len() == 1,
+            spared: others,
         };
-        let standing = Standing {
-            config,
-            seats: self.seats(handler),
-            gate,
+        let of_role = |role: Role| {
+            let gate = Gate::open();
+            let handler = RunCommand {
+                role: role.name,
+                bucket: manager.bucket.clone(),
+                slot: None,
+                gate: gate.clone(),
+                program: program.clone(),
+                conduct: role.conduct,
+                instance: named.clone(),
+                passed_on: passed_on.clone(),
+                kill_now: kill_now.clone(),
+                last: watch::Sender::new(None),
+                done: done.clone(),
+            };
+            self.standing(role.config, gate, handler)
         };
-        let starting = standing
-            .begin(RoleManager::builder().config(manager))
-            .start();
+        let standings: Vec<_> = roles.into_iter().map(of_role).collect();
+        let builder = RoleManager::builder().config(manager);
+        let standing_for = |builder, one: &Standing| one.begin(builder);
+        let starting = standings.iter().fold(builder, standing_for).start();
         let manager = tokio::select! {
             started = starting => started?,
             signal = asked_to_stop(&mut signals) => return Ok(by_signal(signal)),
@@ -253,8 +263,9 @@ impl Exec {
         instance.send_replace(Some(manager.instance_id().to_owned()));
 
         let why = {
-            let mut standing_for = pin!(standing.keep(&manager));
-            let mut in_vain = pin!(self.not_led(&standing, &manager, begun, patience));
+            let keeping = standings.iter().map(|standing| standing.keep(&manager));
+            let mut standing_for = pin!(try_join_all(keeping));
+            let mut in_vain = pin!(self.not_led(&standings, &manager, begun, patience));
             loop {
                 tokio::select! {
                     Some(done) = is_done.recv() => break Why::Done(done),
@@ -268,8 +279,10 @@ impl Exec {
             }
         };
         // A run that ended long before this did not end for it.
-        last.send_if_modified(|last| last.take_if(|(_, at)| at.plus(ANSWER).is_over()).is_some());
-        let timeout = settings.stop_budget + RELEASE_TIME;
+        for standing in &standings {
+            standing.forget_runs_before(ANSWER);
+        }
+        let timeout = stop_budget.unwrap_or_default() + RELEASE_TIME;
         let stop = manager.stop(StopOptions::default().timeout(timeout));
         // The manager has its own thread for that; if it is held up, the time is over all the same.
         let mut stopping = Box::pin(tokio::time::timeout(timeout + GRACE, stop));
@@ -285,35 +298,50 @@ impl Exec {
         // Not by the output, which waits until it is read.
         match stopped {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the role was not freed"),
-            Err(_) => tracing::warn!("the role was not freed: its election did not answer"),
+            Ok(Err(error)) => tracing::warn!(%error, "not every role was freed"),
+            Err(_) => tracing::warn!("not every role was freed: an election did not answer"),
         }
-        let end = last.borrow().map(|(end, _)| end);
-        outcome(why, is_done.try_recv().ok(), end)
+        // A supervisor's signal to all processes of a service may have ended a command before this
+        // process received it.
+        let told = iter::from_fn(|| is_done.try_recv().ok()).filter_map(|done| match done {
+            Done::Ended(end) => Some(end),
+            Done::Lost(_) => None,
+        });
+        let ends = standings.iter().filter_map(Standing::last_end).chain(told);
+        outcome(why, ends.max_by_key(|end| end.code()))
     }
 
     /// A handler for the role, or for each of its slots.
-    fn seats(&self, handler: RunCommand) -> Vec<RunCommand> {
-        let Some(slots) = self.slots else {
-            return vec![handler];
-        };
+    fn standing(&self, config: RoleConfig, gate: Gate, handler: RunCommand) -> Standing {
         let slot = |number| RunCommand {
             role: format!("{}-{number}", handler.role),
             slot: Some(number),
             ..handler.clone()
         };
-        (1..=slots).map(slot).collect()
+        let seats = match self.slots {
+            Some(slots) => (1..=slots).map(slot).collect(),
+            None => vec![handler],
+        };
+        Standing {
+            config,
+            seats,
+            gate,
+        }
     }
 
     /// Waits until the first term did not come, if there is a limit to that. After that no command
     /// is started any more.
     async fn not_led(
         &self,
-        standing: &Standing,
+        standings: &[Standing],
         manager: &RoleManager,
         begun: Instant,
         patience: Duration,
     ) -> Failure {
+        // There is no such limit to several.
+        let [standing] = standings else {
+            return std::future::pending().await;
+        };
         let what = if self.try_once {
             match standing.missed(manager, patience).await {
                 NotLed::Taken => "another instance leads".to_owned(),
@@ -349,20 +377,14 @@ impl ExecStarter {
     }
 }
 
-/// What `exec` ends with: what was told of the command's end meanwhile, and how its last run ended.
-fn outcome(why: Why, told: Option<Done>, end: Option<End>) -> Outcome {
-    // A supervisor's signal to all processes of a service may have ended the command before this
-    // process received it.
-    let why = match (why, told) {
-        (Why::Signal(_), Some(done @ Done::Ended(_))) => Why::Done(done),
-        (why, _) => why,
-    };
+/// What `exec` ends with. `end` is how the command ended last, the worst of several.
+fn outcome(why: Why, end: Option<End>) -> Outcome {
     match (why, end) {
         (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
         (Why::Signal(signal), None) => Ok(by_signal(signal)),
-        (Why::Done(Done::Lost), _) => Err(Failure::new(
+        (Why::Done(Done::Lost(role)), _) => Err(Failure::new(
             Code::Failed,
-            "leadership was lost, and the command has ended",
+            format!("leadership of {role} was lost, and its command has ended"),
         )),
         (Why::NotLed(failure), _) => Err(failure),
         (Why::Broken(error), _) => Err(error.into()),

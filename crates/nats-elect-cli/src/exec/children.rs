@@ -1,8 +1,9 @@
 //! The children of this process, as Linux tells them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -17,11 +18,26 @@ pub fn for_children(found: impl FnMut(Pid)) -> io::Result<()> {
     Ok(())
 }
 
+/// The list of the first thread, opened before files may run out.
+static FIRST_THREAD: OnceLock<File> = OnceLock::new();
+
 /// As the kernel lists them, at the cost of a few short files; nothing if it was built without such
 /// lists (`PROC_CHILDREN`). None is hidden, and none is missed: a list is exact as long as nothing
 /// is reaped while it is read, and children stay with their thread until that ends. All that matter
 /// here are those of the first one.
 pub fn listed() -> io::Result<Option<Vec<Pid>>> {
+    listed_by_thread().or_else(|error| match FIRST_THREAD.get() {
+        Some(mut list) => {
+            let mut children = String::new();
+            list.rewind()?;
+            list.read_to_string(&mut children)?;
+            Ok(Some(pids(&children).collect()))
+        }
+        None => Err(error),
+    })
+}
+
+fn listed_by_thread() -> io::Result<Option<Vec<Pid>>> {
     let me = own_number()?;
     if !fs::exists(format!("/proc/self/task/{me}/children"))? {
         return Ok(None);
@@ -29,7 +45,7 @@ pub fn listed() -> io::Result<Option<Vec<Pid>>> {
     let mut children = Vec::new();
     for thread in fs::read_dir("/proc/self/task")? {
         match fs::read_to_string(thread?.path().join("children")) {
-            Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(pid)),
+            Ok(list) => children.extend(pids(&list)),
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
         }
@@ -65,6 +81,10 @@ fn scan(mut found: impl FnMut(Pid)) -> io::Result<()> {
 /// Fails where children could be missed, for the kernel does not list them and `/proc` hides
 /// processes (`hidepid`).
 pub fn all_are_seen() -> io::Result<()> {
+    let me = own_number()?;
+    if let Ok(list) = File::open(format!("/proc/self/task/{me}/children")) {
+        FIRST_THREAD.get_or_init(|| list);
+    }
     if listed()?.is_none() && fs::read("/proc/1/stat").is_err() {
         return Err(io::Error::other(
             "/proc hides processes: `exec` could not find and end the processes that the command starts",
@@ -81,6 +101,10 @@ fn own_number() -> io::Result<i32> {
         ));
     }
     Ok(me)
+}
+
+fn pids(list: &str) -> impl Iterator<Item = Pid> {
+    list.split_ascii_whitespace().filter_map(pid)
 }
 
 fn pid(number: &str) -> Option<Pid> {

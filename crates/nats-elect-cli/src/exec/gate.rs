@@ -14,6 +14,8 @@ struct State {
     taken_by: Option<String>,
     /// Whether that handler is in.
     is_in: bool,
+    /// Whether any handler has ever come in.
+    was_entered: bool,
     /// Whether no handler may come in any more.
     closed: bool,
 }
@@ -36,6 +38,7 @@ impl Gate {
             }
             state.taken_by = Some(role.to_owned());
             state.is_in = true;
+            state.was_entered = true;
             true
         };
         self.0.send_if_modified(enters).then(|| Pass(self.clone()))
@@ -57,6 +60,17 @@ impl Gate {
         self.0.borrow().taken_by.is_some()
     }
 
+    /// Whether the command is run.
+    pub fn is_in(&self) -> bool {
+        self.0.borrow().is_in
+    }
+
+    /// Waits until no handler is in.
+    pub async fn left(&self) {
+        // This gate holds the sender.
+        let _ = self.0.subscribe().wait_for(|state| !state.is_in).await;
+    }
+
     /// Lets the handlers of all roles come again, unless one is in. Returns whether that is so.
     pub fn reopen(&self) -> bool {
         self.0.send_if_modified(|state| {
@@ -68,10 +82,10 @@ impl Gate {
         })
     }
 
-    /// Lets no handler in any more, unless one has come. Returns whether that is so.
+    /// Lets no handler in any more, unless one has ever come. Returns whether that is so.
     pub fn close(&self) -> bool {
         self.0.send_if_modified(|state| {
-            state.closed |= state.taken_by.is_none();
+            state.closed |= !state.was_entered;
             state.closed
         })
     }
@@ -108,7 +122,8 @@ mod tests {
         assert!(gate.close());
         assert!(gate.enter("a").is_none());
         let gate = Gate::open();
-        let _pass = gate.enter("a");
-        assert!(!gate.close());
+        drop(gate.enter("a"));
+        assert!(gate.reopen());
+        assert!(!gate.close(), "its command has run");
     }
 }

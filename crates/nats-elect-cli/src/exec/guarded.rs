@@ -16,6 +16,7 @@ use super::guard::BY_SIGNAL;
 use super::killing::{end_children, signal_group};
 use super::listener;
 use super::processes::this_program;
+use super::spared::Spared;
 
 /// A guard that has not begun by then is paused, or the machine is far too busy.
 const START_TIME: Duration = Duration::from_secs(10);
@@ -25,8 +26,10 @@ const START_TIME: Duration = Duration::from_secs(10);
 pub struct Program {
     pub command: Arc<[OsString]>,
     pub environment: Vec<(&'static str, String)>,
+    /// Whether the command gets the standard input of `exec`. Several would take it from each other.
+    pub has_stdin: bool,
     /// Children of this process that are none of the command's.
-    pub others: Arc<[Pid]>,
+    pub spared: Spared,
 }
 
 /// How a command ended.
@@ -65,7 +68,8 @@ pub struct Guarded {
 #[derive(Debug)]
 struct Guard {
     process: Child,
-    others: Arc<[Pid]>,
+    command: Option<Pid>,
+    spared: Spared,
 }
 
 impl Guarded {
@@ -77,16 +81,16 @@ impl Guarded {
         let (ours, theirs) = UnixStream::pair()?;
         let stdin = io::stdin();
         // A command in the background that reads the terminal would be stopped.
-        let handed = (!stdin.is_terminal()).then(|| stdin.as_fd());
+        let handed = (program.has_stdin && !stdin.is_terminal()).then(|| stdin.as_fd());
         send_first(&ours, kill_at().0, handed)?;
-        let guard = Guard {
-            process: this_program(&["exec-guard"], &program.command)?
+        let mut guard = Guard::new(
+            this_program(&["exec-guard"], &program.command)?
                 .env_remove(listener::VARIABLE)
                 .envs(program.environment.iter().cloned())
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
                 .spawn()?,
-            others: Arc::clone(&program.others),
-        };
+            program.spared.clone(),
+        );
         let mut frames = Frames::new(ours)?;
         let group = tokio::time::timeout(START_TIME, frames.receive())
             .await
@@ -94,6 +98,7 @@ impl Guarded {
             .flatten()
             .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?))
             .ok_or_else(|| io::Error::other("the guard ended before it started the command"))?;
+        guard.guards(group);
         let guarded = Self {
             _guard: guard,
             frames,
@@ -138,11 +143,31 @@ impl Drop for Guarded {
     }
 }
 
+impl Guard {
+    fn new(process: Child, spared: Spared) -> Self {
+        spared.add(Pid::from_child(&process));
+        Self {
+            process,
+            command: None,
+            spared,
+        }
+    }
+
+    fn guards(&mut self, command: Pid) {
+        self.spared.add(command);
+        self.command = Some(command);
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
+        let own = Pid::from_child(&self.process);
         // It may be paused, so it is not asked.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        end_children(&self.others);
+        for ended in self.command.into_iter().chain([own]) {
+            self.spared.remove(ended);
+        }
+        end_children(&self.spared.list());
     }
 }

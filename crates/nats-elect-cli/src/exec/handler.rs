@@ -63,12 +63,12 @@ pub struct Conduct {
 }
 
 /// Why `exec` has done its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The command ended by itself.
     Ended(End),
-    /// Leadership was lost, and the command has been ended.
-    Lost,
+    /// Leadership of this role was lost, and its command has been ended.
+    Lost(String),
 }
 
 /// Runs the command for each term of a role.
@@ -103,12 +103,12 @@ enum Run {
 
 /// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over
 /// before this process noticed.
-struct Loss<'a>(Option<&'a mpsc::UnboundedSender<Done>>);
+struct Loss<'a>(Option<&'a RunCommand>);
 
 impl Drop for Loss<'_> {
     fn drop(&mut self) {
-        if let Some(done) = self.0 {
-            let _ = done.send(Done::Lost);
+        if let Some(of) = self.0 {
+            let _ = of.done.send(Done::Lost(of.role.clone()));
         }
     }
 }
@@ -146,7 +146,7 @@ impl RoleHandler for RunCommand {
         let down = CommandDown::new(&self.role, &instance, &self.bucket);
         let mut delay = self.conduct.restart_delay;
         let exits = self.conduct.on_loss == OnLoss::Exit;
-        let mut loss = Loss(exits.then_some(&self.done));
+        let mut loss = Loss(exits.then_some(self));
         let end = loop {
             let begun = Instant::now();
             let end = match self.run(&program, &term).await {
@@ -157,7 +157,7 @@ impl RoleHandler for RunCommand {
                     return Err(error.into());
                 }
             };
-            tracing::info!(?end, "the command ended");
+            tracing::info!(role = self.role, ?end, "the command ended");
             let again = match self.conduct.restart {
                 Restart::Never => false,
                 Restart::OnFailure => !end.is_success(),
@@ -192,7 +192,7 @@ impl RoleHandler for RunCommand {
     }
 
     async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
-        if let Some(leader) = leader.filter(|leader| !leader.is_self && !self.gate.is_taken()) {
+        if let Some(leader) = leader.filter(|leader| !leader.is_self && !self.gate.is_in()) {
             waiting::tell(&self.role, &leader);
         }
     }
@@ -229,7 +229,7 @@ impl RunCommand {
         let _killed = Killed(&self.last);
         // What came before was not for this command.
         let mut passed_on = self.passed_on.subscribe();
-        tracing::info!("the command runs");
+        tracing::info!(role = self.role, "the command runs");
         let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
         let mut stopping = false;
         // Set once the command has been told to stop.
@@ -245,7 +245,7 @@ impl RunCommand {
                 }
                 () = deadline.rings() => return Ok(Run::Over),
                 () = patience.rings(), if stopping => {
-                    tracing::warn!("the command did not stop in time: killing it");
+                    tracing::warn!(role = self.role, "the command did not stop in time: killing it");
                     return Ok(Run::Over);
                 }
                 () = self.kill_now.cancelled() => return Ok(Run::Over),

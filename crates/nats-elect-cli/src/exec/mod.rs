@@ -9,8 +9,9 @@
 //! So there are two who kill independently of each other, `exec` (`guarded`) and the guard, and no
 //! moment in which the command runs and one of them does not know it.
 //!
-//! `standing` has the elections that `exec` takes part in. With several slots these are several, and
-//! `gate` lets the handler of one of them run the command. `listener` serves health and metrics.
+//! With several roles there is a run for each that is led, and its end leaves the others alone
+//! (`spared`). `standing` has the elections that `exec` takes part in for a role. With several slots
+//! these are several, and `gate` lets the handler of one of them run the command. `listener` serves health and metrics.
 
 pub mod alarm;
 #[cfg(target_os = "linux")]
@@ -24,6 +25,7 @@ pub mod killing;
 pub mod listener;
 mod processes;
 pub mod signals;
+pub mod spared;
 pub mod standing;
 pub mod starter;
 pub mod waiting;

@@ -1,4 +1,4 @@
-//! Which elections `exec` takes part in: those of all its roles, until it leads one of them.
+//! Which elections `exec` takes part in for one role: its own, or those of its slots.
 //!
 //! The slots of a role are roles of their own. An instance stands for one slot after another. Once
 //! its handler of one has been let in, it leaves the elections of the others, and comes back to
@@ -12,10 +12,12 @@ use futures::StreamExt;
 use futures::future::join_all;
 use nats_elect::{Error, RoleConfig, RoleHandle, RoleManager, RoleManagerBuilder, RoleState};
 
+use super::Instant;
 use super::gate::Gate;
+use super::guarded::End;
 use super::handler::RunCommand;
 
-/// How often a state is looked at, beside each event.
+/// How often the states of all slots are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest wait for one slot to be decided, before the next one is stood for as well.
 const DECISION: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub enum NotLed {
     Undecided,
 }
 
-/// The roles of one `exec`: one, or the slots of one.
+/// A role, or the slots of one.
 pub struct Standing {
     pub config: RoleConfig,
     /// A handler for each role.
@@ -46,6 +48,21 @@ impl Standing {
         })
     }
 
+    /// How the last run of the command ended, if it is over and was not forgotten.
+    pub fn last_end(&self) -> Option<End> {
+        // All seats share it.
+        self.seats.first()?.last.borrow().map(|(end, _)| end)
+    }
+
+    /// Forgets how the last run ended, if that was longer ago.
+    pub fn forget_runs_before(&self, age: Duration) {
+        for seat in &self.seats {
+            let is_old = |(_, at): &mut (End, Instant)| at.plus(age).is_over();
+            seat.last
+                .send_if_modified(|last| last.take_if(is_old).is_some());
+        }
+    }
+
     /// Takes part in the elections, as long as it is polled.
     pub async fn keep(&self, manager: &RoleManager) -> Result<Infallible, Error> {
         loop {
@@ -59,9 +76,6 @@ impl Standing {
             let left: Result<Vec<()>, _> = join_all(leaving).await.into_iter().collect();
             left?;
             let handle = manager.role(&led)?;
-            if self.seats.len() == 1 {
-                return std::future::pending().await;
-            }
             loop {
                 // Neither before the cool-down is over, nor a hold-off that an operator ordered.
                 until(&handle, |state| {
@@ -71,7 +85,8 @@ impl Standing {
                 if self.gate.reopen() {
                     break;
                 }
-                tokio::time::sleep(LOOK).await;
+                // It leads again already, or its handler outlives the term.
+                self.gate.left().await;
             }
         }
     }
@@ -126,9 +141,11 @@ impl Standing {
 /// Waits until this instance's state in the election is so.
 async fn until(handle: &RoleHandle, is_so: impl Fn(RoleState) -> bool) {
     let mut events = handle.events();
+    // A change is in the status before its event comes.
     while !is_so(handle.status().state) {
-        // The stream ends with the role.
-        let _ = tokio::time::timeout(LOOK, events.next()).await;
-        tokio::task::yield_now().await;
+        if events.next().await.is_none() {
+            // The role has ended: this will never be so.
+            return std::future::pending().await;
+        }
     }
 }

@@ -64,9 +64,14 @@ fn the_command() {
     let Ok(mut history) = std::env::var(HISTORY) else {
         return;
     };
-    // Each slot has a history of its own.
-    if let Ok(slot) = std::env::var("NATS_ELECT_SLOT") {
-        history = format!("{history}-{slot}");
+    // Each slot and each further role has a history of its own.
+    let role = std::env::var("NATS_ELECT_ROLE").expect("a role");
+    let slot = std::env::var("NATS_ELECT_SLOT").ok();
+    if let Some(slot) = &slot {
+        assert_eq!(role, format!("worker-{slot}"));
+    }
+    if role != "worker" {
+        history = format!("{history}-{role}");
     }
     let mut history = OpenOptions::new()
         .append(true)
@@ -85,9 +90,6 @@ fn the_command() {
 async fn run(conduct: Conduct, history: &mut File) {
     let token = std::env::var("NATS_ELECT_FENCING_TOKEN").expect("a token");
     let instance = std::env::var("NATS_ELECT_INSTANCE").expect("an instance");
-    let role = std::env::var("NATS_ELECT_SLOT")
-        .map_or_else(|_| "worker".into(), |slot| format!("worker-{slot}"));
-    assert_eq!(std::env::var("NATS_ELECT_ROLE"), Ok(role));
     let run = std::env::var(RUN).unwrap_or_else(|_| format!("{token}/{}", std::process::id()));
     let mut alive = |what: &str| {
         let line = format!("{} {run} {instance} {what}\n", stamp());

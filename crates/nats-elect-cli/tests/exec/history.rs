@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nats_elect_testing::eventually;
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::SOON;
 
 /// The clock that all processes of a machine share, in nanoseconds.
 pub fn stamp() -> u64 {
@@ -43,9 +47,17 @@ impl History {
     }
 
     /// The part of this history that the commands of one slot wrote.
-    pub fn of_slot(&self, slot: u16) -> SlotHistory<'_> {
-        let path = format!("{}-{slot}", self.path.display()).into();
-        SlotHistory { _of: self, path }
+    pub fn of_slot(&self, slot: u16) -> PartHistory<'_> {
+        self.of_role(&format!("worker-{slot}"))
+    }
+
+    /// The part of this history that the commands of one role wrote.
+    pub fn of_role(&self, role: &str) -> PartHistory<'_> {
+        let path = match role {
+            "worker" => self.path.clone(),
+            role => format!("{}-{role}", self.path.display()).into(),
+        };
+        PartHistory { _of: self, path }
     }
 
     /// All runs so far, in the order of their starts.
@@ -60,17 +72,41 @@ impl History {
     }
 }
 
-/// The history of one slot.
-pub struct SlotHistory<'a> {
+/// The history of one role, or of one slot.
+pub struct PartHistory<'a> {
     /// It has the folder.
     _of: &'a History,
     path: PathBuf,
 }
 
-impl SlotHistory<'_> {
+impl PartHistory<'_> {
     /// All runs so far, in the order of their starts.
     pub fn runs(&self) -> Vec<Run> {
         runs_in(&self.path)
+    }
+
+    /// Waits until an instance has run the command for so long that another one would have been
+    /// seen, and it still runs.
+    pub async fn run_of(&self, id: &str) -> Run {
+        let what = format!("a command of {id} in {}", self.path.display());
+        eventually(SOON, &what, async || {
+            let last = self.runs().into_iter().max_by_key(|run| run.last)?;
+            let runs = stamp() - last.last < 100_000_000 && last.last - last.first > 100_000_000;
+            (runs && last.instance == id).then_some(last)
+        })
+        .await
+    }
+
+    /// Waits until nothing of this run is alive any more: it wrote nothing for longer than a busy
+    /// machine stands still.
+    pub async fn over(&self, run: &Run) -> Run {
+        let find = || self.runs().into_iter().find(|one| one.name == run.name);
+        eventually(SOON, "the end of the command", async || {
+            let before = find()?;
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            find().filter(|after| after.last == before.last)
+        })
+        .await
     }
 }
 

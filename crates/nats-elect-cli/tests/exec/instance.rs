@@ -2,9 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
-use nats_elect_testing::eventually;
+use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::command::{CONDUCT, Conduct, HISTORY, arguments};
@@ -86,6 +85,19 @@ impl Exec {
         Pid::from_raw(guard)
     }
 
+    /// The guard of a role's command.
+    pub fn guard_of(&self, role: &str) -> Option<Pid> {
+        let pid = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        let variable = format!("NATS_ELECT_ROLE={role}");
+        let guard = children.split_whitespace().find(|child| {
+            let environment = std::fs::read(format!("/proc/{child}/environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|it| it == variable.as_bytes())
+        })?;
+        Pid::from_raw(guard.parse().ok()?)
+    }
+
     pub fn signal_guard(&self, signal: Signal) -> bool {
         self.guard()
             .is_some_and(|guard| kill_process(guard, signal).is_ok())
@@ -140,17 +152,22 @@ impl Drop for Exec {
     }
 }
 
-/// Waits until nothing of this run is alive any more: it wrote nothing for longer than a busy
-/// machine stands still.
+/// Waits until nothing of this run is alive any more.
 pub async fn over(history: &History, run: &Run) -> Run {
-    eventually(SOON, "the end of the command", async || {
-        let before = find(history, run)?;
-        tokio::time::sleep(Duration::from_millis(600)).await;
-        find(history, run).filter(|after| after.last == before.last)
-    })
-    .await
+    history.of_role("worker").over(run).await
 }
 
-fn find(history: &History, run: &Run) -> Option<Run> {
-    history.runs().into_iter().find(|one| one.name == run.name)
+/// Has the leader of a role hand it over.
+pub async fn step_down(server: &NatsServer, role: &str, to: &str) {
+    let url = server.url();
+    // The heir may not be there yet.
+    eventually(SOON, "the handover", async || {
+        let asked = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+            .args(["step-down", role, "--to", to, "--server", &url])
+            .env("XDG_CONFIG_HOME", "/nonexistent")
+            .output()
+            .expect("step-down");
+        asked.status.success().then_some(())
+    })
+    .await;
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nats_elect_testing::NatsServer;
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::command::Conduct;
 use crate::history::History;
 use crate::http::{address, becomes, get, shows, value};
-use crate::instance::{Exec, exec};
+use crate::instance::{Exec, exec, step_down};
 
 fn listening(
     id: &str,
@@ -23,16 +23,6 @@ fn listening(
     let more = [&listen, more].concat();
     let exec = Exec::start(id, &server.url(), history, Conduct::Obey, &more);
     (exec, address)
-}
-
-fn step_down(server: &NatsServer, to: &str) {
-    let url = server.url();
-    let asked = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args(["step-down", "worker", "--to", to, "--server", &url])
-        .env("XDG_CONFIG_HOME", "/nonexistent")
-        .output()
-        .expect("step-down");
-    assert!(asked.status.success(), "{asked:?}");
 }
 
 #[tokio::test]
@@ -68,7 +58,7 @@ async fn a_leader_and_one_that_waits_are_ready_and_the_leader_alone_leads() {
     )
     .await;
 
-    step_down(&server, "second");
+    step_down(&server, "worker", "second").await;
     becomes(first, "/leaderz/worker", 503).await;
     becomes(second, "/leaderz/worker", 200).await;
     waiting.runs(&history).await;

@@ -17,6 +17,7 @@ mod programs;
 mod prometheus;
 mod relatives;
 mod running;
+mod several;
 mod slots;
 mod soak;
 mod waiting;

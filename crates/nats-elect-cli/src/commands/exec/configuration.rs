@@ -1,6 +1,7 @@
-//! The role, its settings and the conduct of the command, from the options, the environment and
+//! The roles, their settings and the conduct of the command, from the options, the environment and
 //! the file.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect::duration::{exact, rounded_down};
@@ -17,42 +18,49 @@ use crate::exit::Failure;
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
 
+/// A role to stand for.
+pub(super) struct Role {
+    pub name: String,
+    pub config: RoleConfig,
+    pub stop_budget: Duration,
+    pub conduct: Conduct,
+}
+
 impl Exec {
-    /// What to connect by, the role, and its settings.
+    /// What to connect by, the roles, and their settings.
     pub(super) fn configuration(
         &self,
         shared: &Shared,
-    ) -> Result<(ManagerConfig, String, RoleConfig), Failure> {
+    ) -> Result<(ManagerConfig, Vec<Role>), Failure> {
         let mut said = None;
-        let mut role = self.role.clone();
+        let mut names = self.roles.clone();
         let mut elections = ElectionsConfig::default();
         if let Some(path) = &self.config {
             let file = Source::open(path, None)?.parse()?;
             elections = file.config;
             said = file.has_manager.then(|| elections.manager.clone());
-            if role.is_none() && elections.roles.len() == 1 {
-                role = elections.roles.keys().next().cloned();
+            if names.is_empty() && elections.roles.len() == 1 {
+                names.extend(elections.roles.keys().cloned());
             }
-            let Some(role) = &role else {
+            if names.is_empty() {
                 return Err(Failure::usage(format!(
-                    "{} has {} roles: choose one with --role",
+                    "{} has {} roles: choose with --role",
                     path.display(),
                     elections.roles.len()
                 )));
-            };
-            if !elections.roles.contains_key(role) {
+            }
+            let unknown = names.iter().find(|it| !elections.roles.contains_key(*it));
+            if let Some(role) = unknown {
                 let what = format!("{} has no role {role:?}", path.display());
                 return Err(Failure::usage(what));
             }
         }
-        let role = role.unwrap_or_default();
-        elections.roles.retain(|name, _| *name == role);
-        elections.roles.entry(role.clone()).or_default();
-        let mut config = elections
-            .with_env()?
-            .roles
-            .remove(&role)
-            .unwrap_or_default();
+        self.check(&names)?;
+        elections.roles.retain(|name, _| names.contains(name));
+        for name in &names {
+            elections.roles.entry(name.clone()).or_default();
+        }
+        let mut configured = elections.with_env()?.roles;
         let manager = match (said, &shared.context) {
             (Some(said), None) => said,
             (Some(_), Some(_)) => {
@@ -63,19 +71,45 @@ impl Exec {
             (None, Some(name)) => context::named(name)?,
             (None, None) => context::selected()?.unwrap_or_default(),
         };
-        config.ttl = self.ttl.unwrap_or(config.ttl);
-        config.priority = self.priority.unwrap_or(config.priority);
-        config.takeover = self.takeover.unwrap_or(config.takeover);
-        config.stop_budget = self.stop_budget.or(config.stop_budget);
-        if self.slots.is_some() && config.takeover != Takeover::Never {
-            return Err(Failure::usage(
-                "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
-            ));
+        let mut roles = Vec::new();
+        for name in names {
+            let mut config = configured.remove(&name).unwrap_or_default();
+            config.ttl = self.ttl.unwrap_or(config.ttl);
+            config.priority = self.priority.unwrap_or(config.priority);
+            config.takeover = self.takeover.unwrap_or(config.takeover);
+            config.stop_budget = self.stop_budget.or(config.stop_budget);
+            if self.slots.is_some() && config.takeover != Takeover::Never {
+                return Err(Failure::usage(
+                    "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
+                ));
+            }
+            let settings = config.settings()?;
+            roles.push(Role {
+                name,
+                config,
+                stop_budget: settings.stop_budget,
+                conduct: self.conduct(&settings)?,
+            });
         }
-        Ok((shared.over(manager)?, role, config))
+        Ok((shared.over(manager)?, roles))
     }
 
-    pub(super) fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
+    /// Whether these roles can go together, with what was asked for.
+    fn check(&self, names: &[String]) -> Result<(), Failure> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+            return Err(Failure::usage(format!("--role {twice} is there twice")));
+        }
+        let for_one = self.slots.is_some() || self.try_once || self.wait_timeout.is_some();
+        if names.len() > 1 && for_one {
+            return Err(Failure::usage(
+                "--slots, --try and --wait-timeout are for one role: run one `exec` for each role",
+            ));
+        }
+        Ok(())
+    }
+
+    fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
         if settings.stop_budget < LEAST_STOP_BUDGET {
             return Err(Failure::usage(format!(
                 "the stop budget is {}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
