@@ -7,7 +7,7 @@ use nats_elect::{RoleConfig, StepDown};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::instance::{Instance, instance, leading_deafly};
 use crate::support::journal::Journal;
@@ -117,6 +117,24 @@ async fn without_nats_an_instance_lives_but_is_not_ready() {
     assert_eq!(code(&health, &format!("/leaderz/{ROLE}")).await, 503);
     proxy.restore();
     becomes(&health, "/readyz", 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_of_a_socket_before_the_start_is_answered_after_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut early = TcpStream::connect(address).await.expect("connect");
+    let request = b"GET /livez HTTP/1.1\r\nHost: it\r\n\r\n";
+    early.write_all(request).await.expect("sent");
+    let server = NatsServer::start().expect("start");
+    let a = standing("a", server.url(), patient()).await;
+    let probe = a.manager().probe();
+    let health = HealthServer::builder().serve(listener, probe);
+    let health = health.expect("a server");
+    assert_eq!(health.address(), address);
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).await.expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 /// Is ill for as long as the handler runs.

@@ -1,7 +1,9 @@
 //! Several roles in one `exec`.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
 
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
@@ -178,36 +180,36 @@ fn the_first_command_that_ends_winds_the_others_down_and_gives_its_code() {
     assert_eq!(said, "worker runs\nworker was told\n");
 }
 
-#[tokio::test]
-async fn after_a_signal_the_code_is_the_greatest_of_all_commands() {
+#[test]
+fn a_signal_reaches_all_commands_and_the_code_is_the_greatest_of_theirs() {
     let server = NatsServer::start().expect("a server");
     let script = format!(
-        "[ $NATS_ELECT_ROLE = other ] && code=4; {}",
+        "trap 'echo $NATS_ELECT_ROLE heard' USR1; [ $NATS_ELECT_ROLE = other ] && code=4; {}",
         until_told("${code-0}")
     );
-    let child = shells(&server, &[], &script).spawn().expect("start exec");
+    let mut child = shells(&server, &[], &script).spawn().expect("start exec");
     let only = Pid::from_child(&child);
-    let children = format!("/proc/{0}/task/{0}/children", child.id());
-    // Each guard has a command below it, which is a shell by now.
-    eventually(SOON, "two commands", async || {
-        let guards = std::fs::read_to_string(&children).ok()?;
-        let is_shell = |guard: &str| {
-            let below = format!("/proc/{guard}/task/{guard}/children");
-            let command = std::fs::read_to_string(below).ok()?;
-            let sleeper = command.trim();
-            let below = format!("/proc/{sleeper}/task/{sleeper}/children");
-            // It has come to its `sleep`, so its trap is set.
-            Some(!std::fs::read_to_string(below).ok()?.trim().is_empty())
-        };
-        let ready = guards.split_whitespace().filter_map(is_shell);
-        (ready.filter(|it| *it).count() == 2).then_some(())
-    })
-    .await;
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    let both_say = |what: &str| {
+        let mut lines = [(); 2].map(|()| told.recv_timeout(SOON).expect("a line"));
+        lines.sort();
+        assert_eq!(
+            lines,
+            ["other", "worker"].map(|role| format!("{role} {what}"))
+        );
+    };
+    both_say("runs");
+    kill_process(only, Signal::USR1).expect("it is alive");
+    both_say("heard");
     kill_process(only, Signal::TERM).expect("it is alive");
-    let ended = child.wait_with_output().expect("its end");
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert_eq!(ended.status.code(), Some(4), "{said}");
-    assert_eq!(said.matches("was told").count(), 2, "{said}");
+    both_say("was told");
+    assert_eq!(child.wait().expect("its end").code(), Some(4));
 }
 
 #[test]
