@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use nats_elect::duration;
 
 use crate::drill::fault::Kind;
 use crate::drill::plan::{Launch, Plan, Role, Sabotage};
@@ -44,7 +45,7 @@ pub struct Args {
     /// How long leases last. The last role has the default lease of 15 s: the short ones are lost
     /// with each NATS node that leads the stream and dies, and so change hands often; the long one
     /// should ride through that.
-    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2s", value_parser = duration::parse)]
     ttl: Duration,
 
     /// Only these faults, separated by commas.

@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+/// Parses a duration like `1500ms`, `15s` or `1m 30s`.
+pub use nats_elect::duration::parse as duration;
 
 #[cfg(unix)]
 use crate::commands::exec;
@@ -362,10 +364,4 @@ pub struct Shared {
     /// Log to stderr; more with each v
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
     pub verbose: u8,
-}
-
-/// A duration like `1500ms`, `15s` or `1m 30s`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}: a time needs a unit, like 500ms or 15s"))
 }

@@ -22,6 +22,15 @@ pub const fn exact(duration: Duration) -> Text {
     Text(duration)
 }
 
+/// Reads a duration in the form that [`exact`] writes.
+///
+/// # Errors
+/// Returns what is wrong with the text.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: a time needs a unit, like 500ms or 15s"))
+}
+
 /// A duration with about two digits: `830us`, `1.7s`, `42s`, `3m 12s`, `12d 3h`. For measurements
 /// and for times that are derived.
 pub fn rounded(duration: Duration) -> Text {
@@ -300,7 +309,12 @@ mod tests {
             (Duration::from_secs(86_400), "1d"),
         ] {
             assert_eq!(exact(duration).to_string(), expected);
+            if !expected.contains('.') {
+                assert_eq!(parse(expected), Ok(duration));
+            }
         }
+        let error = parse("15").expect_err("no unit");
+        assert!(error.contains("needs a unit"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use nats_elect::duration;
 
 /// Where NATS is, unless the environment says otherwise.
 pub const LOCAL_NATS: &str = "nats://127.0.0.1:4222";
@@ -36,7 +37,7 @@ pub struct Args {
         long,
         value_name = "DURATION",
         default_value = "2s",
-        value_parser = humantime::parse_duration
+        value_parser = duration::parse
     )]
     pub ttl: Duration,
 

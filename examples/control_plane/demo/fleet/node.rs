@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nats_elect::BoxError;
+use nats_elect::duration::exact;
 use nats_elect_testing::TcpProxy;
 
 use super::Settings;
@@ -51,10 +52,7 @@ impl Node {
         command
             .args(["--instance", self.name])
             .args(["--bucket", &settings.bucket])
-            .args([
-                "--ttl",
-                &humantime::format_duration(settings.ttl).to_string(),
-            ])
+            .args(["--ttl", &exact(settings.ttl).to_string()])
             .args(["--replicas", &settings.replicas.to_string()])
             .args(["--metrics-port", &self.metrics_port.to_string()])
             .arg("--history")
