@@ -14,11 +14,12 @@ use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../deploy/nats/candidate.conf"),
     include_str!("../../deploy/nats/observer.conf"),
     include_str!("../../deploy/nats/admin.conf"),
     include_str!("../../deploy/nats/operator.conf"),
+    include_str!("../../deploy/nats/retire.conf"),
 ];
 const PASSWORD: &str = "change-me";
 
@@ -294,6 +295,27 @@ async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
         user.may_not_publish(&subject).await;
     }
     drop((a, b));
+}
+
+/// What it may is tried with the command, in `crates/nats-elect-cli/tests/cli/retire.rs`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_retires_roles_writes_no_fence_record_and_no_data_and_orders_nothing() {
+    let server = server();
+    make_bucket(&server).await;
+    let user = User::connect(&server.url(), "retire", PASSWORD).await;
+    let incarnation = "00000000-0000-0000-0000-000000000001";
+    for subject in [
+        format!("$KV.{BUCKET}._fence.{ROLE}"),
+        format!("$KV.{BUCKET}._data.{ROLE}.cursor"),
+        format!("$JS.API.STREAM.UPDATE.KV_{BUCKET}"),
+        format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
+        format!("$JS.API.STREAM.PURGE.nats-elect-events-{BUCKET}"),
+        format!("$JS.API.DIRECT.GET.KV_{BUCKET}"),
+        format!("nats-elect-admin.{BUCKET}.cordon.{incarnation}"),
+        format!("nats-elect-admin.{BUCKET}.end-lease.{incarnation}.{ROLE}"),
+    ] {
+        user.may_not_publish(&subject).await;
+    }
 }
 
 /// Has the server's answer to a question about the bucket's settings sent to these subjects.

@@ -17,7 +17,7 @@ pub use nats_elect::duration::parse as duration;
 use crate::commands::exec;
 use crate::commands::{
     candidates, check, check_role, completions, create_bucket, doctor, end_lease, history, inspect,
-    ls, orders, step_down, top, verify, watch,
+    ls, orders, retire, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -104,7 +104,6 @@ impl Cli {
 
 /// The command line with the options of the connection in one line of its help.
 fn folded(command: clap::Command) -> clap::Command {
-    let below = |more: Option<String>| more.map_or(FOLDED.into(), |it| format!("{FOLDED}\n\n{it}"));
     let more = command.get_after_long_help().map(ToString::to_string);
     command
         .mut_args(|arg| {
@@ -113,14 +112,22 @@ fn folded(command: clap::Command) -> clap::Command {
         })
         .after_help(FOLDED)
         .after_long_help(below(more))
-        .mut_subcommands(|sub| {
-            // These connect to nothing.
-            if matches!(sub.get_name(), "check" | "completions" | "man") {
-                return sub;
-            }
-            let more = sub.get_after_long_help().map(ToString::to_string);
-            sub.after_help(FOLDED).after_long_help(below(more))
-        })
+        .mut_subcommands(folded_below)
+}
+
+fn folded_below(sub: clap::Command) -> clap::Command {
+    // These connect to nothing.
+    if matches!(sub.get_name(), "check" | "completions" | "man") {
+        return sub;
+    }
+    let more = sub.get_after_long_help().map(ToString::to_string);
+    sub.after_help(FOLDED)
+        .after_long_help(below(more))
+        .mut_subcommands(folded_below)
+}
+
+fn below(more: Option<String>) -> String {
+    more.map_or(FOLDED.into(), |it| format!("{FOLDED}\n\n{it}"))
 }
 
 fn is_connection(arg: &clap::Arg) -> bool {
@@ -198,6 +205,12 @@ pub enum Command {
     Resume(orders::Resume),
     Cordon(orders::Cordon),
     EndLease(end_lease::EndLease),
+    /// Remove a role that is no longer used
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  nats-elect role retire scheduler"
+    )]
+    Role(RoleCommand),
     Check(check::Check),
     CheckRole(check_role::CheckRole),
     CreateBucket(create_bucket::CreateBucket),
@@ -205,6 +218,12 @@ pub enum Command {
     Verify(verify::Verify),
     Completions(completions::Completions),
     Man(completions::Man),
+}
+
+/// What can be done to a role as a whole.
+#[derive(Debug, Subcommand)]
+pub enum RoleCommand {
+    Retire(retire::Retire),
 }
 
 /// What `exec` starts by itself and nobody types: help and completions know nothing of it.

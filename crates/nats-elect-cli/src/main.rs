@@ -11,6 +11,7 @@ mod cli;
 mod columns;
 mod commands;
 mod config_file;
+mod confirm;
 mod connect;
 mod context;
 mod doctor;

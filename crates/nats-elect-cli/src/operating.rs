@@ -1,14 +1,26 @@
 //! Asking instances by a user who may not be allowed to.
 
-use nats_elect::admin::AdminClient;
+use std::time::Duration;
+
+use futures::future::join_all;
+use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
 
 use crate::cli::Shared;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Code, Failure};
 use crate::line::Line;
+
+/// An instance, and its report about a role.
+pub struct Member {
+    pub instance: Instance,
+    pub role: Result<RoleReport, AdminError>,
+}
 
 /// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell
 /// before the time is over.
-pub async fn operating(shared: &Shared, act: impl AsyncFnOnce(AdminClient) -> Outcome) -> Outcome {
+pub async fn operating<T>(
+    shared: &Shared,
+    act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let config = shared.config()?;
     let line = Line::connect(&config, None, shared.patience()).await?;
     let prefix = &config.admin.subject_prefix;
@@ -22,6 +34,44 @@ pub async fn operating(shared: &Shared, act: impl AsyncFnOnce(AdminClient) -> Ou
                  What else was asked may have been done",
             ))
         }
-        outcome = act(admin) => outcome,
+        done = act(admin) => done,
     }
+}
+
+/// Returns the instances that answer one of two searches. An instance that is late among many in
+/// the first one may not be late in the second.
+pub async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
+    let mut found = admin.instances(within).await?;
+    found.extend(admin.instances(within).await?);
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Returns the instances that take part in the election of the role, or do not report whether they
+/// do.
+pub async fn members(
+    admin: &AdminClient,
+    role: &str,
+    within: Duration,
+) -> Result<Vec<Member>, AdminError> {
+    let instances = everyone(admin, within).await?;
+    let asked = instances.into_iter().map(async |instance| {
+        let report = admin.status_of(&instance, role).await;
+        let report = report.and_then(|mut report| {
+            let gone = || AdminError::NoSuchInstance(instance.to_string());
+            report.roles.remove(role).ok_or_else(gone)
+        });
+        Member {
+            instance,
+            role: report,
+        }
+    });
+    let mut members = join_all(asked).await;
+    members.retain(|member| match &member.role {
+        Err(AdminError::NoSuchInstance(_)) => false,
+        Err(error) => error.refusal() != Some(ProblemCode::UnknownRole),
+        Ok(_) => true,
+    });
+    Ok(members)
 }

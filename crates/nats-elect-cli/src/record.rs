@@ -1,6 +1,6 @@
 //! What stands under a role's keys, as it was written, but for the lease token.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv::{self, Operation};
 use serde_json::{Map, Value, json};
@@ -45,6 +45,27 @@ impl Written {
 
     pub const fn revision(&self) -> u64 {
         self.entry.revision
+    }
+
+    /// The instance id that it tells.
+    pub fn id(&self) -> Option<String> {
+        self.text("id")
+    }
+
+    /// A text that it tells under this name.
+    pub fn text(&self, name: &str) -> Option<String> {
+        Some(clean(self.fields.as_ref()?.get(name)?.as_str()?))
+    }
+
+    /// The lease that it tells.
+    pub fn ttl(&self) -> Option<Duration> {
+        let ms = self.fields.as_ref()?.get("ttl_ms")?.as_u64()?;
+        Some(Duration::from_millis(ms))
+    }
+
+    /// Whether it says that its key is deleted.
+    pub const fn is_marker(&self) -> bool {
+        !matches!(self.entry.operation, Operation::Put)
     }
 
     /// When the server stored it, by its clock.

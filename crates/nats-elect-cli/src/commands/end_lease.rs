@@ -1,26 +1,23 @@
 //! `end-lease`: ends the wait for a lease whose holder is gone.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
-use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode, RoleReport};
+use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
 use nats_elect::duration::seconds::Seconds;
 use nats_elect::{RoleName, RoleState};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
-use super::orders::everyone;
 use super::step_down::progress;
 use crate::cli::Shared;
+use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::operating;
+use crate::operating::{Member, members, operating};
 use crate::output::Output;
 use crate::record::Written;
 use crate::stepped::{leader_json, new_leader};
-use crate::text::{clean, lasted, stamp, wall_clock};
+use crate::text::{lasted, stamp, wall_clock};
 
 const MORE: &str = "\
 When it is safe:
@@ -83,12 +80,6 @@ struct Holding {
     age: Duration,
 }
 
-/// An instance, and how the role stands with it.
-struct Member {
-    instance: Instance,
-    role: Result<RoleReport, AdminError>,
-}
-
 /// What an instance made of the request.
 struct Answered {
     instance: Instance,
@@ -98,8 +89,7 @@ struct Answered {
 impl EndLease {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         RoleName::new(&self.role).map_err(|error| Failure::usage(error.to_string()))?;
-        let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if !self.yes && !can_ask {
+        if !self.yes && !can_confirm() {
             return Err(
                 Failure::usage("there is no terminal to confirm it on").advice(
                     "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
@@ -133,7 +123,11 @@ impl EndLease {
             self.check(&members, holding)?;
         }
         if !self.yes {
-            confirm(holding).await?;
+            let holder = holding.id.as_deref().unwrap_or("its writer");
+            confirm(&format!(
+                "Is {holder} certainly gone? If it lives, there will be two leaders. End its lease?"
+            ))
+            .await?;
         }
         let asked = members.into_iter().map(async |member| Answered {
             result: admin
@@ -168,23 +162,9 @@ impl EndLease {
         outcome(answers, noted)
     }
 
-    /// Those who stand for the role, or do not say whether they do.
+    /// The instances that may wait for the lease.
     async fn members(&self, admin: &AdminClient, shared: &Shared) -> Result<Vec<Member>, Failure> {
-        let instances = everyone(admin, shared.patience()).await?;
-        let asked = instances.into_iter().map(async |instance| {
-            let role = admin.status_of(&instance, &self.role).await;
-            let role = role.and_then(|mut report| {
-                let gone = || AdminError::NoSuchInstance(instance.to_string());
-                report.roles.remove(&self.role).ok_or_else(gone)
-            });
-            Member { instance, role }
-        });
-        let mut members = join_all(asked).await;
-        members.retain(|member| match &member.role {
-            Err(AdminError::NoSuchInstance(_)) => false,
-            Err(error) => error.refusal() != Some(ProblemCode::UnknownRole),
-            Ok(_) => true,
-        });
+        let members = members(admin, &self.role, shared.patience()).await?;
         if members.is_empty() {
             return Err(Failure::not_found(format!(
                 "no instance that answers takes part in the election of {:?}: none waits for the lease",
@@ -240,18 +220,13 @@ impl Holding {
         let Some(written) = written else {
             return Self::default();
         };
-        let text = |name: &str| {
-            let value = written.fields.as_ref()?.get(name)?;
-            Some(clean(value.as_str()?))
-        };
-        let ttl = written.fields.as_ref().and_then(|it| it.get("ttl_ms"));
         Self {
             revision: written.revision(),
             title: Some(written.title()),
             written_at: Some(stamp(written.time())),
-            id: text("id"),
-            incarnation: text("incarnation"),
-            ttl: ttl.and_then(Value::as_u64).map(Duration::from_millis),
+            id: written.id(),
+            incarnation: written.text("incarnation"),
+            ttl: written.ttl(),
             age: wall_clock()
                 .duration_since(written.time())
                 .unwrap_or_default(),
@@ -376,31 +351,4 @@ fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
         }));
     }
     Ok(0)
-}
-
-/// Asks the user of the terminal.
-async fn confirm(holding: &Holding) -> Result<(), Failure> {
-    let holder = holding.id.clone().unwrap_or_else(|| "its writer".into());
-    let (answered, answer) = oneshot::channel();
-    // A thread of its own: nobody has to type anything for this process to end.
-    thread::spawn(move || {
-        let mut err = io::stderr().lock();
-        let _ = write!(
-            err,
-            "Is {holder} certainly gone? If it lives, there will be two leaders. End its lease? [y/N] "
-        );
-        let _ = err.flush();
-        drop(err);
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        let _ = answered.send(read.map(|_| line));
-    });
-    let answer = answer.await.map_err(io::Error::other)??;
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::new(
-            Code::Refused,
-            "not confirmed: nothing was done",
-        )),
-    }
 }

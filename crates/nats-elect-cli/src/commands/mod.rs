@@ -13,6 +13,7 @@ pub mod history;
 pub mod inspect;
 pub mod ls;
 pub mod orders;
+pub mod retire;
 pub mod step_down;
 pub mod top;
 pub mod verify;
@@ -20,7 +21,7 @@ pub mod watch;
 
 #[cfg(unix)]
 use crate::cli::Inner;
-use crate::cli::{Command, Shared};
+use crate::cli::{Command, RoleCommand, Shared};
 use crate::connect::block_on;
 use crate::exit::Outcome;
 use crate::output::Output;
@@ -51,6 +52,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Resume(resume) => block_on(resume.run(shared, output)),
         Command::Cordon(cordon) => block_on(cordon.run(shared, output)),
         Command::EndLease(end) => block_on(end.run(shared, output)),
+        Command::Role(RoleCommand::Retire(retire)) => block_on(retire.run(shared, output)),
         Command::Verify(verify) => block_on(verify.run(shared, output)),
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]

@@ -1,7 +1,6 @@
 //! `pause`, `resume`, `cordon`: whether instances stand for election.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::step_down::progress;
 use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::operating;
+use crate::operating::{everyone, operating};
 use crate::output::Output;
 use crate::stepped::Stepped;
 
@@ -239,16 +238,6 @@ impl Target {
             failure,
         }
     }
-}
-
-/// Returns the instances that answer one of two searches. An instance that is late among many in
-/// the first one may not be late in the second.
-pub async fn everyone(admin: &AdminClient, within: Duration) -> Result<Vec<Instance>, AdminError> {
-    let mut found = admin.instances(within).await?;
-    found.extend(admin.instances(within).await?);
-    found.sort();
-    found.dedup();
-    Ok(found)
 }
 
 async fn give(

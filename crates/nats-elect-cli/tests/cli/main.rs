@@ -16,6 +16,7 @@ mod ls;
 mod orders;
 mod output;
 mod pair;
+mod retire;
 mod step_down;
 #[cfg(unix)]
 mod top;

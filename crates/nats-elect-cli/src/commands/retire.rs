@@ -1,0 +1,438 @@
+//! `role retire`: removes what a role that nobody uses any more has left in the bucket.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::kv::Store;
+use async_nats::jetstream::stream::PurgeErrorKind;
+use async_nats::{Client, HeaderMap, jetstream};
+use clap::Args;
+use futures::StreamExt;
+use nats_elect::admin::AdminClient;
+use nats_elect::{Error, RoleName};
+use serde_json::{Value, json};
+
+use super::step_down::progress;
+use crate::cli::Shared;
+use crate::confirm::{can_confirm, confirm};
+use crate::exit::{Code, Failure, Outcome};
+use crate::operating::{members, operating};
+use crate::output::Output;
+use crate::record::Written;
+use crate::text::{clean, lasted};
+
+/// The lease of a leader that does not tell it, where keys do not expire: the default of candidates.
+const UNTOLD: Duration = Duration::from_secs(15);
+/// The longest lease that a candidate of this library can have.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// How often the role's keys are read during the wait.
+const LOOK: Duration = Duration::from_secs(1);
+
+const MORE: &str = "\
+What it does:
+  It asks all instances whether they take part in the role's election, and refuses if one does, or
+  does not say. Then it waits for the lease of the role's last leader, 15s by default, although that
+  leader may have freed the role: so an instance without an admin service shows itself, because
+  everything that it does writes to the role's key. If anything was written, the command refuses.
+  At last it removes the role's record and its fence record, each at the revision that was watched.
+
+  An instance that the command can't see, because it is paused or cut off, or has no admin service
+  and waits for something, may come back. It then claims the role as a new one. That is safe: its
+  fencing token is greater than all before.
+
+  Observers that run, `watch` and `top` show the role as deleted until they start anew. The role's
+  history stays.
+
+Exit codes:
+  0  success
+  1  JetStream is off
+  2  there is no terminal to confirm it on, and no --yes
+  3  there is no such bucket, or nothing of the role is in it
+  4  refused: an instance takes part in the election, somebody wrote to the role's keys, the operator
+     did not confirm, or a permission is missing. The message says what was removed, if anything
+  5  NATS, or an instance, did not answer in time. The message says what was removed, if anything
+
+Examples:
+  nats-elect role retire scheduler          shows what there is, and asks for a confirmation
+  nats-elect role retire scheduler --yes    for scripts
+  nats-elect role retire scheduler --data   also removes what its leaders kept by `Term::store()`";
+
+/// Remove what a role that is no longer used has left in the bucket
+///
+/// A role that is not in the configuration of any instance any more stays in the bucket, and so in
+/// `ls`. This command removes it. It is refused while an instance takes part in the role's election,
+/// and while a lease may last.
+///
+/// The user needs the permissions of deploy/nats/retire.conf.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Retire {
+    /// The role
+    role: String,
+
+    /// Do not ask for a confirmation, for scripts
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Also remove the data that the role's leaders kept
+    #[arg(long)]
+    data: bool,
+}
+
+/// What a role has in the bucket.
+struct Found {
+    record: Option<Written>,
+    fence: Option<Written>,
+    has_guard: bool,
+    data_keys: usize,
+    /// The bucket's last sequence before all of this was read.
+    last_sequence: u64,
+    max_age: Option<Duration>,
+}
+
+/// How far the removal has come, for whom it fails half-way.
+#[derive(Clone, Copy)]
+enum Stage {
+    Nothing,
+    Marked,
+    RecordRemoved,
+    KeysRemoved,
+}
+
+impl Retire {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        RoleName::new(&self.role).map_err(Error::from)?;
+        if !self.yes && !can_confirm() {
+            return Err(
+                Failure::usage("there is no terminal to confirm it on").advice(
+                    "--yes retires the role without a confirmation: use it only if no program uses the role any more",
+                ),
+            );
+        }
+        progress(output, "asking the instances whether they use the role");
+        self.refuse_if_used(shared).await?;
+        let look = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            Found::read(&bucket, &self.role).await
+        };
+        let found = shared.reading(look).await?;
+        self.refuse_if_nothing(&found)?;
+        for line in found.words(&self.role) {
+            output.note(&line);
+        }
+        if !self.yes {
+            let data = if self.data { " and its data" } else { "" };
+            confirm(&format!(
+                "Is {} used by no program any more? Remove it{data}?",
+                self.role
+            ))
+            .await?;
+        }
+        let lease = found.lease();
+        progress(
+            output,
+            &format!(
+                "waiting {}, the lease of the last leader; until then nothing is removed",
+                lasted(lease)
+            ),
+        );
+        let watch = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            self.watch(&bucket, &found, lease).await
+        };
+        shared.reading(watch).await?;
+        self.refuse_if_used(shared).await?;
+        let stage = Cell::new(Stage::Nothing);
+        let remove = async |client: Client, name: String| {
+            let bucket = shared.bucket_of(client.clone(), &name).await?;
+            self.remove(client, &bucket, &found, &stage).await
+        };
+        let data_removed = shared.reading(remove).await.map_err(|mut failure| {
+            failure.what = format!("{}; {}", failure.what, stage.get().words(&self.role));
+            failure
+        })?;
+        if output.is_data() {
+            output.data(&found.json(&self.role, data_removed))?;
+        } else {
+            output.line(format!("{}: retired", self.role))?;
+            if self.data {
+                output.line(format!("{}: {data_removed} data keys removed", self.role))?;
+            } else if found.data_keys > 0 {
+                output.note(&format!(
+                    "{} data keys of its leaders remain: the same command with --data removes them",
+                    found.data_keys
+                ));
+            }
+        }
+        Ok(0)
+    }
+
+    /// Asks all instances. Those that do not report may use it.
+    async fn refuse_if_used(&self, shared: &Shared) -> Result<(), Failure> {
+        let asking =
+            async |admin: AdminClient| Ok(members(&admin, &self.role, shared.patience()).await?);
+        let members = operating(shared, asking).await?;
+        let Some(member) = members.first() else {
+            return Ok(());
+        };
+        let who = &member.instance;
+        Err(match &member.role {
+            Ok(_) => Failure::new(
+                Code::Refused,
+                format!("{who} takes part in the election of {:?}", self.role),
+            )
+            .advice(
+                "nothing was done. Take the role out of the configuration of all instances first",
+            ),
+            Err(error) => Failure::new(
+                Code::Refused,
+                format!(
+                    "{who} runs, but does not report whether it uses {:?}: {error}",
+                    self.role
+                ),
+            )
+            .advice("nothing was done. `nats-elect candidates` shows the instances"),
+        })
+    }
+
+    fn refuse_if_nothing(&self, found: &Found) -> Result<(), Failure> {
+        let has_keys = found.record.is_some() || found.fence.is_some() || found.has_guard;
+        if has_keys || (self.data && found.data_keys > 0) {
+            return Ok(());
+        }
+        let failure = Failure::not_found(format!(
+            "the role {:?} is not in the bucket: nothing was done",
+            self.role
+        ));
+        Err(if found.data_keys > 0 {
+            failure.advice(format!(
+                "{} data keys of its leaders remain: --data removes them",
+                found.data_keys
+            ))
+        } else {
+            failure.advice("`nats-elect ls` lists the roles")
+        })
+    }
+
+    /// Waits for the lease. Fails early if somebody writes: the removal would find out later.
+    async fn watch(&self, bucket: &Store, found: &Found, lease: Duration) -> Result<(), Failure> {
+        let changed = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let (record, fence) = keys(bucket, &self.role).await?;
+                let is_same = revision(record.as_ref()) == revision(found.record.as_ref())
+                    && revision(fence.as_ref()) == revision(found.fence.as_ref());
+                if !is_same {
+                    return Err(self.in_use(record.as_ref()));
+                }
+            }
+        };
+        tokio::time::timeout(lease, changed).await.unwrap_or(Ok(()))
+    }
+
+    /// Somebody has written to the role's keys.
+    fn in_use(&self, record: Option<&Written>) -> Failure {
+        let role = &self.role;
+        let by = match record.and_then(Written::id) {
+            Some(id) => format!(", and the record is of {id:?}"),
+            None => String::new(),
+        };
+        Failure::new(
+            Code::Refused,
+            format!("somebody wrote to the keys of {role:?}{by}: the role is in use"),
+        )
+        .advice("an instance whose admin service is off, or of another --admin-prefix, uses it: stop it first")
+    }
+
+    /// Removes it in an order in which candidates can handle what is left at any moment. Nothing
+    /// that was written after the look is removed. Returns the number of data keys removed.
+    async fn remove(
+        &self,
+        client: Client,
+        bucket: &Store,
+        found: &Found,
+        stage: &Cell<Stage>,
+    ) -> Result<u64, Failure> {
+        let role = &self.role;
+        // It guards nothing any more. So this shows whether the user may purge at all.
+        purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
+        // Only this proves that nobody has written: a read may be stale. Watches show it, too.
+        let over = revision(found.record.as_ref());
+        let marker = self.mark(client, bucket, over).await?;
+        stage.set(Stage::Marked);
+        purge(bucket, role, marker).await?;
+        stage.set(Stage::RecordRemoved);
+        let (record, _) = keys(bucket, role).await?;
+        if record.is_some() {
+            return Err(self.in_use(record.as_ref()));
+        }
+        if let Some(fence) = &found.fence {
+            purge(bucket, &format!("_fence.{role}"), fence.revision()).await?;
+        }
+        stage.set(Stage::KeysRemoved);
+        let (record, fence) = keys(bucket, role).await?;
+        if record.is_some() || fence.is_some() {
+            return Err(self.in_use(record.as_ref()));
+        }
+        if !self.data {
+            return Ok(0);
+        }
+        // The server refuses the writes of all earlier terms from here on.
+        let data = format!("_data.{role}.>");
+        let removed = purge(bucket, &data, found.last_sequence).await?;
+        let left = data_keys(bucket, role).await?;
+        if left > 0 {
+            return Err(Failure::new(
+                Code::Refused,
+                format!("{left} data keys of {role:?} were written meanwhile"),
+            )
+            .advice("run the command again to remove them"));
+        }
+        Ok(removed)
+    }
+
+    /// Writes a delete marker over the revision that was watched. Returns its revision.
+    async fn mark(&self, client: Client, bucket: &Store, over: u64) -> Result<u64, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        headers.insert("Nats-Expected-Stream", bucket.stream_name.as_str());
+        headers.insert("Nats-Expected-Last-Subject-Sequence", over.to_string());
+        let subject = format!("{}{}", bucket.prefix, self.role);
+        let jetstream = jetstream::new(client);
+        let sent = jetstream.publish_with_headers(subject, headers, "".into());
+        let acked = match sent.await {
+            Ok(sent) => sent.await,
+            Err(error) => Err(error),
+        };
+        acked.map(|ack| ack.sequence).map_err(|error| {
+            if error.kind() == PublishErrorKind::WrongLastSequence {
+                return self.in_use(None);
+            }
+            Failure::new(
+                Code::Unreachable,
+                format!("the role's key could not be marked as deleted: {error}"),
+            )
+            .advice("run the command again")
+        })
+    }
+}
+
+impl Found {
+    async fn read(bucket: &Store, role: &str) -> Result<Self, Failure> {
+        // As of the moment when the bucket was opened.
+        let info = bucket.stream.cached_info();
+        let (record, fence) = keys(bucket, role).await?;
+        let guard = Written::read(bucket, &format!("_guard.{role}")).await?;
+        let max_age = info.config.max_age;
+        Ok(Self {
+            record,
+            fence,
+            has_guard: guard.is_some(),
+            data_keys: data_keys(bucket, role).await?,
+            last_sequence: info.state.last_sequence,
+            max_age: (!max_age.is_zero()).then_some(max_age),
+        })
+    }
+
+    /// The longest lease that may last, whoever has it.
+    fn lease(&self) -> Duration {
+        let untold = self.max_age.unwrap_or(UNTOLD);
+        let lease = |written: &Option<Written>| {
+            let written = written.as_ref().filter(|it| !it.is_marker())?;
+            Some(written.ttl().unwrap_or(untold))
+        };
+        // Where keys expire, the fence record may have expired while its leader leads.
+        let expired = self.max_age.filter(|_| self.fence.is_none());
+        let leases = [lease(&self.record), lease(&self.fence), expired];
+        let longest = leases.into_iter().flatten().max();
+        longest.unwrap_or(untold).min(LONGEST)
+    }
+
+    fn words(&self, role: &str) -> Vec<String> {
+        let title = |written: &Option<Written>| match written {
+            Some(written) => match written.id() {
+                Some(id) => format!("{}, of {id:?}", written.title()),
+                None => written.title(),
+            },
+            None => "none".into(),
+        };
+        vec![
+            role.to_owned(),
+            format!("  record        {}", title(&self.record)),
+            format!("  fence record  {}", title(&self.fence)),
+            format!("  data          {} keys", self.data_keys),
+        ]
+    }
+
+    fn json(&self, role: &str, data_removed: u64) -> Value {
+        json!({
+            "role": role,
+            "revision": self.record.as_ref().map(Written::revision),
+            "fence_revision": self.fence.as_ref().map(Written::revision),
+            "data_keys": self.data_keys,
+            "data_keys_removed": data_removed,
+        })
+    }
+}
+
+impl Stage {
+    fn words(self, role: &str) -> String {
+        match self {
+            Self::Nothing => "nothing was removed".into(),
+            Self::Marked => format!(
+                "the key of {role:?} is marked as deleted, and nothing else was done: run the command again"
+            ),
+            Self::RecordRemoved => format!(
+                "the record of {role:?} was removed, its fence record was not: run the command again if nobody uses the role"
+            ),
+            Self::KeysRemoved => {
+                format!("the record and the fence record of {role:?} that stood there were removed")
+            }
+        }
+    }
+}
+
+/// The last messages under a role's key and its fence key.
+async fn keys(bucket: &Store, role: &str) -> Result<(Option<Written>, Option<Written>), Failure> {
+    let record = Written::read(bucket, role).await?;
+    let fence = Written::read(bucket, &format!("_fence.{role}")).await?;
+    Ok((record, fence))
+}
+
+fn revision(written: Option<&Written>) -> u64 {
+    written.map_or(0, Written::revision)
+}
+
+async fn data_keys(bucket: &Store, role: &str) -> Result<usize, Failure> {
+    let unread = |error: &dyn std::fmt::Display| {
+        let what = format!("the role's data could not be counted: {error}");
+        Failure::new(Code::Unreachable, what)
+    };
+    let filter = format!("{}_data.{role}.>", bucket.prefix);
+    let subjects = bucket.stream.info_with_subjects(filter).await;
+    let mut subjects = subjects.map_err(|error| unread(&error))?;
+    let mut count = 0;
+    while let Some(subject) = subjects.next().await {
+        subject.map_err(|error| unread(&error))?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Removes the messages under these keys up to that sequence, and none after it. Returns how many.
+async fn purge(bucket: &Store, keys: &str, through: u64) -> Result<u64, Failure> {
+    let filter = format!("{}{keys}", bucket.prefix);
+    let request = bucket.stream.purge().filter(filter);
+    // A bound of 1 would be none to the server. No message has the sequence 0.
+    let purged = request.sequence(through.max(1) + 1).await;
+    let purged = purged.map_err(|error| {
+        let code = match error.kind() {
+            PurgeErrorKind::JetStream(_) => Code::Refused,
+            PurgeErrorKind::Request | PurgeErrorKind::TimedOut => Code::Unreachable,
+        };
+        let what = format!("the key {:?} could not be removed: {error}", clean(keys));
+        Failure::new(code, what)
+    })?;
+    Ok(purged.purged)
+}

@@ -1,0 +1,37 @@
+//! Questions to the user of a terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::exit::{Code, Failure};
+
+/// Returns whether there is a terminal to confirm something on.
+pub fn can_confirm() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks the user of the terminal. Fails unless the answer is yes.
+pub async fn confirm(question: &str) -> Result<(), Failure> {
+    let question = format!("{question} [y/N] ");
+    let (answered, answer) = oneshot::channel();
+    // A thread of its own: nobody has to type anything for this process to end.
+    thread::spawn(move || {
+        let mut err = io::stderr().lock();
+        let _ = err.write_all(question.as_bytes());
+        let _ = err.flush();
+        drop(err);
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let _ = answered.send(read.map(|_| line));
+    });
+    let answer = answer.await.map_err(io::Error::other)??;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::new(
+            Code::Refused,
+            "not confirmed: nothing was done",
+        )),
+    }
+}
