@@ -104,8 +104,10 @@ impl Check {
             if let Err(error) = RoleName::new(name) {
                 wrong.push(format!("roles.{name}: {error}"));
             }
+            // As the manager does: the record has both.
+            let config = config.clone().meta_beneath(&manager.meta);
             match config.settings() {
-                Ok(settings) => roles.push(RoleReport::new(name, config, &settings, &manager)),
+                Ok(settings) => roles.push(RoleReport::new(name, &config, &settings, &manager)),
                 Err(error) => wrong.push(source.broken(&["roles", name], &error)),
             }
         }

@@ -66,6 +66,24 @@ fn every_broken_rule_is_told_with_its_place() {
 }
 
 #[test]
+fn metadata_of_the_instance_counts_with_that_of_a_role() {
+    let value = "x".repeat(2500);
+    let fits = format!("[manager]\nmeta.a = '{value}'\n[roles.r]\n");
+    let output = check(&fits);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let too_large = format!("{fits}meta.b = '{value}'\n");
+    let output = check(&too_large);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    for expected in ["-:4:1: roles.r: `meta`", "4096"] {
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
+    }
+    // The role's entry wins, and so there is one of them.
+    let same = too_large.replace("meta.b", "meta.a");
+    let output = check(&same);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+}
+
+#[test]
 fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
     for (text, expected) in [
         ("[roles.a]\ntll = '1s'\n", "-:2:1: unknown field `tll`"),
