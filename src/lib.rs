@@ -153,6 +153,8 @@ pub use crate::store::Denied;
 pub use crate::store::{BucketNote, BucketReview};
 // For this project's command.
 #[doc(hidden)]
+pub use crate::store::{events_stream, inbox_prefix};
+#[doc(hidden)]
 pub use nats_elect_core::duration;
 pub use nats_elect_core::event::{
     Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,

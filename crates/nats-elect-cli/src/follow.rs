@@ -6,7 +6,7 @@ use async_nats::Client;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, stream::Stream};
 use futures::StreamExt;
-use nats_elect::LeaderEvent;
+use nats_elect::{BucketName, Error, LeaderEvent, events_stream};
 
 use crate::exit::{Code, Failure};
 
@@ -22,8 +22,10 @@ pub struct Follow {
 impl Follow {
     /// Remembers where the history of a bucket ends now.
     pub async fn from_now(client: Client, bucket: &str) -> Result<Self, Failure> {
-        let name = format!("nats-elect-events-{bucket}");
-        let stream = jetstream::new(client).get_stream(name).await;
+        let name = BucketName::new(bucket).map_err(Error::from)?;
+        let stream = jetstream::new(client)
+            .get_stream(events_stream(&name))
+            .await;
         let stream = stream.map_err(failed)?;
         let after = stream.cached_info().state.last_sequence;
         Ok(Self { stream, after })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::client::RequestErrorKind;
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, Request, ServerInfo};
 use futures::StreamExt;
-use nats_elect::{Denied, Error, ManagerConfig};
+use nats_elect::{Denied, Error, ManagerConfig, inbox_prefix};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -106,7 +106,7 @@ impl Line {
     async fn send(&self, subject: &str, request: Request) -> Answer {
         let request = request.timeout(Some(self.patience));
         let asked = self.client.send_request(subject.to_owned(), request);
-        let inbox = self.inbox();
+        let inbox = format!("{}.", inbox_prefix(&self.client));
         let forbids = |denied: &Denied| {
             if denied.publish {
                 denied.subject == subject
@@ -212,13 +212,6 @@ impl Line {
             Some(denied) => denied,
             None => std::future::pending().await,
         }
-    }
-
-    /// What the subjects of answers begin with.
-    fn inbox(&self) -> String {
-        let inbox = self.client.new_inbox();
-        let prefix = inbox.rsplit_once('.').map(|(prefix, _)| prefix);
-        format!("{}.", prefix.unwrap_or("_INBOX"))
     }
 }
 
