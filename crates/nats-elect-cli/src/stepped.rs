@@ -21,16 +21,17 @@ pub struct Stepped {
 }
 
 impl Stepped {
-    /// Waits for the next leader, for so long beside what is left of a lease that was not freed.
+    /// Waits for the next leader, for so long beside what is left of a lease that was not freed, by
+    /// the report of the instance that led.
     pub async fn of(
         admin: &AdminClient,
         role: &str,
         ended: SteppedDown,
-        before: Option<&RoleReport>,
+        report: Option<&RoleReport>,
         patience: Duration,
     ) -> Self {
-        let lease = before.map(|it| it.ttl).filter(|_| !ended.released);
-        let term = before.and_then(|it| it.fencing_token);
+        let lease = report.map(|it| it.ttl).filter(|_| !ended.released);
+        let term = report.and_then(|it| it.fencing_token);
         let within = patience + lease.unwrap_or_default();
         let leader = timeout(within, next_leader(admin, role, term)).await.ok();
         Self {

@@ -202,7 +202,6 @@ impl Target {
         instance: Instance,
         shared: &Shared,
     ) -> Done {
-        let before = reports(admin, &instance).await;
         let roles: Vec<_> = if self.roles.is_empty() {
             vec![None]
         } else {
@@ -218,13 +217,26 @@ impl Target {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let waited = ended.into_iter().map(async |(role, ended)| {
-            Stepped::of(admin, &role, ended, before.get(&role), shared.patience()).await
+        // The order comes first: a status waits for health checks.
+        let mut reports = match order {
+            Order::Pause => reports(admin, &instance).await,
+            // How long a lease lasts that was not freed.
+            Order::Cordon if ended.values().any(|it| !it.released) => {
+                reports(admin, &instance).await
+            }
+            Order::Cordon | Order::Resume => BTreeMap::new(),
+        };
+        let waited = ended.into_iter().map(|(role, ended)| {
+            let report = reports.remove(&role);
+            async move {
+                Stepped::of(admin, &role, ended, report.as_ref(), shared.patience()).await
+            }
         });
+        let waited: Vec<_> = waited.collect();
         let stepped = join_all(waited).await;
         let is_meant = |role: &String| self.roles.is_empty() || self.roles.contains(role);
         let leads = match order {
-            Order::Pause => before
+            Order::Pause => reports
                 .into_iter()
                 .filter(|(role, it)| it.is_leader && is_meant(role))
                 .map(|(role, _)| role)
@@ -254,7 +266,7 @@ async fn give(
     Ok(BTreeMap::new())
 }
 
-/// How its roles were before; nothing if it does not say.
+/// How its roles are; nothing if it does not say.
 async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, RoleReport> {
     admin
         .status(instance)

@@ -164,7 +164,7 @@ impl StepDown {
     }
 
     /// Returns whether an instance other than the leader could take the role over. The instance
-    /// that stepped down can soon, unless it was json to stay out.
+    /// that stepped down can soon, unless it was told to stay out.
     async fn is_any_left(
         &self,
         admin: &AdminClient,
