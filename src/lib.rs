@@ -171,6 +171,7 @@ pub use nats_elect_core::whole;
 /// steps to take. It contains no code.
 #[cfg(doc)]
 #[doc = include_str!("../docs/runbook.md")]
+#[doc = include_str!("docs/links.html")]
 pub mod runbook {}
 
 /// The pages of the folder `docs`. Their examples are compiled with the tests.

@@ -62,20 +62,37 @@ fn every_alert_says_what_it_must_and_compares_a_recorded_series() {
     }
 }
 
-/// As a page of the crate's documentation it has no neighbours.
+/// `tests/docs` follows them in a checkout.
 #[test]
-fn the_runbook_links_to_its_own_chapters_and_to_whole_addresses() {
-    let runbook = file("docs/runbook.md");
-    let anchors = anchors(&runbook);
-    let targets = links(&runbook);
-    assert!(!targets.is_empty());
+fn the_links_of_the_runbook_work_in_the_documentation_of_the_crate() {
+    let module =
+        "#[doc = include_str!(\"../docs/runbook.md\")]\n#[doc = include_str!(\"docs/links.html\")]";
+    assert!(file("src/lib.rs").contains(module), "the script is missing");
+    let targets = links(&file("docs/runbook.md"));
+    assert!(targets.iter().any(|it| it.starts_with("operations.md#")));
     for target in targets {
-        let known = match target.strip_prefix('#') {
-            Some(anchor) => anchors.contains(anchor),
-            None => target.starts_with("https://"),
-        };
-        assert!(known, "{target}");
+        let page = target.split('#').next().unwrap_or_default();
+        let is_page = page.is_empty() || page.ends_with(".md") && !page.contains('/');
+        assert!(is_page || page.starts_with("../deploy/"), "{target}");
     }
+}
+
+#[test]
+fn the_commands_of_a_chapter_stand_in_blocks() {
+    let runbook = file("docs/runbook.md");
+    let (_, chapters) = runbook.split_once("\n## Index\n").expect("an index");
+    let blocks = chapters.split("```");
+    // Every other part is a block.
+    for text in blocks.clone().step_by(2) {
+        let spans = text.split('`').skip(1).step_by(2);
+        for span in spans.filter(|it| it.starts_with("nats")) {
+            let is_link = text.contains(&format!("[`{span}`]("));
+            assert!(is_link, "{span}");
+        }
+    }
+    let commands = blocks.skip(1).step_by(2).flat_map(str::lines);
+    let commands = commands.filter(|line| line.starts_with("$ ")).count();
+    assert!(commands > 30, "{commands}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod markdown;
 
 use std::path::Path;
 
-use crate::{nats_elect, with_stdin};
+use crate::{ended, nats_elect, with_stdin};
 
 #[test]
 fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {
@@ -35,4 +35,33 @@ fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {
         }
     }
     assert!(checked >= 3, "only {checked} were found");
+}
+
+#[test]
+fn every_command_of_the_runbook_can_be_typed() {
+    let runbook = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbook.md");
+    let runbook = std::fs::read_to_string(runbook).expect("readable");
+    let lines = runbook.lines().map(str::trim_start);
+    let commands = lines.filter_map(|line| line.strip_prefix("$ nats-elect "));
+    let mut tried = 0;
+    for command in commands {
+        let words = command.split('#').next().unwrap_or_default();
+        let mut words: Vec<_> = words.split_whitespace().collect();
+        if words
+            .iter()
+            .any(|it| it.contains(".toml") || it.contains(".txt") || *it == "FILE")
+        {
+            continue; // There is no such file here.
+        }
+        if words[0] == "end-lease" || words[0] == "role" {
+            words.push("--yes");
+        }
+        words.extend(["--server", "nats://127.0.0.1:1", "--timeout", "1ms"]);
+        let output = ended(&mut nats_elect(&words));
+        // Nobody is there, which fails a check of `doctor`. A wrong command would end with 2.
+        let code = if words[0] == "doctor" { 1 } else { 5 };
+        assert_eq!(output.code, Some(code), "{command}: {}", output.stderr);
+        tried += 1;
+    }
+    assert!(tried > 30, "only {tried} were found");
 }
