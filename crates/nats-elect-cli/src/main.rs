@@ -10,6 +10,7 @@
 mod cli;
 mod columns;
 mod commands;
+mod completion;
 mod config_file;
 mod confirm;
 mod connect;
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
     {
         let ended = commands::run_inner(&cli::Inner::parse());
         return exit::report_in_time(ended, output::Output::bare(false));
+    }
+    if let Some(code) = completion::answered() {
+        return code;
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,

@@ -6,18 +6,27 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use crate::cli::Cli;
-use crate::exit::Outcome;
+use crate::completion::VARIABLE;
+use crate::exit::{Failure, Outcome};
 
 /// Write completions for a shell
 ///
-/// The command writes them to stdout. zsh reads a file `_nats-elect` in a folder of `fpath`.
+/// The command writes a script to stdout. With it the shell completes commands, options, and the
+/// names of roles, instances and contexts. For names of roles and instances it asks NATS, as the
+/// line that is typed and the environment say, for a second at most.
+///
+/// The script calls the command `nats-elect` of the PATH. It belongs to this version: a file that
+/// keeps it has to be written anew after an upgrade.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  nats-elect completions bash > /etc/bash_completion.d/nats-elect
-  nats-elect completions zsh > ~/.zfunc/_nats-elect
-  nats-elect completions fish > ~/.config/fish/completions/nats-elect.fish")]
+  source <(nats-elect completions bash)              in ~/.bashrc
+  source <(nats-elect completions zsh)               in ~/.zshrc, after compinit
+  nats-elect completions fish | source               in ~/.config/fish/config.fish
+  eval (nats-elect completions elvish | slurp)       in ~/.elvish/rc.elv
+  nats-elect completions powershell | Out-String | Invoke-Expression   in $PROFILE")]
 pub struct Completions {
     /// The shell
     shell: Shell,
@@ -25,8 +34,12 @@ pub struct Completions {
 
 impl Completions {
     pub fn run(&self) -> Outcome {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "nats-elect", &mut script);
+        let shell = self.shell.to_string();
+        let unknown = || Failure::usage(format!("there are no completions for {shell}"));
+        let shells = Shells::builtins();
+        let shell = shells.completer(&shell).ok_or_else(unknown)?;
+        let (name, mut script) = ("nats-elect", Vec::new());
+        shell.write_registration(VARIABLE, name, name, name, &mut script)?;
         io::stdout().lock().write_all(&script)?;
         Ok(0)
     }

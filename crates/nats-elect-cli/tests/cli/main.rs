@@ -4,6 +4,8 @@ mod candidates;
 mod check;
 mod check_role;
 mod choosing;
+#[cfg(unix)]
+mod completion;
 mod connecting;
 mod create_bucket;
 mod doctor;
