@@ -86,6 +86,8 @@ struct Found {
     fence: Option<Written>,
     has_guard: bool,
     data_keys: usize,
+    /// When the bucket was made, in nanoseconds by the clock of the server.
+    made: i128,
     /// The bucket's last sequence before all of this was read.
     last_sequence: u64,
     max_age: Option<Duration>,
@@ -221,11 +223,7 @@ impl Retire {
             loop {
                 tokio::time::sleep(LOOK).await;
                 let (record, fence) = keys(bucket, &self.role).await?;
-                let is_same = revision(record.as_ref()) == revision(found.record.as_ref())
-                    && revision(fence.as_ref()) == revision(found.fence.as_ref());
-                if !is_same {
-                    return Err(self.in_use(record.as_ref()));
-                }
+                found.require_same(self, record.as_ref(), fence.as_ref())?;
             }
         };
         tokio::time::timeout(lease, changed).await.unwrap_or(Ok(()))
@@ -255,6 +253,15 @@ impl Retire {
         stage: &Cell<Stage>,
     ) -> Result<u64, Failure> {
         let role = &self.role;
+        // Where a bucket was made anew, or lost writes, its sequences may come again.
+        if bucket.stream.cached_info().created.unix_timestamp_nanos() != found.made {
+            return Err(Failure::new(
+                Code::Refused,
+                "the bucket was deleted and made anew meanwhile",
+            ));
+        }
+        let (record, fence) = keys(bucket, role).await?;
+        found.require_same(self, record.as_ref(), fence.as_ref())?;
         // It guards nothing any more. So this shows whether the user may purge at all.
         purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
@@ -330,9 +337,27 @@ impl Found {
             fence,
             has_guard: guard.is_some(),
             data_keys: data_keys(bucket, role).await?,
+            made: info.created.unix_timestamp_nanos(),
             last_sequence: info.state.last_sequence,
             max_age: (!max_age.is_zero()).then_some(max_age),
         })
+    }
+
+    /// Fails if the same messages do not stand there any more.
+    fn require_same(
+        &self,
+        retire: &Retire,
+        record: Option<&Written>,
+        fence: Option<&Written>,
+    ) -> Result<(), Failure> {
+        let message = |written: Option<&Written>| Some((written?.revision(), written?.time()));
+        let is_same = message(record) == message(self.record.as_ref())
+            && message(fence) == message(self.fence.as_ref());
+        if is_same {
+            Ok(())
+        } else {
+            Err(retire.in_use(record))
+        }
     }
 
     /// The longest lease that may last, whoever has it.

@@ -242,6 +242,22 @@ impl ModelBucket {
         self.state.fence = None;
     }
 
+    /// The same, unless it stands above this sequence.
+    #[allow(dead_code, reason = "no operator retires a role in the exploration")]
+    pub fn purge_fence_through(&mut self, sequence: u64, now: Duration) {
+        if self.fence().is_some_and(|fence| fence.revision <= sequence) {
+            self.purge_fence(now);
+        }
+    }
+
+    /// The role's key is gone without a trace, unless it stands above this sequence.
+    #[allow(dead_code, reason = "no operator retires a role in the exploration")]
+    pub fn purge_through(&mut self, sequence: u64, now: Duration) {
+        if self.role().is_some_and(|role| role.revision <= sequence) {
+            self.purge(now);
+        }
+    }
+
     /// The role's key is gone without a trace.
     pub fn purge(&mut self, now: Duration) {
         self.remember();

@@ -31,6 +31,7 @@ mod node;
 mod peers;
 mod plan;
 mod process;
+mod retiring;
 mod run;
 mod schedules;
 mod seeds;

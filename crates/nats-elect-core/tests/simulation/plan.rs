@@ -8,7 +8,7 @@ use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::faults::{Fault, Options, RequestOptions, Scale};
+use crate::faults::{Fault, Options, RequestOptions, Retirement, Scale};
 use crate::fenced::Writers;
 use crate::world::{World, ms};
 
@@ -83,7 +83,38 @@ impl Plan {
         if options.requests.is_some() {
             plan.add_orders();
         }
+        // Where NATS loses writes, a sequence proves nothing.
+        if options.history.is_none()
+            && (allowed.is_empty() || allowed.iter().any(|it| it == "retiring"))
+        {
+            plan.add_retirements();
+        }
         plan
+    }
+
+    /// In some fleets operators retire the role amid the faults, mostly in vain. Drawn apart from
+    /// all else, and so that the seeds in `found` stay what they were.
+    fn add_retirements(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x4e71_4e03_0000_0000);
+        if !chance.permille(400) {
+            return;
+        }
+        for _ in 0..=chance.below(4) {
+            self.insert(Fault::Retirement(Retirement), &mut chance);
+        }
+    }
+
+    /// Puts a fault among the others. What was there before keeps its time.
+    fn insert(&mut self, fault: Fault, chance: &mut Chance) {
+        let longest = self.scale().ttl;
+        let node = usize::try_from(chance.below(self.members.len() as u64)).expect("a few");
+        let at = usize::try_from(chance.below(self.blows.len() as u64 + 1)).expect("a few");
+        let gap = self.blows.get(at).map_or(longest, |blow| blow.after);
+        let after = chance.upto(gap);
+        if let Some(next) = self.blows.get_mut(at) {
+            next.after -= after;
+        }
+        self.blows.insert(at, Blow { after, node, fault });
     }
 
     /// In some fleets instances are paused, cordoned and resumed amid the faults. Drawn apart from
@@ -93,18 +124,9 @@ impl Plan {
         if !chance.permille(400) {
             return;
         }
-        let longest = self.scale().ttl;
         for _ in 0..=chance.below(6) {
             let fault = Fault::Request(RequestOptions::draw_order(&mut chance));
-            let node = usize::try_from(chance.below(self.members.len() as u64)).expect("a few");
-            let at = usize::try_from(chance.below(self.blows.len() as u64 + 1)).expect("a few");
-            // What was there before keeps its time.
-            let gap = self.blows.get(at).map_or(longest, |blow| blow.after);
-            let after = chance.upto(gap);
-            if let Some(next) = self.blows.get_mut(at) {
-                next.after -= after;
-            }
-            self.blows.insert(at, Blow { after, node, fault });
+            self.insert(fault, &mut chance);
         }
     }
 

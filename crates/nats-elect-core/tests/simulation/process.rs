@@ -118,6 +118,7 @@ impl World {
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
         self.bucket.edit_max_age(None);
+        self.retiring = None;
         if !self.bucket.exists {
             self.make_anew();
         }

@@ -79,7 +79,7 @@ impl World {
     }
 
     /// By how much the next answer to a read is stale.
-    fn staleness(&mut self) -> Duration {
+    pub fn staleness(&mut self) -> Duration {
         let deposed = self.now < self.outage_until && self.chance.permille(500);
         if deposed || self.chance.permille(self.weather.stale_read) {
             self.tally.stale_reads += 1;

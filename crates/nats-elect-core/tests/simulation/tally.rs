@@ -58,6 +58,8 @@ tally! {
     releases: "roles freed at the end of a term",
     regressions: "regressions noticed",
     reopened: "buckets looked at anew",
+    retired: "roles retired",
+    retirements_refused: "roles not retired, as somebody wrote",
     fenced_tried: "fenced writes tried",
     fenced_written: "fenced writes that took effect",
     fenced_refused: "fenced writes refused",

@@ -20,6 +20,7 @@ use crate::fenced::{Step, Writers};
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
 use crate::peers::PeerMessage;
+use crate::retiring::Retiring;
 use crate::tally::Tally;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -167,6 +168,10 @@ pub enum Happening {
     Return,
     /// The bucket's settings are put back.
     Fit,
+    /// The operator goes on.
+    Retire {
+        retirement: u64,
+    },
 }
 
 impl Happening {
@@ -182,6 +187,7 @@ impl Happening {
             | Self::Relief { .. }
             | Self::Calm
             | Self::Fit
+            | Self::Retire { .. }
             | Self::Return => false,
             Self::Wake { node, .. }
             | Self::Answer { node, .. }
@@ -223,6 +229,9 @@ pub struct World {
     pub writers: Option<Writers>,
     /// Where the key stands that they write.
     pub data: u64,
+    /// What an operator is at who retires the role, and how many there were.
+    pub retiring: Option<Retiring>,
+    pub retirements: u64,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -272,6 +281,8 @@ impl World {
             peers: Vec::new(),
             writers: None,
             data: 0,
+            retiring: None,
+            retirements: 0,
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -454,6 +465,7 @@ impl World {
                 }
             }
             Happening::Fit => self.bucket.edit_max_age(None),
+            Happening::Retire { retirement } => self.go_on_retiring(retirement),
             Happening::Return => {
                 if !self.bucket.exists {
                     self.make_anew();

@@ -10,6 +10,7 @@ mod messages;
 mod partitions;
 mod processes;
 mod requests;
+mod retiring;
 mod settings;
 mod stream;
 mod watches;
@@ -25,6 +26,7 @@ pub use messages::{MessageOptions, Storm};
 pub use partitions::{PartitionFault, PartitionOptions};
 pub use processes::{ProcessFault, ProcessOptions};
 pub use requests::{RequestFault, RequestOptions};
+pub use retiring::Retirement;
 pub use settings::{SettingsOptions, Unfit};
 pub use stream::{Outage, StreamOptions};
 pub use watches::{Silence, WatchOptions};
@@ -127,6 +129,7 @@ pub enum Fault {
     History(HistoryFault),
     Expiry(EarlyExpiry),
     Unfit(Unfit),
+    Retirement(Retirement),
 }
 
 /// Draws one kind of fault, if it is switched on.
@@ -204,6 +207,7 @@ impl Fault {
             Self::History(fault) => fault.strike(world),
             Self::Expiry(EarlyExpiry) => EarlyExpiry::strike(world),
             Self::Unfit(unfit) => unfit.strike(world, node),
+            Self::Retirement(Retirement) => Retirement::strike(world),
         }
     }
 }
