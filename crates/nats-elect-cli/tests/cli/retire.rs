@@ -10,7 +10,7 @@ use nats_elect::{
     AdminConfig, FencingToken, Observer, RoleConfig, RoleManager, RoleManagerBuilder, Standing,
     StopOptions, Term, try_handler_fn,
 };
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use tokio::sync::mpsc;
 
 use crate::doctor::users_of;
@@ -54,7 +54,11 @@ fn keeper(server: &NatsServer, id: &str) -> (RoleManagerBuilder, mpsc::Receiver<
 
 /// Lets somebody lead for a moment. Returns the fencing token of that term.
 async fn term(server: &NatsServer, id: &str) -> FencingToken {
-    let (builder, mut kept) = keeper(server, id);
+    let (builder, kept) = keeper(server, id);
+    led(builder, kept).await
+}
+
+async fn led(builder: RoleManagerBuilder, mut kept: mpsc::Receiver<FencingToken>) -> FencingToken {
     let manager = builder.start().await.expect("start");
     let token = tokio::time::timeout(SOON, kept.recv()).await;
     let token = token.expect("in time").expect("a term");
@@ -149,6 +153,29 @@ async fn a_role_that_nobody_uses_any_more_is_not_in_ls_for_ever() {
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     let third = term(&server, "node-1").await;
     assert!(third > second, "{third} after {second}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_of_a_cluster_is_retired_on_all_of_its_servers() {
+    let cluster = NatsCluster::start(3).expect("a cluster");
+    let server = cluster.node(0);
+    let lead = async |id: &str| {
+        let (builder, kept) = keeper(server, id);
+        led(builder.replicas(3), kept).await
+    };
+    let first = lead("node-1").await;
+    let done = retire(server, &["--data"]);
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    for node in cluster.nodes() {
+        // A server that follows may be behind.
+        eventually(SOON, "an empty bucket", async || {
+            let listed = output(node, &["ls", "--json"]);
+            (listed.code == Some(0) && listed.stdout.is_empty()).then_some(())
+        })
+        .await;
+    }
+    let second = lead("node-2").await;
+    assert!(second > first, "{second} after {first}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
