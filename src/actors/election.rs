@@ -76,6 +76,8 @@ pub(super) struct ElectionState {
     /// The moment since which there is no leader to report.
     leaderless_since: Option<Moment>,
     leaderless: Leaderless,
+    /// When the last sign of the leader before came, as known when the role was claimed.
+    last_sign: Option<Moment>,
     lasting_failure: LastingFailure,
     /// The moment of the step in progress, which is the time of the messages that it sends.
     stepped: Moment,
@@ -113,6 +115,7 @@ impl Actor for ElectionActor {
             vacancy: Vacancy::Untouched,
             leaderless_since: Some(clock::now()),
             leaderless: Leaderless::default(),
+            last_sign: None,
             lasting_failure: LastingFailure::default(),
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
@@ -167,8 +170,8 @@ impl ElectionState {
                     CoreLink::Up(info)
                 }
             }),
-            ElectionMsg::Observed(mut entry) => {
-                self.judge(&mut entry);
+            ElectionMsg::Observed { mut entry, live } => {
+                self.judge(&mut entry, live);
                 Input::Observed(entry)
             }
             ElectionMsg::ObservedFence(fence) => Input::ObservedFence(fence),
@@ -185,7 +188,7 @@ impl ElectionState {
                 match &mut outcome {
                     Ok(snapshot) => {
                         if let Some(entry) = &mut snapshot.role {
-                            self.judge(entry);
+                            self.judge(entry, false);
                         }
                     }
                     // A look finds out whether the bucket can be read at all.
@@ -227,9 +230,9 @@ impl ElectionState {
         })
     }
 
-    fn judge(&mut self, entry: &mut Entry) {
+    fn judge(&mut self, entry: &mut Entry, live: bool) {
         let now = clock::now();
-        if let Some(gap) = self.leaderless.saw(entry, now) {
+        if let Some(gap) = self.leaderless.saw(entry, live, now) {
             self.scope.labels.failed_over(gap);
         }
         if let Some(why) = self.signatures.judge(entry, now) {
@@ -397,11 +400,19 @@ impl ElectionState {
         let (fencing_token, change) = match *event {
             Event::ClaimBegan { vacancy } => {
                 self.vacancy = vacancy;
+                let own = self.scope.instance.incarnation;
+                // A leader that is pushed aside was not silent.
+                self.last_sign = match vacancy {
+                    Vacancy::Untouched | Vacancy::Forced => None,
+                    _ => self.leaderless.last_sign(own),
+                };
                 return;
             }
             Event::TermStarted { fencing_token } => {
                 let previous = self.predecessor.clone();
-                (fencing_token, LeaderChange::started(self.vacancy, previous))
+                let silence = self.last_sign.map(|at| self.stepped.since(at));
+                let change = LeaderChange::started(self.vacancy, previous, silence);
+                (fencing_token, change)
             }
             Event::TermEnded {
                 fencing_token,

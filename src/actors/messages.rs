@@ -118,7 +118,12 @@ pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
     LinkChanged(Link),
-    Observed(Entry),
+    /// The watch showed the last message of the role's key.
+    Observed {
+        entry: Entry,
+        /// Whether it came while the watch was running. Otherwise it may have stood there before.
+        live: bool,
+    },
     /// The watch showed the last message of the role's fence key.
     ObservedFence(FenceEntry),
     WriteEnded {

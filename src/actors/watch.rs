@@ -1,5 +1,6 @@
 //! The bucket watch: one watch over all role keys. Its messages are hints for the elections.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -48,10 +49,17 @@ impl Linked for Watch {
     async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
         self.backoff().begun(clock::now());
         let mut watch = bucket.watch(START_TIMEOUT).await?;
+        // The first message of a key may have stood there before.
+        let mut shown = HashSet::new();
         loop {
             match watch.next().await? {
                 Delivery::Entry(role, entry) => {
-                    self.routes.send(&role, ElectionMsg::Observed(entry));
+                    let live = shown.contains(&role);
+                    self.routes
+                        .send(&role, ElectionMsg::Observed { entry, live });
+                    if !live {
+                        shown.insert(role);
+                    }
                 }
                 Delivery::Fence(role, fence) => {
                     self.routes.send(&role, ElectionMsg::ObservedFence(fence));

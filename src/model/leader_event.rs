@@ -46,11 +46,20 @@ pub struct LeaderEvent {
 #[non_exhaustive]
 pub enum LeaderChange {
     /// The term began.
+    #[non_exhaustive]
     TermStarted {
         /// How the role had become free: the name of a [`Vacancy`].
         vacancy: String,
         /// The previous leader, as far as the new leader knew.
         previous: Option<String>,
+        /// Time from the last sign of the previous leader to this promotion: from its release, or
+        /// else from its last heartbeat. The new leader measured it on its monotonic clock, from
+        /// when it received that sign. After a release it is the time for which nobody led. After a
+        /// crash nobody led for at most this long.
+        ///
+        /// `None` if there was no leader before or the role was taken by force, if the new leader
+        /// did not see that sign as it came, and from versions that do not measure it.
+        silence: Option<Duration>,
     },
     /// The term is over, and its handler has ended.
     TermEnded {
@@ -93,6 +102,13 @@ enum ChangeJson {
         vacancy: String,
         #[serde(default)]
         previous: Option<String>,
+        #[serde(
+            rename = "silence_seconds",
+            with = "seconds::option",
+            default,
+            skip_serializing_if = "Option::is_none"
+        )]
+        silence: Option<Duration>,
     },
     TermEnded {
         cause: String,
@@ -103,10 +119,15 @@ enum ChangeJson {
 }
 
 impl LeaderChange {
-    pub(crate) fn started(vacancy: Vacancy, previous: Option<String>) -> Self {
+    pub(crate) fn started(
+        vacancy: Vacancy,
+        previous: Option<String>,
+        silence: Option<Duration>,
+    ) -> Self {
         Self::TermStarted {
             vacancy: vacancy.as_str().to_owned(),
             previous,
+            silence,
         }
     }
 
@@ -146,7 +167,9 @@ impl LeaderEvent {
         }
         event.correlation_id = event.correlation_id.printable();
         match &mut event.change {
-            LeaderChange::TermStarted { vacancy, previous } => {
+            LeaderChange::TermStarted {
+                vacancy, previous, ..
+            } => {
                 *vacancy = printable(vacancy);
                 *previous = previous.as_deref().map(printable);
             }
@@ -181,8 +204,12 @@ mod tests {
     #[test]
     fn an_event_is_read_as_it_was_written() {
         for change in [
-            LeaderChange::started(Vacancy::Expired, Some("node-2".into())),
-            LeaderChange::started(Vacancy::Untouched, None),
+            LeaderChange::started(
+                Vacancy::Expired,
+                Some("node-2".into()),
+                Some(Duration::from_micros(3_204_512)),
+            ),
+            LeaderChange::started(Vacancy::Untouched, None, None),
             LeaderChange::ended(EndCause::SteppedDown, Duration::from_millis(1500), true),
         ] {
             let event = event(change);
@@ -201,10 +228,18 @@ mod tests {
 
     #[test]
     fn names_from_outside_are_made_printable() {
-        let mut event = event(LeaderChange::started(Vacancy::Expired, None));
+        let mut event = event(LeaderChange::started(Vacancy::Expired, None, None));
         event.instance_id = "a\u{1b}[31mb".into();
         let read = LeaderEvent::parse(event.to_json().as_bytes()).expect("it is one");
         assert!(!read.instance_id.contains('\u{1b}'), "{read:?}");
+    }
+
+    #[test]
+    fn an_event_without_the_measured_silence_is_read() {
+        let event = event(LeaderChange::started(Vacancy::Released, None, None));
+        let json = event.to_json();
+        assert!(!json.contains("silence"), "{json}");
+        assert_eq!(LeaderEvent::parse(json.as_bytes()), Some(event));
     }
 
     proptest! {

@@ -195,6 +195,17 @@ pub struct RoleChange {
     pub standing: Standing,
     /// The reason of the change.
     pub cause: ChangeCause,
+    /// For a new leader: time from the last sign of the one before to the claim, on this process's
+    /// monotonic clock. The sign is its release, or else its last heartbeat. After a release it is
+    /// the time for which nobody led. After a crash nobody led for at most this long.
+    ///
+    /// `None` if the sign or the claim was not received as it came: before the watch, or in an
+    /// interruption.
+    #[serde(
+        rename = "silence_seconds",
+        serialize_with = "nats_elect_core::duration::seconds::option::serialize"
+    )]
+    pub silence: Option<Duration>,
     /// When the change was seen, by this machine's wall clock. The time is for people, not for
     /// comparing.
     pub at: SystemTime,

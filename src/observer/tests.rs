@@ -237,6 +237,39 @@ fn a_heartbeat_that_only_the_stream_leader_has_keeps_the_leader() {
 }
 
 #[test]
+fn a_claim_comes_with_the_time_since_the_last_sign_of_the_leader_before() {
+    let mut stage = Stage::watching();
+    let silence = |stage: &mut Stage| stage.changes().pop().expect("a change").silence;
+    stage.show(record(1, 10));
+    assert_eq!(silence(&mut stage), None, "nobody led before");
+    stage.wait(200);
+    stage.show(record(1, 11));
+    // It dies, and another one claims the role before anybody has looked.
+    stage.wait(LEASE + 50);
+    stage.show(record(2, 12));
+    let of = Duration::from_millis;
+    assert_eq!(silence(&mut stage), Some(of(LEASE + 50)));
+    stage.wait(300);
+    stage.show(marker(13, Content::Release(Release::default())));
+    assert_eq!(silence(&mut stage), None, "nobody leads");
+    stage.wait(3);
+    stage.show(record(1, 14));
+    assert_eq!(silence(&mut stage), Some(of(3)), "since the release");
+    // A stranger's marker is no sign of the leader.
+    stage.wait(100);
+    stage.show(marker(15, Content::ForeignMarker));
+    stage.wait(LEASE);
+    stage.show(record(2, 16));
+    assert_eq!(silence(&mut stage), Some(of(LEASE + 100)));
+    // The watch was interrupted. The record that it shows then may have stood there for long.
+    stage.tracked_roles.watch_ended("cut off".into());
+    stage.watch(EPOCH, &[("r", record(2, 20))]);
+    stage.wait(LEASE + 50);
+    stage.show(record(1, 21));
+    assert_eq!(silence(&mut stage), None);
+}
+
+#[test]
 fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
     let heir = Uuid::from_u128(2);
     for (content, standing, cause) in [

@@ -75,6 +75,10 @@ pub(super) struct TrackedRole {
     known: bool,
     confirmed: bool,
     led_since: Moment,
+    /// When the last sign of a leader came, if it was seen as it came: a heartbeat, or a release.
+    last_sign: Option<Moment>,
+    /// The time from the last sign of the leader before to the claim of the present one.
+    silence: Option<Duration>,
     /// The revision of the leader's claim, if the claim was watched. The leader's fence record lies
     /// above it.
     claimed_at: Option<u64>,
@@ -106,6 +110,8 @@ impl TrackedRole {
             known,
             confirmed: false,
             led_since: now,
+            last_sign: None,
+            silence: None,
             claimed_at: None,
             heir: None,
             fence: None,
@@ -155,6 +161,7 @@ impl TrackedRole {
         self.distrust = None;
         self.doubt = Doubt::None;
         self.known = false;
+        self.last_sign = None;
         let change = self.settle(role, now);
         self.last_leader = None;
         change.map(|change| RoleChange {
@@ -212,14 +219,21 @@ impl TrackedRole {
         self.confirmed = how == How::Live;
         let Some(entry) = &self.entry else { return };
         self.lease = lease(&entry.content, default_lease);
+        let live = (how == How::Live).then_some(now);
         match &entry.content {
-            Content::Release(release) => self.heir = release.heir,
+            Content::Release(release) => {
+                self.heir = release.heir;
+                self.last_sign = live;
+            }
             Content::ForeignMarker => self.heir = None,
             Content::Record(_) | Content::Opaque => {
                 if !was.is_some_and(|was| have_one_writer(&was.content, &entry.content)) {
                     self.led_since = now;
-                    self.claimed_at = (how == How::Live).then_some(entry.revision);
+                    self.claimed_at = live.map(|_| entry.revision);
+                    let last_sign = self.last_sign.filter(|_| live.is_some());
+                    self.silence = last_sign.map(|at| now.since(at));
                 }
+                self.last_sign = live;
             }
         }
     }
@@ -380,6 +394,7 @@ impl TrackedRole {
             return None;
         }
         let cause = self.cause(&old);
+        let is_new = matches!(cause, ChangeCause::Claimed | ChangeCause::HandedOver);
         if self.told.leader.is_some() {
             self.heir = None;
             self.last_leader = None;
@@ -392,6 +407,7 @@ impl TrackedRole {
             to: self.told.leader.clone(),
             standing: self.told.standing,
             cause,
+            silence: self.silence.filter(|_| is_new),
             at: now.wall,
         })
     }

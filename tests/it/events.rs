@@ -10,6 +10,7 @@ use nats_elect::{
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
+use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms};
@@ -53,7 +54,9 @@ async fn history(server: &NatsServer, events: usize) -> Vec<LeaderEvent> {
 
 fn told(events: &[LeaderEvent]) -> Vec<String> {
     let tell = |event: &LeaderEvent| match &event.change {
-        LeaderChange::TermStarted { vacancy, previous } => {
+        LeaderChange::TermStarted {
+            vacancy, previous, ..
+        } => {
             let previous = previous.as_deref().unwrap_or("nobody");
             format!("{} {vacancy} after {previous}", event.instance_id)
         }
@@ -74,11 +77,13 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
     let term = a.role(ROLE).status();
     let b = start("b", server.url(), kept()).await;
     b.wait_until_following("a").await;
+    let asked = Stamp::now();
     a.role(ROLE)
         .step_down(StepDown::to("b"))
         .await
         .expect("it led");
     b.wait_until_leader().await;
+    let handed_over = Stamp::now().since(asked);
     b.stop().await;
 
     let events = history(&server, 4).await;
@@ -101,6 +106,12 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
     assert_eq!(Some(events[0].fencing_token), term.fencing_token);
     assert_eq!(events[0].correlation_id, events[1].correlation_id);
     assert!(events[2].fencing_token > events[1].fencing_token);
+    assert_eq!(silence_of(&events[0]), None, "nobody led before");
+    let silence = silence_of(&events[2]).expect("it saw the release");
+    assert!(
+        silence < handed_over,
+        "since the release alone: {silence:?}"
+    );
     // Whoever listens hears the same.
     let first = heard.next().await.expect("a message");
     assert_eq!(
@@ -123,6 +134,56 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
         "{last:?}"
     );
     assert_eq!(kept.of_all(0).await, Ok(vec![]), "nothing is asked");
+}
+
+/// For how long the new leader had no sign of the one before.
+fn silence_of(event: &LeaderEvent) -> Option<Duration> {
+    let LeaderChange::TermStarted { silence, .. } = event.change else {
+        panic!("{event:?}");
+    };
+    silence
+}
+
+/// Nobody reports the end of a leader that died. Its follower saw the last heartbeat.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_leader_tells_for_how_long_it_saw_no_sign_of_a_dead_one() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let a = start("a", proxy.url(), kept()).await;
+    a.wait_until_leader().await;
+    let b = start("b", server.url(), kept()).await;
+    b.wait_until_following("a").await;
+    // The first record may have stood there before. Two heartbeats later b has seen one come.
+    let beats = async |past: u64| {
+        let seen = b.role(ROLE).status().revision.unwrap_or(0);
+        (seen > past).then_some(seen)
+    };
+    let first = eventually(SOON, "a record", async || beats(0).await).await;
+    let second = eventually(SOON, "a heartbeat", async || beats(first).await).await;
+    eventually(SOON, "a heartbeat", async || beats(second).await).await;
+    proxy.cut();
+    b.wait_until_leader().await;
+    let events = history(&server, 2).await;
+    assert_eq!(told(&events)[1], "b expired after a");
+    let silence = silence_of(&events[1]).expect("it saw the heartbeats");
+    assert!(silence >= ms(3000), "a lease had to run out: {silence:?}");
+    proxy.restore();
+    a.stop().await;
+
+    // Who comes later, and finds a record of a leader that has died before, can't tell.
+    b.stop().await;
+    let c = start("c", proxy.url(), kept()).await;
+    c.wait_until_leader().await;
+    proxy.cut();
+    let d = start("d", server.url(), kept()).await;
+    d.wait_until_leader().await;
+    let by_d = eventually(SOON, "a term of d", async || {
+        let mut events = history(&server, 0).await;
+        events.pop().filter(|event| event.instance_id == "d")
+    })
+    .await;
+    assert_eq!(told(std::slice::from_ref(&by_d)), ["d expired after c"]);
+    assert_eq!(silence_of(&by_d), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

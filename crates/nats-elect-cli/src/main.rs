@@ -24,6 +24,7 @@ mod line;
 mod logs;
 mod operating;
 mod output;
+mod past_event;
 mod reading;
 mod record;
 mod roles;

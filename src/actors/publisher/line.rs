@@ -89,7 +89,7 @@ mod tests {
                 sequence: at_ms,
             },
             at_ms,
-            change: LeaderChange::started(Vacancy::Untouched, None),
+            change: LeaderChange::started(Vacancy::Untouched, None, None),
         }
     }
 

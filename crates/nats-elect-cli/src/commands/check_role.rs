@@ -8,10 +8,10 @@ use nats_elect::duration::seconds::Seconds;
 use nats_elect::{Error, Observed, RoleName, Standing};
 use serde_json::json;
 
-use super::history::{PastEvent, past_events};
 use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
+use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::seen::{confirmed, name, why_nobody};
 use crate::text::{clean, lasted, wall_clock};

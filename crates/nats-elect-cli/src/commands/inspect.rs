@@ -10,10 +10,11 @@ use nats_elect::{
 use serde_json::{Value, json};
 
 use super::candidates::{self, Candidate, candidates};
-use super::history::{self, PastEvent, past_events};
+use super::history;
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::seen::{Seen, state, why_nobody};
 use crate::text::{ago, bar, lasted, stamp, wall_clock};

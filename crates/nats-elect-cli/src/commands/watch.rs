@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::StreamExt;
 use futures::future::try_join_all;
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{
     Change, ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing, WatchStatus,
 };
@@ -238,6 +239,7 @@ impl Printer<'_> {
                 "to": change.to.as_ref().map(leader_json),
                 "standing": change.standing,
                 "cause": change.cause,
+                "silence_seconds": change.silence.map(Seconds),
             }));
         }
         self.width = self.width.max(change.role.len());
