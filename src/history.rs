@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{self, DeliverPolicy, pull};
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::Stream;
 use async_nats::jetstream::{self, ErrorCode};
@@ -17,6 +17,8 @@ use nats_elect_core::name::{BucketName, NameError, RoleName};
 
 /// How long may pass before the first event and between two events that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// If the end of the stream has too few events of a role, this many times as much of it is tried.
+const FURTHER: u64 = 16;
 
 /// The reason why there is no history to read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -82,6 +84,8 @@ impl History {
     /// Returns the last events of a role, in the order of its terms. At most `most` events are
     /// returned. If `most` is 0, no request is sent.
     ///
+    /// The events are read from the end of the stream, and not all that it keeps.
+    ///
     /// # Errors
     /// Returns [`HistoryError::Name`] or [`HistoryError::Unavailable`].
     ///
@@ -105,16 +109,7 @@ impl History {
         if most == 0 {
             return Ok(Vec::new());
         }
-        let config = pull::OrderedConfig {
-            // A named consumer allows a permission for this stream's consumers alone.
-            name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
-            filter_subject: subject,
-            deliver_policy: DeliverPolicy::All,
-            ..pull::OrderedConfig::default()
-        };
-        let created = tokio::time::timeout(PATIENCE, self.stream.create_consumer(config)).await;
-        let mut consumer = created.map_err(unavailable)?.map_err(unavailable)?;
-        let mut left = consumer.info().await.map_err(unavailable)?.num_pending;
+        let (consumer, mut left) = self.last(&subject, most).await?;
         let mut last = VecDeque::new();
         let mut messages = consumer.messages().await.map_err(unavailable)?;
         while left > 0 {
@@ -135,6 +130,43 @@ impl History {
             }
         }
         Ok(by_time_and_term(last.into()))
+    }
+
+    /// Begins to read where at least `most` messages follow, if the stream has so many. Returns
+    /// their number, too.
+    async fn last(
+        &self,
+        subject: &str,
+        most: usize,
+    ) -> Result<(consumer::Consumer<pull::OrderedConfig>, u64), HistoryError> {
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let info = tokio::time::timeout(PATIENCE, self.stream.get_info()).await;
+        let state = info.map_err(unavailable)?.map_err(unavailable)?.state;
+        let mut reach = most;
+        loop {
+            let from = (state.last_sequence + 1).saturating_sub(reach);
+            let is_all = from <= state.first_sequence;
+            let config = pull::OrderedConfig {
+                // A named consumer allows a permission for this stream's consumers alone.
+                name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
+                filter_subject: subject.to_owned(),
+                deliver_policy: if is_all {
+                    DeliverPolicy::All
+                } else {
+                    DeliverPolicy::ByStartSequence {
+                        start_sequence: from,
+                    }
+                },
+                ..pull::OrderedConfig::default()
+            };
+            let created = tokio::time::timeout(PATIENCE, self.stream.create_consumer(config)).await;
+            let mut consumer = created.map_err(unavailable)?.map_err(unavailable)?;
+            let left = consumer.info().await.map_err(unavailable)?.num_pending;
+            if is_all || left >= most {
+                return Ok((consumer, left));
+            }
+            reach = reach.saturating_mul(FURTHER);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leader changes for other programs: published, and kept.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream};
@@ -255,6 +256,60 @@ async fn subjects_can_begin_otherwise_and_what_is_no_event_is_not_read() {
         told(&history(&server, 2).await),
         ["a untouched after nobody", "a stopped true"]
     );
+}
+
+/// A stream may have kept the changes of years.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_events_are_read_without_those_before_them() {
+    let server = NatsServer::start().expect("start");
+    let client = client(&server).await;
+    let context = jetstream::new(client.clone());
+    let config = stream::Config {
+        name: format!("nats-elect-events-{BUCKET}"),
+        subjects: vec![format!("nats-elect-events.{BUCKET}.*")],
+        max_messages_per_subject: 1500,
+        ..stream::Config::default()
+    };
+    let stream = context.create_stream(config).await.expect("made");
+    let publish = async |role: &str, number: u64| {
+        let event = format!(
+            r#"{{"v":1,"event":"term_started","bucket":"{BUCKET}","role":"{role}","instance_id":"a",
+                "incarnation":"00000000-0000-0000-0000-000000000001","correlation_id":"c",
+                "fencing_token":"{number:032x}","at_ms":{number},"vacancy":"released"}}"#
+        );
+        let subject = format!("nats-elect-events.{BUCKET}.{role}");
+        context.publish(subject, event.into()).await.expect("sent")
+    };
+    for number in 1..=3 {
+        publish("rare", number).await.await.expect("kept");
+    }
+    // The stream drops the first half of them.
+    for number in 4..3000 {
+        let sent = publish("busy", number).await;
+        if number % 500 == 0 || number == 2999 {
+            sent.await.expect("kept");
+        }
+    }
+    publish("rare", 3000).await.await.expect("kept");
+    assert_eq!(stream.get_info().await.expect("it").state.messages, 1504);
+
+    let kept = History::open(client.clone(), BUCKET).await.expect("kept");
+    let received = || client.statistics().in_messages.load(Ordering::Relaxed);
+    let times =
+        |events: Vec<LeaderEvent>| -> Vec<u64> { events.iter().map(|event| event.at_ms).collect() };
+    let before = received();
+    let last = kept.of_all(5).await.expect("read");
+    assert_eq!(times(last), [2996, 2997, 2998, 2999, 3000]);
+    let of_busy = kept.of_role("busy", 3).await.expect("read");
+    assert_eq!(times(of_busy), [2997, 2998, 2999]);
+    assert!(received() - before < 500, "{}", received() - before);
+    // However far back they are.
+    let of_rare = kept.of_role("rare", 3).await.expect("read");
+    assert_eq!(times(of_rare), [2, 3, 3000]);
+    let of_rare = kept.of_role("rare", 9).await.expect("read");
+    assert_eq!(times(of_rare), [1, 2, 3, 3000]);
+    assert_eq!(kept.of_all(9999).await.expect("read").len(), 1504);
+    assert_eq!(kept.of_role("absent", 5).await, Ok(vec![]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
