@@ -6,7 +6,7 @@ use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use futures::{StreamExt, stream};
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{LeaderInfo, Observed, Observer, Standing};
+use nats_elect::{FencingToken, LeaderInfo, Observed, Observer, Standing};
 use serde_json::{Value, json};
 
 use crate::text::{bar, lasted, stamp};
@@ -36,7 +36,10 @@ impl Seen {
 
     /// A role as the observer sees it.
     pub async fn new(role: String, observed: Observed, bucket: &kv::Store) -> Self {
-        let since = began(bucket, &role, &observed).await;
+        let since = match observed.fencing_token {
+            Some(token) => began(bucket, &role, token).await,
+            None => None,
+        };
         Self {
             role,
             observed,
@@ -163,9 +166,9 @@ pub fn leader_json(leader: &LeaderInfo) -> Value {
     })
 }
 
-/// When the term began: the fence record is written once, right after the claim.
-async fn began(bucket: &kv::Store, role: &str, seen: &Observed) -> Option<SystemTime> {
-    let token = seen.fencing_token?;
+/// When a term began, by the server's clock: the fence record is written once, right after the
+/// claim.
+pub async fn began(bucket: &kv::Store, role: &str, token: FencingToken) -> Option<SystemTime> {
     let fence = bucket.entry(format!("_fence.{role}")).await.ok()??;
     (fence.revision == token.sequence).then(|| time_of(&fence))
 }

@@ -48,9 +48,14 @@ pub fn stamp(time: SystemTime) -> String {
 
 /// A time in milliseconds since the Unix epoch, as [`stamp`] writes it.
 pub fn stamp_of(ms: u64) -> String {
-    // Whatever somebody says of their clock: the year 9999 is the last one that can be written.
+    stamp(time_of_ms(ms))
+}
+
+/// A time in milliseconds since the Unix epoch, by somebody's clock.
+pub fn time_of_ms(ms: u64) -> SystemTime {
+    // The year 9999 is the last one that can be written.
     const LAST: u64 = 253_402_300_799_000;
-    stamp(SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST)))
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST))
 }
 
 /// The wall clock: for people, and for proofs.

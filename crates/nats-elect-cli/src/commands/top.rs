@@ -26,12 +26,13 @@ Keys: q quits, arrows select, / filters, s sorts, p pauses, ? shows help.";
 /// Show roles and leaders live
 ///
 /// The screen shows all roles and instances. A role has its leader, the fencing token, the rest of
-/// the lease, the number of changes, and how long the leader's last heartbeat took. An instance has
-/// its state in each role. Below are the latest changes.
+/// the lease, the number of changes in 24 hours, how long the leader has led, and how long its last
+/// heartbeat took. An instance has its state in each role. Below are the latest changes. A wide
+/// screen has the changes of each hour, and a high one the candidates of the selected role.
 ///
-/// Leaders and leases come from the bucket, the rest comes from the instances. If the instances
-/// can't be asked, because a permission is missing or their admin service is off, the screen says
-/// so and leaves that part out.
+/// Leaders and leases come from the bucket, changes before the start from the stream of published
+/// events, and the rest from the instances. If a part can't be had, because a permission is missing,
+/// no history is kept or the admin service is off, the screen says so and leaves that part out.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Top {
@@ -73,6 +74,7 @@ impl Top {
         let admin = shared.admin().await?;
         let observer = shared.observer(None, &self.trust).await?;
         let how = How {
+            shared,
             observer,
             admin,
             bucket: config.bucket,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use nats_elect::admin::{AdminError, Instance, InstanceReport, RoleReport};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, WatchStatus};
 
-use super::facts::{Answer, Happened, Says, Seen, Who};
-use crate::text::clean;
+use super::facts::{Answer, Happened, Report, Says, Seen, Told, Who};
+use crate::exit::{Code, Failure};
+use crate::past_event::PastEvent;
+use crate::text::{clean, time_of_ms};
 
 impl From<&LeaderInfo> for Who {
     fn from(leader: &LeaderInfo) -> Self {
@@ -36,6 +38,7 @@ impl From<&RoleReport> for Says {
         Self {
             state: report.state,
             leads: report.is_leader,
+            priority: report.priority,
             paused: report.paused,
             healthy: report.healthy,
             connection: report.connection,
@@ -67,8 +70,11 @@ impl From<RoleChange> for Happened {
         };
         Self {
             role: change.role,
+            from: change.from.as_ref().map(Who::from),
             to: change.to.as_ref().map(Who::from),
             claimed: matches!(change.cause, ChangeCause::Claimed | ChangeCause::HandedOver),
+            freed: change.cause == ChangeCause::Released,
+            silence: change.silence,
             text,
         }
     }
@@ -88,13 +94,45 @@ pub fn answer(instance: &Instance, report: Result<InstanceReport, AdminError>) -
         id: clean(&instance.instance_id),
         incarnation: Some(instance.incarnation),
     };
-    let roles = report.map(|report| {
-        let roles = report.roles.iter();
-        roles
+    let report = report.map(|report| Report {
+        version: clean(&report.version),
+        uptime: report.uptime,
+        roles: (report.roles.iter())
             .map(|(name, role)| (name.clone(), Says::from(role)))
-            .collect()
+            .collect(),
     });
-    (who, roles.map_err(|error| reason(&error)))
+    (who, report.map_err(|error| reason(&error)))
+}
+
+impl From<PastEvent> for Told {
+    fn from(past: PastEvent) -> Self {
+        let event = &past.event;
+        let gap = match past.gap() {
+            gap if gap.is_empty() => gap,
+            gap => format!(", gap {gap}"),
+        };
+        let text = format!("{}: {} {}{gap}", event.role, event.instance_id, past.what());
+        let who = Who {
+            id: clean(&event.instance_id),
+            incarnation: Some(event.incarnation),
+        };
+        Self {
+            role: event.role.clone(),
+            at: time_of_ms(event.at_ms),
+            token: event.fencing_token,
+            began: past.began_at().map(|_| who),
+            text: clean(&text),
+        }
+    }
+}
+
+/// Why there is no history, in few words.
+pub const fn without_history(failure: &Failure) -> &'static str {
+    match failure.code {
+        Code::NotFound => "no history is kept",
+        Code::Refused => "this user may not read the history",
+        _ => "the history can't be read",
+    }
 }
 
 /// Why nobody could be asked, in few words.

@@ -7,10 +7,15 @@ use std::time::{Duration, SystemTime};
 use nats_elect::{ConnectionStatus, FencingToken, RoleState, Standing};
 use uuid::Uuid;
 
+use super::past::{HOURS, LedFor, Past};
+use crate::past_event::Gap;
+
 /// Changes that are kept, to be shown.
 const MOST_CHANGES: usize = 200;
 /// How long an instance that has gone silent stays in the picture.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Older changes are not counted.
+pub const COUNTED: Duration = Duration::from_secs(HOURS as u64 * 60 * 60);
 
 /// An instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,25 +43,65 @@ pub struct Seen {
 pub struct Says {
     pub state: Option<RoleState>,
     pub leads: bool,
+    pub priority: i64,
     pub paused: bool,
     pub healthy: Option<bool>,
     pub connection: Option<ConnectionStatus>,
     pub heartbeat_took: Option<Duration>,
 }
 
-/// What came of asking an instance: what it says of its roles, or why it says nothing.
-pub type Answer = (Who, Result<BTreeMap<String, Says>, String>);
+/// What an instance says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub version: String,
+    pub uptime: Duration,
+    pub roles: BTreeMap<String, Says>,
+}
+
+/// What came of asking an instance: what it says, or why it says nothing.
+pub type Answer = (Who, Result<Report, String>);
 
 /// Something that happened to a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
     pub role: String,
+    /// Who led before.
+    pub from: Option<Who>,
     /// Who leads now.
     pub to: Option<Who>,
     /// Whether somebody claimed it.
     pub claimed: bool,
+    /// Whether its leader freed it.
+    pub freed: bool,
+    /// For how long there was no sign of the leader before.
+    pub silence: Option<Duration>,
     /// In words.
     pub text: String,
+}
+
+/// Something that the history has of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub role: String,
+    /// By the clock of the instance that reports it.
+    pub at: SystemTime,
+    /// Of the term that began or ended.
+    pub token: FencingToken,
+    /// Who began to lead, if it is not the end of a term.
+    pub began: Option<Who>,
+    /// In words.
+    pub text: String,
+}
+
+/// What the history is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum History {
+    /// It is being read.
+    Awaited,
+    /// It was read, from this time on.
+    Since(SystemTime),
+    /// There is none to read: why.
+    None(&'static str),
 }
 
 /// A moment: time since the start, and what a wall clock says, for people.
@@ -66,22 +111,12 @@ pub struct Now {
     pub wall: SystemTime,
 }
 
-/// What happened to a role since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Past {
-    /// How often somebody became its leader.
-    pub transitions: u64,
-    /// When that was last.
-    pub last: Option<Duration>,
-    leader: Option<Who>,
-}
-
 /// An instance that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     pub who: Who,
     /// What it said last.
-    pub roles: BTreeMap<String, Says>,
+    pub report: Report,
     /// Since when it has given no answer, if it gives none.
     pub silent_since: Option<Duration>,
 }
@@ -122,12 +157,15 @@ pub enum Cell {
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub now: Now,
+    /// When all this began, by this machine's wall clock.
+    pub started: SystemTime,
     pub bucket: String,
     pub server: String,
     /// Why the view is not current, and since when, if it is not.
     pub stale: Option<(Duration, String)>,
     pub roles: BTreeMap<String, Seen>,
-    pub past: BTreeMap<String, Past>,
+    past: BTreeMap<String, Past>,
+    pub history: History,
     pub instances: Vec<Instance>,
     pub asked: Asked,
     /// The newest last.
@@ -138,11 +176,13 @@ impl Facts {
     pub fn new(now: Now, bucket: String, server: String) -> Self {
         Self {
             now,
+            started: now.wall,
             bucket,
             server,
             stale: None,
             roles: BTreeMap::new(),
             past: BTreeMap::new(),
+            history: History::Awaited,
             instances: Vec::new(),
             asked: Asked::NotYet,
             changes: VecDeque::new(),
@@ -159,32 +199,131 @@ impl Facts {
         self.now = now;
         self.stale = stale;
         for (role, seen) in &roles {
-            if seen.leader.is_some() {
+            if let Some(leader) = &seen.leader {
                 let past = self.past.entry(role.clone()).or_default();
-                // Not a later one: the change is yet to be told.
-                past.leader = past.leader.take().or_else(|| seen.leader.clone());
+                past.leads(leader, seen.token);
             }
         }
         self.roles = roles;
     }
 
     /// Something happened to a role.
-    pub fn happened(&mut self, now: Now, what: Happened) {
+    pub fn happened(&mut self, now: Now, what: &Happened) {
         self.now = now;
         let past = self.past.entry(what.role.clone()).or_default();
-        if let Some(to) = what.to {
-            // What is found after an interruption counts if it is another one than before.
-            let another = past
-                .leader
-                .as_ref()
-                .is_some_and(|leader| !same(leader, &to));
-            if what.claimed || another {
-                past.transitions += 1;
-                past.last = Some(now.since_start);
-            }
-            past.leader = Some(to);
+        if let Some(from) = &what.from {
+            past.ends(from);
         }
-        self.note(now, format!("{}: {}", what.role, what.text));
+        if let Some(to) = &what.to {
+            past.begins(to, what.claimed, now.wall);
+        }
+        let gap = if past.freed { Gap::Of } else { Gap::AtMost };
+        let gap = what
+            .silence
+            .map(|silence| format!(", gap {}", gap(silence)));
+        past.freed = what.freed;
+        let gap = gap.unwrap_or_default();
+        self.note(now, format!("{}: {}{gap}", what.role, what.text));
+    }
+
+    /// What the history has, the oldest first, or why there is none. `is_all`: it has no more than
+    /// that.
+    pub fn past(&mut self, now: Now, told: Result<Vec<Told>, &'static str>, is_all: bool) {
+        self.now = now;
+        let told = match told {
+            Ok(told) => told,
+            Err(why) => {
+                self.history = History::None(why);
+                return;
+            }
+        };
+        // Nothing has happened yet that a clock says to come.
+        let at = |one: &Told| one.at.min(now.wall);
+        let first = told.iter().map(at).min().filter(|_| !is_all);
+        self.history = History::Since(first.unwrap_or(SystemTime::UNIX_EPOCH));
+        let mut before = Vec::new();
+        for one in told.into_iter().rev() {
+            let at = at(&one);
+            let past = self.past.entry(one.role).or_default();
+            let is_news = match one.began {
+                Some(who) => past.began(who, one.token, at),
+                None => past.ended(one.token),
+            };
+            if is_news {
+                before.push((at, one.text));
+            }
+        }
+        for past in self.past.values_mut() {
+            past.sort();
+        }
+        before.reverse();
+        before.extend(self.changes.drain(..));
+        before.sort_by_key(|(at, _)| *at);
+        before.drain(..before.len().saturating_sub(MOST_CHANGES));
+        self.changes = before.into();
+    }
+
+    /// When terms began, as NATS stored it.
+    pub fn fenced(&mut self, fences: Vec<(String, FencingToken, SystemTime)>) {
+        for (role, token, at) in fences {
+            if let Some(past) = self.past.get_mut(&role) {
+                past.fenced(token, at);
+            }
+        }
+    }
+
+    /// The present terms of which it is not known when they began, each of them once.
+    pub fn unfenced(&mut self) -> Vec<(String, FencingToken)> {
+        let terms = self.roles.iter().filter_map(|(role, seen)| {
+            let past = self.past.get_mut(role)?;
+            let token = seen.token.filter(|token| past.wants_fence(*token))?;
+            Some((role.clone(), token))
+        });
+        terms.collect()
+    }
+
+    /// From when on changes are counted.
+    pub fn counted_from(&self) -> SystemTime {
+        match self.history {
+            History::Since(since) => {
+                let earliest = self.now.wall.checked_sub(COUNTED);
+                since.max(earliest.unwrap_or(SystemTime::UNIX_EPOCH))
+            }
+            History::Awaited | History::None(_) => self.started,
+        }
+    }
+
+    /// For how long a role's leader has led, if there is one.
+    pub fn led_for(&self, role: &str) -> Option<LedFor> {
+        let seen = self.roles.get(role)?;
+        let (leader, since) = (seen.leader.as_ref()?, seen.since?);
+        let past = self.past.get(role)?;
+        Some(past.led_for(leader, seen.token, since, self.now.wall))
+    }
+
+    /// How often a role got a new leader.
+    pub fn count(&self, role: &str) -> usize {
+        let past = self.past.get(role);
+        past.map_or(0, |past| past.changes(self.counted_from()))
+    }
+
+    /// When a role got a new leader last.
+    pub fn last_change(&self, role: &str) -> Option<SystemTime> {
+        self.past.get(role)?.last()
+    }
+
+    /// How often a role got a new leader in each of the last hours.
+    pub fn hours(&self, role: &str) -> [Option<usize>; HOURS] {
+        let none = Past::default();
+        let past = self.past.get(role).unwrap_or(&none);
+        past.hours(self.now.wall, self.counted_from())
+    }
+
+    /// The instances that have a role, or lead it.
+    pub fn candidates(&self, role: &str) -> Vec<&Instance> {
+        let all = self.instances.iter();
+        all.filter(|it| it.report.roles.contains_key(role))
+            .collect()
     }
 
     /// Something to know that is of no single role.
@@ -206,9 +345,9 @@ impl Facts {
         let first = self.asked == Asked::NotYet;
         let found: Vec<Who> = answers.iter().map(|(who, _)| who.clone()).collect();
         for (who, answer) in answers {
-            let Ok(roles) = answer else { continue };
+            let Ok(report) = answer else { continue };
             heard.insert(who.clone());
-            self.heard(now, who, roles, first);
+            self.heard(now, who, report, first);
         }
         let mut gone = Vec::new();
         for instance in &mut self.instances {
@@ -224,10 +363,9 @@ impl Facts {
         for who in found {
             if !self.instances.iter().any(|known| known.who == who) {
                 let silent_since = Some(now.since_start);
-                let roles = BTreeMap::new();
                 self.instances.push(Instance {
                     who,
-                    roles,
+                    report: Report::default(),
                     silent_since,
                 });
             }
@@ -250,9 +388,9 @@ impl Facts {
         };
     }
 
-    fn heard(&mut self, now: Now, who: Who, roles: BTreeMap<String, Says>, first: bool) {
+    fn heard(&mut self, now: Now, who: Who, report: Report, first: bool) {
         if let Some(known) = self.instances.iter_mut().find(|known| known.who == who) {
-            known.roles = roles;
+            known.report = report;
             if known.silent_since.take().is_some() {
                 self.note(now, format!("{} answers again", who.id));
             }
@@ -263,7 +401,7 @@ impl Facts {
         }
         self.instances.push(Instance {
             who,
-            roles,
+            report,
             silent_since: None,
         });
     }
@@ -293,7 +431,8 @@ impl Facts {
                 Cell::NoAnswer
             };
         };
-        instance.roles.get(role).map_or(Cell::Absent, Says::cell)
+        let says = instance.report.roles.get(role);
+        says.map_or(Cell::Absent, Says::cell)
     }
 
     /// What all of an instance's roles can rely on: the worst of it. Nothing if it does not say.
@@ -302,7 +441,11 @@ impl Facts {
         if instance.silent_since.is_some() {
             return None;
         }
-        let all = instance.roles.values().filter_map(|role| role.connection);
+        let all = instance
+            .report
+            .roles
+            .values()
+            .filter_map(|role| role.connection);
         all.max_by_key(|connection| match connection {
             ConnectionStatus::Connected => 0,
             ConnectionStatus::Suspended => 1,
@@ -320,11 +463,11 @@ impl Facts {
     pub fn leader_says(&self, role: &str) -> Option<&Says> {
         let leader = self.roles.get(role)?.leader.as_ref()?;
         let instance = self.instances.iter().find(|it| same(&it.who, leader))?;
-        let says = instance.roles.get(role)?;
+        let says = instance.report.roles.get(role)?;
         (instance.silent_since.is_none() && says.leads).then_some(says)
     }
 
-    fn instance(&self, who: &Who) -> Option<&Instance> {
+    pub fn instance(&self, who: &Who) -> Option<&Instance> {
         self.instances.iter().find(|instance| instance.who == *who)
     }
 }

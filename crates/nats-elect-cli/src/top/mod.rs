@@ -1,10 +1,11 @@
 //! The live screen of `nats-elect top`.
 //!
 //! ```text
-//! run ── told      what the library tells, in the words of here
+//! run ── convert   what the library tells, in the words of here
 //!     ├─ keys      what was typed
 //!     ├─ state     what is looked at: selection, filter, sort, a picture that stands still
 //!     │  └─ facts  what is known of roles and instances      } no I/O, no clock
+//!     │     └─ past   the terms of a role                    }
 //!     └─ view      both as lines of text
 //!        └─ look   colours and signs
 //! ```
@@ -13,6 +14,7 @@ mod convert;
 mod facts;
 mod keys;
 mod look;
+mod past;
 mod run;
 mod state;
 #[cfg(test)]

@@ -2,26 +2,30 @@
 //! goes onto the screen.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, stream};
 use nats_elect::admin::AdminClient;
-use nats_elect::{Change, Observer};
+use nats_elect::{Change, FencingToken, Observer};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::facts::{Answer, Facts, Now, Seen};
+use super::facts::{Answer, Facts, Now, Seen, Told};
 use super::look::Look;
 use super::state::State;
 use super::{convert, keys, view};
+use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::past_event::{MOST, past_events};
+use crate::seen::began;
 use crate::text::wall_clock;
 
 /// Time between two pictures.
@@ -37,7 +41,8 @@ const EACH: Duration = Duration::from_millis(10);
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 /// Whom to look at, and how.
-pub struct How {
+pub struct How<'a> {
+    pub shared: &'a Shared,
     pub observer: Observer,
     pub admin: AdminClient,
     pub bucket: String,
@@ -47,13 +52,22 @@ pub struct How {
 }
 
 /// Shows everything once, as text.
-pub async fn once(how: How, output: Output) -> Outcome {
+pub async fn once(how: How<'_>, output: Output) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
-    let answers = ask(&how.admin).await;
+    let (answers, history) = tokio::join!(ask(&how.admin), history(how.shared));
     let facts = state.facts_mut();
     facts.answers(clock.now(), answers);
     look_on(&how.observer, facts, clock);
+    learn(facts, clock.now(), history);
+    let (tell, mut learned) = mpsc::unbounded_channel();
+    let (want, wanted) = mpsc::unbounded_channel();
+    let _ = want.send(facts.unfenced());
+    drop(want);
+    read_fences(how.shared, &tell, wanted).await;
+    while let Ok(past) = learned.try_recv() {
+        learn(facts, clock.now(), past);
+    }
     let width = match ratatui::crossterm::terminal::size() {
         Ok((width, _)) if output.is_terminal() => width.into(),
         _ => view::page_width(&state),
@@ -65,12 +79,15 @@ pub async fn once(how: How, output: Output) -> Outcome {
 }
 
 /// Shows everything until somebody quits.
-pub async fn watch(how: How) -> Outcome {
+pub async fn watch(how: How<'_>) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
     let mut changes = how.observer.changes();
     let (tell, mut answers) = mpsc::channel(1);
     tokio::spawn(keep_asking(how.admin, how.interval, tell));
+    let (learns, mut learned) = mpsc::unbounded_channel();
+    let (want, wanted) = mpsc::unbounded_channel();
+    let mut reading = Box::pin(read_past(how.shared, learns, wanted));
     let mut stop = std::pin::pin!(stopped());
     let mut screen = Screen::open()?;
     let mut typed = typing();
@@ -78,6 +95,8 @@ pub async fn watch(how: How) -> Outcome {
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            // A change that was seen goes before the history, which may have it, too.
+            biased;
             event = typed.recv() => match event {
                 Some(Ok(Event::Key(key))) => {
                     let action = keys::action(key, state.typing);
@@ -95,7 +114,16 @@ pub async fn watch(how: How) -> Outcome {
                 None => return Err(Failure::new(Code::Failed, "the observer ended")),
             },
             Some(answers) = answers.recv() => state.facts_mut().answers(clock.now(), answers),
-            _ = frames.tick() => look_on(&how.observer, state.facts_mut(), clock),
+            _ = frames.tick() => {
+                let facts = state.facts_mut();
+                look_on(&how.observer, facts, clock);
+                let unfenced = facts.unfenced();
+                if !unfenced.is_empty() {
+                    let _ = want.send(unfenced);
+                }
+            },
+            Some(past) = learned.recv() => learn(state.facts_mut(), clock.now(), past),
+            never = &mut reading => match never {},
             () = &mut stop => return Ok(0),
         }
         screen.show(&state, how.look)?;
@@ -112,9 +140,70 @@ fn look_on(observer: &Observer, facts: &mut Facts, clock: Clock) {
     facts.sight(clock.now(), roles, convert::stale(observer.connection()));
 }
 
+/// What was before the start.
+enum Past {
+    /// What instances published, and whether that is all that is kept.
+    History(Result<Vec<Told>, &'static str>, bool),
+    Fences(Vec<Fence>),
+}
+
+/// When NATS stored the fence record of this role's term.
+type Fence = (String, FencingToken, SystemTime);
+
+fn learn(facts: &mut Facts, now: Now, past: Past) {
+    match past {
+        Past::History(told, is_all) => facts.past(now, told, is_all),
+        Past::Fences(fences) => facts.fenced(fences),
+    }
+}
+
+/// Reads the history once, and the fence records of terms that are wanted.
+async fn read_past(
+    shared: &Shared,
+    tell: mpsc::UnboundedSender<Past>,
+    wanted: mpsc::UnboundedReceiver<Vec<(String, FencingToken)>>,
+) -> Infallible {
+    let reading = async {
+        let _ = tell.send(history(shared).await);
+    };
+    tokio::join!(reading, read_fences(shared, &tell, wanted));
+    std::future::pending().await
+}
+
+async fn history(shared: &Shared) -> Past {
+    match past_events(shared, None).await {
+        Ok(events) => {
+            let is_all = events.len() < MOST;
+            Past::History(Ok(events.into_iter().map(Told::from).collect()), is_all)
+        }
+        Err(failure) => Past::History(Err(convert::without_history(&failure)), true),
+    }
+}
+
+/// Reads when terms began, until nobody wants to know any more. A term whose fence record can't be
+/// read is left out.
+async fn read_fences(
+    shared: &Shared,
+    tell: &mpsc::UnboundedSender<Past>,
+    mut wanted: mpsc::UnboundedReceiver<Vec<(String, FencingToken)>>,
+) {
+    let Ok(bucket) = shared.bucket().await else {
+        return;
+    };
+    let bucket = &bucket;
+    while let Some(terms) = wanted.recv().await {
+        let reads = stream::iter(terms).map(|(role, token)| async move {
+            let at = began(bucket, &role, token).await?;
+            Some((role, token, at))
+        });
+        let found = reads.buffered(AT_A_TIME).filter_map(std::future::ready);
+        let _ = tell.send(Past::Fences(found.collect().await));
+    }
+}
+
 fn changed(facts: &mut Facts, now: Now, change: Change) {
     match change {
-        Change::Role(change) => facts.happened(now, (*change).into()),
+        Change::Role(change) => facts.happened(now, &(*change).into()),
         Change::Current => facts.note(now, "the view is current again".into()),
         Change::Stale { reason } => facts.note(now, format!("the view is stale: {reason}")),
         Change::Lagged { missed } => facts.note(now, format!("{missed} changes were missed")),

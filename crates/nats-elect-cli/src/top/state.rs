@@ -109,10 +109,7 @@ impl State {
                 (leader.is_some(), leader)
             }),
             Sort::Lease => names.sort_by_key(|name| facts.roles[*name].remaining),
-            Sort::Change => names.sort_by_key(|name| {
-                let past = facts.past.get(*name);
-                Reverse(past.and_then(|past| past.last))
-            }),
+            Sort::Change => names.sort_by_key(|name| Reverse(facts.last_change(name))),
         }
         names
     }

@@ -17,7 +17,9 @@ const TEXT: &str = "
   LEADER     the leader; a ? means not seen alive yet, perhaps an old record
   TOKEN      the end of the fencing token; the selected role shows all of it
   LEASE      time until it ends if no heartbeat comes, as seen from here
-  CHANGES    how often the role got a leader since the start; LAST: when
+  CHANGES    how often the role got a leader in 24 hours, or since the start
+  FOR        how long the leader has led, or at least has
+  24H..NOW   the changes of each hour: a dot is none, a blank is not known
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
 
   Leaders and leases come from the bucket. The matrix and HEARTBEAT are

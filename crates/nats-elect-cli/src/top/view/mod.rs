@@ -1,5 +1,7 @@
 //! The screen as lines of text: a state and a size, nothing else, decide what it is.
 
+mod candidates;
+mod changes;
 mod header;
 mod help;
 mod matrix;
@@ -13,13 +15,44 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::state::State;
-use words::{clock, columns, fit, padded};
+use words::{columns, fit, padded};
 
 /// Lines that are always there: two of the header, two of the roles and one about the selected one,
 /// three of the matrix, one of the changes, and the footer.
 const FIXED: usize = 10;
-/// Changes that a screen shows even where there are many roles.
-const LEAST_CHANGES: usize = 4;
+
+/// What there is room for below the roles and the matrix, which have half of the free lines each.
+struct Room {
+    /// Lines of the changes, and of the candidates beside them, that a screen has even where there
+    /// are many roles.
+    below: usize,
+    /// Whether the candidates of the selected role are shown.
+    candidates: bool,
+    /// How wide they are, if they are beside the changes and not above them.
+    beside: Option<usize>,
+}
+
+impl Room {
+    const fn of(width: usize, height: usize) -> Self {
+        let free = height.saturating_sub(FIXED);
+        let candidates = height >= 36;
+        Self {
+            below: if candidates {
+                free / 3
+            } else if free / 4 < 4 {
+                free / 4
+            } else {
+                4
+            },
+            candidates,
+            beside: if candidates && width >= 150 {
+                Some(width / 2)
+            } else {
+                None
+            },
+        }
+    }
+}
 
 /// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
@@ -39,10 +72,8 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
         let names = state.roles();
         let selected = state.selected(&names);
         let free = height.saturating_sub(FIXED);
-        let rows = names
-            .len()
-            .max(1)
-            .min(free.saturating_sub(LEAST_CHANGES.min(free / 4)) / 2);
+        let room = Room::of(width, height);
+        let rows = names.len().max(1).min(free.saturating_sub(room.below) / 2);
         // As far as it can be, the selected one is in the middle.
         let first = selected
             .saturating_sub(rows / 2)
@@ -52,7 +83,9 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
         lines.extend(roles::table(state, look, width, shown, name));
         lines.push(roles::detail(state, look, width, name));
         lines.extend(matrix::table(state, look, width, shown, name));
-        lines.extend(changes(state, look, width, free.saturating_sub(2 * rows)));
+        // With their titles.
+        let left = free.saturating_sub(2 * rows) + 1;
+        lines.extend(below(state, look, width, left, &room, name));
     }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
@@ -62,12 +95,51 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
     lines
 }
 
+/// Changes on a page.
+const ON_A_PAGE: usize = 20;
+
 /// Everything at once, for whoever reads it from a file.
 pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let names = state.roles();
     let mut lines = header::lines(state, look, width);
     lines.extend(roles::table(state, look, width, &names, None));
     lines.extend(matrix::table(state, look, width, &names, None));
+    lines.extend(changes::lines(state, look, width, 1 + ON_A_PAGE));
+    lines
+}
+
+/// The candidates of the selected role, where there is room for them, and the changes.
+fn below(
+    state: &State,
+    look: Look,
+    width: usize,
+    height: usize,
+    room: &Room,
+    name: Option<&str>,
+) -> Vec<Line<'static>> {
+    let Some(name) = name.filter(|_| room.candidates) else {
+        return changes::lines(state, look, width, height);
+    };
+    let Some(left) = room.beside else {
+        let mut lines = candidates::lines(state, look, width, height / 2, name);
+        let rest = height.saturating_sub(lines.len());
+        lines.extend(changes::lines(state, look, width, rest));
+        return lines;
+    };
+    let mut lines = candidates::lines(state, look, left, height, name);
+    let right = changes::lines(state, look, width.saturating_sub(left + 1), height);
+    lines.resize(lines.len().max(right.len()), Line::default());
+    for (line, right) in lines.iter_mut().zip(right) {
+        // The style of a line is not that of what is beside it.
+        let style = std::mem::take(&mut line.style);
+        for span in &mut line.spans {
+            span.style = style.patch(span.style);
+        }
+        line.push_span(" ".repeat((left + 1).saturating_sub(line.width())));
+        let spans = right.spans.into_iter();
+        line.spans
+            .extend(spans.map(|span| Span::styled(span.content, right.style.patch(span.style))));
+    }
     lines
 }
 
@@ -91,22 +163,6 @@ fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
         Span::styled(more, look.faint()),
         Span::styled(dash.repeat(width.saturating_sub(used - 1)), look.faint()),
     ])
-}
-
-fn changes(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'static>> {
-    let facts = state.facts();
-    let mut lines = vec![rule(look, width, "Changes", "latest first")];
-    if facts.changes.is_empty() {
-        lines.push(Line::styled("  none since the start", look.faint()));
-    }
-    for (at, text) in facts.changes.iter().rev().take(most) {
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {}  ", clock(*at)), look.faint()),
-            Span::raw(text.clone()),
-        ]));
-    }
-    lines.truncate(most + 1);
-    lines
 }
 
 /// The keys, as many as fit; but always how to get away, and where the others are.

@@ -4,11 +4,12 @@ use nats_elect::Standing;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::words::{columns, fit, padded, right};
+use super::words::{clock, columns, fit, padded, right};
 use super::{name_of, name_width, rule};
 use crate::text::{lasted, short};
-use crate::top::facts::{Facts, Seen};
+use crate::top::facts::{COUNTED, Facts, History, Seen};
 use crate::top::look::Look;
+use crate::top::past::{HOURS, LedFor};
 use crate::top::state::{Sort, State};
 
 /// The remaining time beside its bar, with a blank before it.
@@ -24,26 +25,29 @@ enum Column {
     Token,
     Lease,
     Changes,
-    Last,
+    For,
     Heartbeat,
+    Hours,
 }
 
 impl Column {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Token,
         Self::Lease,
         Self::Changes,
-        Self::Last,
+        Self::For,
         Self::Heartbeat,
+        Self::Hours,
     ];
     /// Where not all of them fit, the first of these stay. The token is told of the selected role,
     /// too.
-    const BY_WORTH: [Self; 5] = [
+    const BY_WORTH: [Self; 6] = [
         Self::Lease,
         Self::Heartbeat,
-        Self::Last,
+        Self::For,
         Self::Changes,
         Self::Token,
+        Self::Hours,
     ];
 
     const fn title(self) -> &'static str {
@@ -51,8 +55,9 @@ impl Column {
             Self::Token => "TOKEN",
             Self::Lease => "LEASE",
             Self::Changes => "CHANGES",
-            Self::Last => "LAST",
+            Self::For => "FOR",
             Self::Heartbeat => "HEARTBEAT",
+            Self::Hours => "24H AGO              NOW",
         }
     }
 
@@ -61,8 +66,9 @@ impl Column {
             // As `text::short` writes it.
             Self::Token | Self::Heartbeat => 9,
             Self::Lease => TIME,
+            Self::For => 8,
             Self::Changes => 7,
-            Self::Last => 8,
+            Self::Hours => HOURS,
         }
     }
 }
@@ -96,13 +102,13 @@ impl Widths {
             fits
         };
         let fitting: Vec<_> = Column::BY_WORTH.into_iter().filter(fits).collect();
-        let all = fitting.len() == Column::ALL.len();
+        let all = fitting.contains(&Column::Token);
         let columns = Column::ALL.into_iter();
         Self {
             name,
             leader,
             bar: if all && left >= SHORTEST_BAR {
-                left.min(24)
+                left.min((width / 5).max(24))
             } else {
                 0
             },
@@ -133,6 +139,8 @@ pub fn table(
     if shown < all {
         more = format!("{more}, {shown} of {all} visible");
     }
+    let counted = counted(facts);
+    more = format!("{more}; changes {counted}");
     let mut heads = vec![
         padded("  ROLE", widths.name + 2),
         padded("LEADER", widths.leader),
@@ -162,6 +170,18 @@ pub fn table(
     lines
 }
 
+/// From when on changes are counted, and why not from earlier on.
+fn counted(facts: &Facts) -> String {
+    let from = facts.counted_from();
+    let ago = facts.now.wall.duration_since(from).unwrap_or_default();
+    match facts.history {
+        History::Since(_) if ago >= COUNTED => format!("of the last {HOURS}h"),
+        History::Since(_) => format!("of the last {}", lasted(ago)),
+        History::Awaited => format!("since {}, reading the history", clock(from)),
+        History::None(why) => format!("since {}: {why}", clock(from)),
+    }
+}
+
 fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -> Line<'static> {
     let seen = &facts.roles[name];
     let mut spans = name_of(look, name, widths.name, selected);
@@ -176,7 +196,6 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
         format!(" {}", padded(&who, widths.leader)),
         style,
     ));
-    let past = facts.past.get(name);
     let nothing = || look.sign("–", "-").to_owned();
     for column in &widths.columns {
         let text = match column {
@@ -186,10 +205,11 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
                 spans.extend(lease(seen, look, widths.bar));
                 continue;
             }
-            Column::Changes => past.map_or(0, |past| past.transitions).to_string(),
-            Column::Last => past.and_then(|past| past.last).map_or_else(nothing, |at| {
-                lasted(facts.now.since_start.saturating_sub(at))
-            }),
+            Column::Changes => facts.count(name).to_string(),
+            Column::For => facts
+                .led_for(name)
+                .map_or_else(nothing, |it| led_for(it, look)),
+            Column::Hours => look.hours(&facts.hours(name)),
             Column::Heartbeat => {
                 let says = facts.leader_says(name);
                 let heartbeat = says.and_then(|says| says.heartbeat_took);
@@ -252,15 +272,27 @@ fn lease(seen: &Seen, look: Look, width: usize) -> Vec<Span<'static>> {
     ]
 }
 
+/// A sign tells that it may be longer.
+fn led_for(led: LedFor, look: Look) -> String {
+    match led {
+        LedFor::About(since) => lasted(since),
+        LedFor::AtLeast(since) => format!("{}{}", look.sign("≥", ">"), lasted(since)),
+    }
+}
+
 /// All about the selected role that fits on a line.
 pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Line<'static> {
     let Some(name) = name else {
         return Line::default();
     };
     let seen = &state.facts().roles[name];
-    let mut parts = vec![match (&seen.leader, seen.since) {
+    let mut parts = vec![match (&seen.leader, state.facts().led_for(name)) {
         (Some(leader), Some(since)) => {
-            format!("  {name}: led by {} for {}", leader.id, lasted(since))
+            format!(
+                "  {name}: led by {} for {}",
+                leader.id,
+                led_for(since, look)
+            )
         }
         _ => format!("  {name}: {}", seen.standing).replace('_', " "),
     }];

@@ -12,6 +12,16 @@ pub fn clock(at: SystemTime) -> String {
     stamp.get(11..19).unwrap_or_default().to_owned()
 }
 
+/// The time of day if it is of today, or else the day with it, in UTC.
+pub fn when(at: SystemTime, now: SystemTime) -> String {
+    let stamp = |at| humantime::format_rfc3339_seconds(at).to_string();
+    let (at, now) = (stamp(at), stamp(now));
+    if at.get(..10) == now.get(..10) {
+        return at.get(11..19).unwrap_or_default().to_owned();
+    }
+    at.get(5..16).unwrap_or_default().replace('T', " ")
+}
+
 /// How many columns a text takes.
 pub fn columns(text: &str) -> usize {
     Span::raw(text).width()

@@ -100,7 +100,7 @@ fn draw(svg: &mut String, run: &Run) {
         ink = BACKGROUND;
     }
     // Bars and lines are drawn: fonts leave gaps between such signs, or don't have them.
-    let drawn = |sign: char| part(sign).is_some() || sign == '─';
+    let drawn = |sign: char| part(sign).is_some() || rise(sign).is_some() || sign == '─';
     let mut rest = run.text.as_str();
     while let Some(first) = rest.chars().next() {
         let kind = |sign: char| (drawn(sign), sign == ' ');
@@ -114,6 +114,14 @@ fn draw(svg: &mut String, run: &Run) {
                 (wide * full, HEIGHT - 5.0),
                 (ink, strength),
             );
+        } else if let Some(high) = rise(first) {
+            let (room, gap) = (HEIGHT - 5.0, 1.0);
+            for at in 0..piece.chars().count() {
+                let at = f64::from(u16::try_from(at).unwrap_or(0)) + col;
+                let top = top + 3.0 + room * (1.0 - high);
+                let wide = 1.0 - gap / WIDTH;
+                area(svg, (at, top), (wide, room * high), (ink, 1.0));
+            }
         } else if first == '─' {
             area(svg, (col, top + HEIGHT / 2.0), (wide, 1.0), (ink, 1.0));
         } else if first != ' ' {
@@ -150,6 +158,12 @@ fn part(sign: char) -> Option<(f64, f64)> {
         '▏' => (0.125, 1.0),
         _ => return None,
     })
+}
+
+/// How high a bar that stands fills its cell.
+fn rise(sign: char) -> Option<f64> {
+    let eighths = "▁▂▃▄▅▆▇".chars().position(|it| it == sign)?;
+    Some((f64::from(u8::try_from(eighths).ok()?) + 1.0) / 8.0)
 }
 
 /// A filled area: the column and the top, columns and height, colour and strength.
