@@ -14,7 +14,7 @@ use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser,
 pub use nats_elect::duration::parse as duration;
 
 #[cfg(unix)]
-use crate::commands::exec;
+use crate::commands::{agent, exec};
 use crate::commands::{
     candidates, check, check_role, completions, create_bucket, doctor, end_lease, history, inspect,
     ls, orders, retire, step_down, top, verify, watch,
@@ -194,6 +194,8 @@ fn report(error: &clap::Error) -> ExitCode {
 pub enum Command {
     #[cfg(unix)]
     Exec(exec::Exec),
+    #[cfg(unix)]
+    Agent(agent::Agent),
     Ls(ls::Ls),
     Watch(watch::Watch),
     Inspect(inspect::Inspect),
@@ -241,6 +243,8 @@ impl Command {
         match self {
             #[cfg(unix)]
             Self::Exec(exec) => Some(exec.logs()),
+            #[cfg(unix)]
+            Self::Agent(_) => Some("warn,nats_elect=info".into()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
             _ => Some("error,async_nats=off".into()),

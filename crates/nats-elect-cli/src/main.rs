@@ -7,6 +7,8 @@
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
 
+#[cfg(unix)]
+mod agent;
 mod cli;
 mod columns;
 mod commands;

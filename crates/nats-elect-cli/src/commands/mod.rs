@@ -1,5 +1,7 @@
 //! The commands, each in a file of its own: its options, its help, and what it does.
 
+#[cfg(unix)]
+pub mod agent;
 pub mod candidates;
 pub mod check;
 pub mod check_role;
@@ -57,6 +59,8 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Watch(watch) => block_on(watch.run(shared, output)),
         #[cfg(unix)]
         Command::Exec(exec) => block_on(exec.run(shared)),
+        #[cfg(unix)]
+        Command::Agent(agent) => block_on(agent.run(shared)),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

@@ -57,6 +57,11 @@ impl Instant {
         Self(self.0.saturating_sub(nanos(duration)))
     }
 
+    /// The time from an earlier point to this one; zero if that was not earlier.
+    pub const fn since(self, earlier: Self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
     pub fn is_over(self) -> bool {
         Self::now() >= self
     }

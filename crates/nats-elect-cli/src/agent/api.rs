@@ -1,0 +1,398 @@
+//! Requests and answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Extension, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::sse::{self, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router, routing};
+use futures::Stream;
+use nats_elect::{FencingToken, LeaderInfo, RoleConfig, RoleManager, RoleStatus, StepDown, Term};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use tokio::sync::watch;
+
+use super::application::{self, Application};
+use super::attach::{Attached, NotAttached};
+use super::keys;
+use super::problem::Problem;
+
+/// The largest body: values of fenced keys are at most as large as a message of NATS.
+const MOST_BYTES: usize = 8 << 20;
+
+/// What the answers are made from.
+#[derive(Clone)]
+pub struct Agent {
+    pub attached: Attached,
+    /// The settings of the roles that applications may stand for. If none are known, they may stand
+    /// for any role, and bring its settings along.
+    pub roles: Arc<BTreeMap<String, RoleConfig>>,
+    pub bucket: Arc<str>,
+    /// The secret of every request.
+    pub secret: Option<Arc<str>>,
+}
+
+/// What stood for roles over a connection, for when the connection ends: one at a time.
+#[derive(Clone, Default)]
+pub struct OverConnection(Arc<Mutex<Vec<Arc<Application>>>>);
+
+impl OverConnection {
+    pub fn take(&self) -> Vec<Arc<Application>> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, application: &Arc<Application>) {
+        let applications = self.0.lock();
+        let mut applications = applications.unwrap_or_else(PoisonError::into_inner);
+        applications.push(Arc::clone(application));
+    }
+}
+
+impl Agent {
+    fn manager(&self) -> &RoleManager {
+        self.attached.manager()
+    }
+
+    fn application(&self, role: &str) -> Result<Arc<Application>, Problem> {
+        let application = self.attached.application(role);
+        application.ok_or_else(|| Problem::not_attached(role))
+    }
+
+    /// The term of this token, while the application leads in it.
+    pub fn term(&self, role: &str, token: FencingToken) -> Result<Term, Problem> {
+        let term = self.application(role)?.term(token);
+        term.ok_or_else(Problem::not_leader)
+    }
+}
+
+/// A fencing token in a path.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Token(pub FencingToken);
+
+pub fn router(agent: Agent) -> Router {
+    Router::new()
+        .route("/v1", routing::get(instance))
+        .route("/v1/ready", routing::get(ready))
+        .route("/v1/openapi.json", routing::get(document))
+        .route("/v1/roles", routing::get(roles))
+        .route("/v1/roles/{role}", routing::get(role).post(stand))
+        .route("/v1/roles/{role}/step-down", routing::post(step_down))
+        .route("/v1/roles/{role}/terms/{token}/renew", routing::post(renew))
+        .route("/v1/roles/{role}/terms/{token}/done", routing::post(done))
+        .route(
+            "/v1/roles/{role}/terms/{token}/validate",
+            routing::post(validate),
+        )
+        .route(
+            "/v1/roles/{role}/terms/{token}/authorize",
+            routing::post(authorize),
+        )
+        .merge(keys::routes())
+        .fallback(async || {
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                "no_such_path",
+                "there is no such path: /v1/openapi.json lists them",
+            )
+        })
+        .method_not_allowed_fallback(async || {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "bad_method",
+                "this path takes another method",
+            )
+        })
+        .layer(middleware::map_response(understood))
+        .layer(middleware::from_fn_with_state(agent.clone(), authorized))
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(agent)
+}
+
+/// Lets requests pass that have the secret.
+async fn authorized(State(agent): State<Agent>, request: Request, next: Next) -> Response {
+    let Some(secret) = &agent.secret else {
+        return next.run(request).await;
+    };
+    let said = request.headers().get(header::AUTHORIZATION);
+    let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
+    if said.is_some_and(|said| bool::from(said.ct_eq(secret.as_bytes()))) {
+        return next.run(request).await;
+    }
+    let detail = "send the agent's token: `Authorization: Bearer TOKEN`";
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+    ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
+}
+
+/// Makes a problem of what axum itself refuses: a path or a body that it can't read.
+async fn understood(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_text = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
+    if !status.is_client_error() || !is_text {
+        return response;
+    }
+    let text = axum::body::to_bytes(response.into_body(), 4096).await;
+    let text = text.unwrap_or_default();
+    let code = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        _ => "bad_request",
+    };
+    Problem::new(status, code, String::from_utf8_lossy(&text)).into_response()
+}
+
+/// What a body says; nothing if there is none.
+fn body<T: DeserializeOwned + Default>(bytes: &Bytes) -> Result<T, Problem> {
+    if bytes.is_empty() {
+        return Ok(T::default());
+    }
+    let read = serde_json::from_slice(bytes);
+    read.map_err(|error| Problem::bad_request(format!("the body can't be read: {error}")))
+}
+
+async fn instance(State(agent): State<Agent>) -> Json<Value> {
+    Json(json!({
+        "instance_id": agent.manager().instance_id(),
+        "bucket": &*agent.bucket,
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+async fn ready(State(agent): State<Agent>) -> Response {
+    let readiness = agent.manager().probe().ready();
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(json!({"ready": readiness.ready}))).into_response()
+}
+
+async fn document() -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, include_str!("openapi.json")).into_response()
+}
+
+async fn roles(State(agent): State<Agent>) -> Json<BTreeMap<String, RoleStatus>> {
+    Json(agent.manager().status())
+}
+
+async fn role(
+    State(agent): State<Agent>,
+    Path(role): Path<String>,
+) -> Result<Json<RoleStatus>, Problem> {
+    let handle = agent.manager().role(&role);
+    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
+    Ok(Json(handle.status()))
+}
+
+/// Stands for the role as long as the connection is open. The answer is the stream of its terms.
+async fn stand(
+    State(agent): State<Agent>,
+    Extension(over): Extension<OverConnection>,
+    Path(role): Path<String>,
+    bytes: Bytes,
+) -> Result<Response, Problem> {
+    let config = match agent.roles.get(&role) {
+        Some(_) if !bytes.is_empty() => {
+            return Err(Problem::bad_request(format!(
+                "the settings of {role:?} are in the agent's file: send no body"
+            )));
+        }
+        Some(config) => config.clone(),
+        None if agent.roles.is_empty() => body::<RoleConfig>(&bytes)?,
+        None => {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "unknown_role",
+                format!(
+                    "the agent's file has no role {role:?}: add it there, and start the agent again"
+                ),
+            ));
+        }
+    };
+    let attached = agent
+        .attached
+        .attach(role.clone(), config, |application| over.add(application));
+    let application = attached.await.map_err(|why| match why {
+        NotAttached::Taken => Problem::new(
+            StatusCode::CONFLICT,
+            "taken",
+            format!("another application stands for {role:?} over this agent"),
+        ),
+        NotAttached::Refused(error) => error.into(),
+    })?;
+    let first = json!({
+        "role": application.role,
+        "bucket": &*agent.bucket,
+        "instance_id": agent.manager().instance_id(),
+    });
+    let stream = Sse::new(stream(&application, &first));
+    Ok(([(header::CACHE_CONTROL, "no-store")], stream).into_response())
+}
+
+/// What is told of an application's terms. States that follow one another faster than the
+/// application reads are left out, but never the last one.
+struct Telling {
+    states: watch::Receiver<application::State>,
+    leaders: watch::Receiver<Option<LeaderInfo>>,
+    ready: VecDeque<(&'static str, Value)>,
+    renew_every: f64,
+}
+
+fn stream(
+    application: &Arc<Application>,
+    first: &Value,
+) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+    let telling = Telling {
+        states: application.states(),
+        leaders: application.leaders(),
+        ready: [("standing", first.clone())].into(),
+        renew_every: application.pace().as_secs_f64(),
+    };
+    futures::stream::unfold(telling, async |mut telling| {
+        let (name, data) = telling.next().await?;
+        let event = sse::Event::default().event(name).data(data.to_string());
+        Some((Ok(event), telling))
+    })
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<(&'static str, Value)> {
+        if let Some(ready) = self.ready.pop_front() {
+            // What was so before this stream began.
+            self.states.mark_changed();
+            return Some(ready);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.states.changed() => {
+                    changed.ok()?;
+                    let state = *self.states.borrow_and_update();
+                    if let Some(event) = self.event(state) {
+                        return Some(event);
+                    }
+                }
+                changed = self.leaders.changed() => {
+                    changed.ok()?;
+                    let leader = self.leaders.borrow_and_update().clone();
+                    return Some(("leader", json!({"leader": leader})));
+                }
+            }
+        }
+    }
+
+    fn event(&self, state: application::State) -> Option<(&'static str, Value)> {
+        use application::State::{Ended, Leading, Standing, WindingDown};
+        Some(match state {
+            Standing => return None,
+            Leading(token) => (
+                "promoted",
+                json!({"fencing_token": token, "renew_every_seconds": self.renew_every}),
+            ),
+            WindingDown(token, cause) => (
+                "wind_down",
+                json!({"fencing_token": token, "cause": cause.as_str()}),
+            ),
+            Ended(token, cause) => (
+                "ended",
+                json!({"fencing_token": token, "cause": cause.as_str()}),
+            ),
+        })
+    }
+}
+
+type OfTerm = Path<(String, Token)>;
+
+async fn renew(
+    State(agent): State<Agent>,
+    Path((role, Token(token))): OfTerm,
+) -> Result<Json<Value>, Problem> {
+    let promise = agent.application(&role)?.renew(token);
+    let promise = promise.ok_or_else(Problem::not_leader)?;
+    Ok(Json(json!({
+        "fencing_token": token,
+        "remaining_seconds": promise.remaining.as_secs_f64(),
+        "winding_down": promise.winding_down,
+    })))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    /// Why the application could not go on.
+    error: Option<String>,
+}
+
+async fn done(
+    State(agent): State<Agent>,
+    Path((role, Token(token))): OfTerm,
+    bytes: Bytes,
+) -> Result<StatusCode, Problem> {
+    let Done { error } = body(&bytes)?;
+    let how = error.map_or(Ok(()), Err);
+    if agent.application(&role)?.stopped(token, how) {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_leader())
+    }
+}
+
+async fn validate(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Value>, Problem> {
+    proved(&agent, path, async |term| term.validate().await).await
+}
+
+async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Value>, Problem> {
+    proved(&agent, path, async |term| term.authorize().await).await
+}
+
+async fn proved<F>(
+    agent: &Agent,
+    Path((role, Token(token))): OfTerm,
+    prove: impl FnOnce(Term) -> F,
+) -> Result<Json<Value>, Problem>
+where
+    F: Future<Output = Result<FencingToken, nats_elect::TermError>>,
+{
+    let token = prove(agent.term(&role, token)?).await?;
+    Ok(Json(json!({"fencing_token": token})))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SteppingDown {
+    to: Option<String>,
+    #[serde(default, with = "nats_elect::duration::seconds::option")]
+    hold_off_seconds: Option<std::time::Duration>,
+    expected_fencing_token: Option<FencingToken>,
+}
+
+async fn step_down(
+    State(agent): State<Agent>,
+    Path(role): Path<String>,
+    bytes: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let said: SteppingDown = body(&bytes)?;
+    let handle = agent.manager().role(&role);
+    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
+    let mut how = said.to.map_or_else(StepDown::any, StepDown::to);
+    if let Some(time) = said.hold_off_seconds {
+        how = how.hold_off(time);
+    }
+    if let Some(token) = said.expected_fencing_token {
+        how = how.expecting(token);
+    }
+    let stepped = handle.step_down(how).await?;
+    Ok(Json(json!({
+        "released": stepped.released,
+        "handoff": stepped.handoff.map(|it| it.as_str()),
+    })))
+}

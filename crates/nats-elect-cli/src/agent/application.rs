@@ -1,0 +1,263 @@
+//! One application that stands for a role: the role's handler, and what the application was
+//! promised.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nats_elect::{BoxError, EndCause, FencingToken, LeaderInfo, RoleHandler, Term};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::exec::Instant;
+use crate::exec::alarm::Alarm;
+
+/// What the application's stream tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No term has begun yet.
+    Standing,
+    Leading(FencingToken),
+    WindingDown(FencingToken, EndCause),
+    Ended(FencingToken, EndCause),
+}
+
+impl State {
+    /// The order in which states follow one another: tokens grow from term to term.
+    fn rank(self) -> Option<(FencingToken, u8)> {
+        match self {
+            Self::Standing => None,
+            Self::Leading(token) => Some((token, 0)),
+            Self::WindingDown(token, _) => Some((token, 1)),
+            Self::Ended(token, _) => Some((token, 2)),
+        }
+    }
+}
+
+/// How far a promise reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// The longest promise: what a handler has to wind down, less the margin.
+    pub longest: Duration,
+    /// How long before the end of the lease a promise ends. It covers the rates of two clocks, and
+    /// the time in which the end of a term becomes known here.
+    pub margin: Duration,
+}
+
+impl Reach {
+    pub fn of(stop_budget: Duration) -> Self {
+        let margin = stop_budget / 4;
+        Self {
+            longest: stop_budget.saturating_sub(margin),
+            margin,
+        }
+    }
+}
+
+/// A promise as the application gets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    /// Counted from before the application asked.
+    pub remaining: Duration,
+    pub winding_down: bool,
+}
+
+/// Why the application stands for the role no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its end of the connection is closed: whatever ran there stopped, or says so.
+    Closed,
+    /// The connection ended here, but may be open there. Its promises still count.
+    Unproven,
+}
+
+/// An application, from the opening of its stream to the end of it.
+pub struct Application {
+    pub role: String,
+    reach: Reach,
+    state: watch::Sender<State>,
+    leader: watch::Sender<Option<LeaderInfo>>,
+    current: Mutex<Option<Current>>,
+    /// The end of the promise that was made last.
+    promised: watch::Sender<Instant>,
+    /// Cancelled as soon as the connection has ended, for either reason.
+    over: CancellationToken,
+    /// Cancelled if nothing of the application acts on a promise any more.
+    closed: CancellationToken,
+}
+
+/// The term that goes on.
+struct Current {
+    term: Term,
+    until: Instant,
+    /// Resolved by the application's word that it has stopped.
+    stopped: watch::Sender<Option<Result<(), String>>>,
+}
+
+/// Forgets a term when its handler ends or is dropped. From then on nothing is promised.
+struct Forget<'a>(&'a Application);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        *self.0.current() = None;
+    }
+}
+
+impl Application {
+    pub fn new(role: String, reach: Reach) -> Self {
+        Self {
+            role,
+            reach,
+            state: watch::Sender::new(State::Standing),
+            leader: watch::Sender::new(None),
+            current: Mutex::new(None),
+            promised: watch::Sender::new(Instant(0)),
+            over: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    pub fn states(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub fn leaders(&self) -> watch::Receiver<Option<LeaderInfo>> {
+        self.leader.subscribe()
+    }
+
+    /// Tells a state, unless a later one was told before.
+    pub fn tell(&self, state: State) {
+        self.state.send_if_modified(|told| {
+            let is_later = told.rank() < state.rank();
+            if is_later {
+                *told = state;
+            }
+            is_later
+        });
+    }
+
+    /// How often the application should ask for a new promise.
+    pub fn pace(&self) -> Duration {
+        self.reach.longest / 3
+    }
+
+    /// Its connection has ended. Nothing is promised from now on.
+    pub fn has_gone(&self, how: Gone) {
+        self.over.cancel();
+        if how == Gone::Closed {
+            self.closed.cancel();
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// The term with this token, if the application leads in it.
+    pub fn term(&self, token: FencingToken) -> Option<Term> {
+        let current = self.current();
+        let current = current.as_ref()?;
+        let is_it = current.term.fencing_token() == token && !current.until.is_over();
+        is_it.then(|| current.term.clone())
+    }
+
+    /// Makes a new promise. None is made to an application that let the last one pass: it may have
+    /// been paused, and the role may be led by another one by now.
+    pub fn renew(&self, token: FencingToken) -> Option<Promise> {
+        let mut current = self.current();
+        let current = current.as_mut()?;
+        // The clock is read before the lease: a pause in between makes the promise shorter.
+        let now = Instant::now();
+        let is_over = self.is_over() || current.until <= now || current.stopped.borrow().is_some();
+        if is_over || current.term.fencing_token() != token {
+            return None;
+        }
+        let winding_down = current.term.is_cancelled();
+        if !winding_down {
+            current.until = current.until.max(self.reach.from(now, &current.term));
+            self.promised.send_replace(current.until);
+        }
+        Some(Promise {
+            remaining: current.until.since(now),
+            winding_down,
+        })
+    }
+
+    /// The application has stopped its work. Returns false if it does not lead in this term.
+    pub fn stopped(&self, token: FencingToken, how: Result<(), String>) -> bool {
+        let current = self.current();
+        let Some(current) = current.as_ref() else {
+            return false;
+        };
+        let is_it = current.term.fencing_token() == token;
+        if is_it {
+            current.stopped.send_replace(Some(how));
+        }
+        is_it
+    }
+
+    /// Ends the term if the last promise is over. Afterwards none is made.
+    fn expire(&self) -> bool {
+        let mut current = self.current();
+        let is_over = current.as_ref().is_none_or(|it| it.until.is_over());
+        if is_over {
+            *current = None;
+        }
+        is_over
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reach {
+    fn from(self, now: Instant, term: &Term) -> Instant {
+        let lease = now.plus(term.remaining()).minus(self.margin);
+        lease.min(now.plus(self.longest))
+    }
+}
+
+impl RoleHandler for Application {
+    async fn lead(&self, term: Term) -> Result<(), BoxError> {
+        let token = term.fencing_token();
+        let (stopped, mut has_stopped) = watch::channel(None);
+        let mut promised = self.promised.subscribe();
+        // The time for its first request. Nothing is promised before that.
+        let until = self.reach.from(Instant::now(), &term);
+        *self.current() = Some(Current {
+            term: term.clone(),
+            until,
+            stopped,
+        });
+        let _forget = Forget(self);
+        self.tell(State::Leading(token));
+        let mut silence = Alarm::at(until);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.closed.cancelled() => return Ok(()),
+                Ok(how) = has_stopped.wait_for(Option::is_some) => {
+                    return how.clone().unwrap_or(Ok(())).map_err(Into::into);
+                }
+                // Before the alarm: a promise that was renewed while this thread was held up is not
+                // over.
+                Ok(()) = promised.changed() => silence.set(*promised.borrow_and_update()),
+                () = silence.rings() => if self.expire() {
+                    return if term.is_cancelled() || self.is_over() {
+                        Ok(())
+                    } else {
+                        Err("the application did not renew its promise: it hangs, or is paused".into())
+                    };
+                },
+            }
+        }
+    }
+
+    async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
+        self.leader.send_replace(leader);
+    }
+}

@@ -1,0 +1,147 @@
+//! Which application stands for which role: one for each role.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt;
+use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager};
+use tokio::sync::{oneshot, watch};
+
+use super::application::{Application, Reach, State};
+
+/// The applications of this agent, by role.
+#[derive(Clone)]
+pub struct Attached(Arc<Inner>);
+
+struct Inner {
+    manager: Arc<RoleManager>,
+    applications: Mutex<BTreeMap<String, Arc<Application>>>,
+    /// Notified when an application has left its election.
+    left: watch::Sender<()>,
+}
+
+/// Why an application can't stand for a role.
+#[derive(Debug)]
+pub enum NotAttached {
+    /// Another one does, over this agent.
+    Taken,
+    Refused(Error),
+}
+
+impl Attached {
+    pub fn new(manager: Arc<RoleManager>) -> Self {
+        Self(Arc::new(Inner {
+            manager,
+            applications: Mutex::default(),
+            left: watch::Sender::new(()),
+        }))
+    }
+
+    pub fn manager(&self) -> &RoleManager {
+        &self.0.manager
+    }
+
+    /// The application that stands for this role.
+    pub fn application(&self, role: &str) -> Option<Arc<Application>> {
+        let applications = self.applications();
+        applications.get(role).filter(|it| !it.is_over()).cloned()
+    }
+
+    /// Takes part in the role's election until the application has gone. If another application has
+    /// just gone, this waits until its role is freed.
+    pub async fn attach(
+        &self,
+        role: String,
+        config: RoleConfig,
+        attaching: impl FnOnce(&Arc<Application>),
+    ) -> Result<Arc<Application>, NotAttached> {
+        let refused = |error| NotAttached::Refused(Error::from(error));
+        let settings = config.settings().map_err(refused)?;
+        let application = Arc::new(Application::new(role, Reach::of(settings.stop_budget)));
+        self.reserve(&application).await?;
+        attaching(&application);
+        let (began, has_begun) = oneshot::channel();
+        // A task of its own: whoever asks may go while the role is added.
+        let standing = self.clone().stand(Arc::clone(&application), config, began);
+        tokio::spawn(standing);
+        match has_begun.await {
+            Ok(Ok(())) => Ok(application),
+            Ok(Err(error)) => Err(NotAttached::Refused(error)),
+            Err(_) => Err(NotAttached::Refused(Error::Stopped)),
+        }
+    }
+
+    async fn reserve(&self, application: &Arc<Application>) -> Result<(), NotAttached> {
+        loop {
+            let mut left = self.0.left.subscribe();
+            {
+                let mut applications = self.applications();
+                match applications.get(&application.role) {
+                    None => {
+                        applications.insert(application.role.clone(), Arc::clone(application));
+                        return Ok(());
+                    }
+                    Some(other) if !other.is_over() => return Err(NotAttached::Taken),
+                    Some(_) => {}
+                }
+            }
+            // It lives as long as this agent.
+            let _ = left.changed().await;
+        }
+    }
+
+    async fn stand(
+        self,
+        application: Arc<Application>,
+        config: RoleConfig,
+        began: oneshot::Sender<Result<(), Error>>,
+    ) {
+        let role = &application.role;
+        let added = self
+            .0
+            .manager
+            .add_role(role, config, Arc::clone(&application));
+        match added.await {
+            Ok(handle) => {
+                let _ = began.send(Ok(()));
+                tokio::select! {
+                    () = application.over() => {}
+                    () = report(&application, &handle) => {}
+                }
+                // It fails only if the whole manager has stopped.
+                if let Err(error) = self.0.manager.remove_role(role).await {
+                    tracing::debug!(role, %error, "the election had ended before");
+                }
+            }
+            Err(error) => {
+                let _ = began.send(Err(error));
+            }
+        }
+        self.applications().remove(role);
+        self.0.left.send_replace(());
+    }
+
+    fn applications(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Application>>> {
+        let applications = self.0.applications.lock();
+        applications.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the application how its terms end, until the election ends.
+async fn report(application: &Application, handle: &RoleHandle) {
+    let mut events = handle.events();
+    while let Some(event) = events.next().await {
+        match event {
+            Event::TermEnding {
+                fencing_token,
+                cause,
+            } => application.tell(State::WindingDown(fencing_token, cause)),
+            Event::TermEnded {
+                fencing_token,
+                cause,
+                ..
+            } => application.tell(State::Ended(fencing_token, cause)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The fenced keys of a role: HTTP's own conditions are those of the store.
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router, routing};
+use nats_elect::whole::Whole;
+use nats_elect::{FencedStore, FencingToken};
+use serde_json::json;
+
+use super::api::{Agent, Token};
+use super::problem::Problem;
+
+type Key = Path<(String, Token, String)>;
+
+pub fn routes() -> Router<Agent> {
+    let key = routing::get(read).put(write).delete(delete);
+    Router::new()
+        .route("/v1/roles/{role}/terms/{token}/keys", routing::get(list))
+        .route("/v1/roles/{role}/terms/{token}/keys/{*key}", key)
+}
+
+/// What a write requires of its key.
+enum Requires {
+    Nothing,
+    Missing,
+    Revision(u64),
+}
+
+impl Requires {
+    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let text = |name| {
+            let value = headers.get(name).map(|it| it.to_str().unwrap_or_default());
+            value.map(str::trim)
+        };
+        match (text(header::IF_NONE_MATCH), text(header::IF_MATCH)) {
+            (None, None) => Ok(Self::Nothing),
+            (Some("*"), None) => Ok(Self::Missing),
+            (None, Some(revision)) => {
+                let number = revision.trim_matches('"').parse();
+                number.map(Self::Revision).map_err(|_| {
+                    Problem::bad_request("If-Match must be a revision, as an ETag has it")
+                })
+            }
+            _ => Err(Problem::bad_request(
+                "a write takes `If-None-Match: *` or `If-Match: \"REVISION\"`, not another condition",
+            )),
+        }
+    }
+}
+
+fn store(agent: &Agent, role: &str, token: FencingToken) -> Result<FencedStore, Problem> {
+    Ok(agent.term(role, token)?.store())
+}
+
+async fn list(
+    State(agent): State<Agent>,
+    Path((role, Token(token))): Path<(String, Token)>,
+) -> Result<Response, Problem> {
+    let keys = store(&agent, &role, token)?.list().await?;
+    Ok(Json(json!({"keys": keys})).into_response())
+}
+
+async fn read(
+    State(agent): State<Agent>,
+    Path((role, Token(token), key)): Key,
+) -> Result<Response, Problem> {
+    let entry = store(&agent, &role, token)?.get(&key).await?;
+    let entry = entry.ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "no_such_key",
+            format!("{key:?} is missing"),
+        )
+    })?;
+    let headers = [
+        (header::ETAG, format!("\"{}\"", entry.revision)),
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+    ];
+    Ok((headers, entry.value).into_response())
+}
+
+async fn write(
+    State(agent): State<Agent>,
+    Path((role, Token(token), key)): Key,
+    headers: HeaderMap,
+    value: Bytes,
+) -> Result<Response, Problem> {
+    let store = store(&agent, &role, token)?;
+    let revision = match Requires::of(&headers)? {
+        Requires::Nothing => store.put(&key, value).await?,
+        Requires::Missing => store.create(&key, value).await?,
+        Requires::Revision(revision) => store.update(&key, value, revision).await?,
+    };
+    Ok(written(revision))
+}
+
+async fn delete(
+    State(agent): State<Agent>,
+    Path((role, Token(token), key)): Key,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let Requires::Nothing = Requires::of(&headers)? else {
+        return Err(Problem::bad_request("a delete takes no condition"));
+    };
+    Ok(written(store(&agent, &role, token)?.delete(&key).await?))
+}
+
+fn written(revision: u64) -> Response {
+    let tag = [(header::ETAG, format!("\"{revision}\""))];
+    let body = Json(json!({"revision": Whole(revision)}));
+    (tag, body).into_response()
+}

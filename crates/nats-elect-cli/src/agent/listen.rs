@@ -1,0 +1,252 @@
+//! Connections: on a Unix socket, or on loopback.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::api::OverConnection;
+use super::application::Gone;
+
+/// The number of connections at once. More connections wait.
+const MOST_CONNECTIONS: usize = 256;
+/// The time that a client has to send the head of a request, and to send the next one.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before the next accept after a failed one, for instance for want of file descriptors.
+const RETRY: Duration = Duration::from_millis(100);
+/// The time in which the kernel answers what is sent to a connection without another end.
+const ANSWER: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// Where the agent listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Unix(PathBuf),
+    Loopback(SocketAddr),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Unix(path.into()));
+        }
+        let address: SocketAddr = text.parse().map_err(|_| {
+            "it must be unix:PATH, or an address of this machine such as 127.0.0.1:8500".to_owned()
+        })?;
+        // Beyond this machine the end of a connection says nothing about the end of a process.
+        if !address.ip().is_loopback() {
+            return Err(format!(
+                "{address} is not on loopback: applications must run on the agent's machine"
+            ));
+        }
+        Ok(Self::Loopback(address))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Loopback(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// A socket that is listened on. The file of a Unix socket is removed at the end.
+pub enum Listener {
+    Unix(UnixListener, PathBuf),
+    Loopback(TcpListener),
+}
+
+impl Listener {
+    /// # Errors
+    /// If the address is in use, or can't be had.
+    pub async fn bind(address: &Address, mode: u32) -> io::Result<Self> {
+        match address {
+            Address::Loopback(address) => Ok(Self::Loopback(TcpListener::bind(address).await?)),
+            Address::Unix(path) => {
+                let is_socket = |it: fs::Metadata| it.file_type().is_socket();
+                if fs::symlink_metadata(path).is_ok_and(is_socket) {
+                    if UnixStream::connect(path).await.is_ok() {
+                        return Err(io::ErrorKind::AddrInUse.into());
+                    }
+                    // Left behind by a process that was killed.
+                    fs::remove_file(path)?;
+                }
+                let listener = UnixListener::bind(path)?;
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+                Ok(Self::Unix(listener, path.clone()))
+            }
+        }
+    }
+
+    /// The address, with the actual port.
+    pub fn address(&self) -> io::Result<Address> {
+        Ok(match self {
+            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Loopback(listener) => Address::Loopback(listener.local_addr()?),
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Connection> {
+        let connection = match self {
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let end = stream.as_fd().try_clone_to_owned()?;
+                Connection(Box::pin(stream), end)
+            }
+            Self::Loopback(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let end = stream.as_fd().try_clone_to_owned()?;
+                Connection(Box::pin(stream), end)
+            }
+        };
+        Ok(connection)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send {}
+impl Stream for UnixStream {}
+impl Stream for TcpStream {}
+
+/// A connection, and a second handle of it that outlives the server's use of the first.
+struct Connection(Pin<Box<dyn Stream>>, OwnedFd);
+
+/// Serves connections until `end`. Those that are open then go on.
+pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let accepting = async {
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            match listener.accept().await {
+                Ok(connection) => {
+                    let router = router.clone();
+                    tokio::spawn(async move {
+                        converse(connection, router).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    };
+    end.run_until_cancelled(accepting).await;
+}
+
+/// Serves one connection. Afterwards the application that stood for a role over it has gone.
+async fn converse(Connection(stream, end): Connection, router: Router) {
+    let over = OverConnection::default();
+    let service = TowerToHyperService::new(router.layer(Extension(over.clone())));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(Held(stream)), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection ended");
+    }
+    let applications = over.take();
+    if applications.is_empty() {
+        return;
+    }
+    // It waits for the kernel at most for a tenth of a second.
+    let proof = tokio::task::spawn_blocking(move || (is_closed(&end), end));
+    let how = match proof.await {
+        Ok((true, _)) => Gone::Closed,
+        _ => Gone::Unproven,
+    };
+    for application in applications {
+        tracing::debug!(role = application.role, ?how, "the application has gone");
+        application.has_gone(how);
+    }
+}
+
+/// Returns whether the other end of a connection is closed for good, so that no process has it any
+/// more or reads from it. The end of what is sent here does not say so: a client may close that
+/// direction alone, and read on.
+///
+/// The kernel tells: a Unix socket hangs up, and a connection on loopback answers with a reset what
+/// is sent to nobody.
+fn is_closed(end: &OwnedFd) -> bool {
+    let has_hung_up = |patience: &Timespec| {
+        let mut polled = [PollFd::new(end, PollFlags::empty())];
+        let gone = PollFlags::HUP | PollFlags::ERR;
+        poll(&mut polled, Some(patience)).is_ok() && polled[0].revents().intersects(gone)
+    };
+    let at_once = Timespec::default();
+    has_hung_up(&at_once)
+        || rustix::io::write(end, b"\n").is_err_and(is_refusal)
+        || has_hung_up(&ANSWER)
+}
+
+fn is_refusal(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    error == Errno::PIPE || error == Errno::CONNRESET
+}
+
+/// A stream that the server can't close: while it is open, the kernel can be asked about its other
+/// end.
+struct Held(Pin<Box<dyn Stream>>);
+
+impl AsyncRead for Held {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Held {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.as_mut().poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

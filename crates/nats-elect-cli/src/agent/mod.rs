@@ -1,0 +1,24 @@
+//! `agent`: elections for applications in any language, over HTTP on a Unix socket or on loopback.
+//!
+//! ```text
+//! listen ── connections, and the proof that the other end of one is gone
+//! └─ api ── requests and answers
+//!    ├─ attach ── which application stands for which role
+//!    │  └─ application ── one of them: the handler of its role, and what it was promised
+//!    └─ keys ── fenced keys
+//! ```
+//!
+//! An application acts on a promise: "you lead for so long, counted from when you sent the request".
+//! A promise never reaches beyond the moment at which the election would end a handler that does not
+//! stop. So the role is never freed before the promise is over, unless the application said that it
+//! has stopped, or the kernel confirmed that its connection is closed at its end.
+
+mod api;
+mod application;
+mod attach;
+mod keys;
+pub mod listen;
+mod problem;
+
+pub use self::api::{Agent, router};
+pub use self::attach::Attached;

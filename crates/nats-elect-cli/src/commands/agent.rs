@@ -1,0 +1,188 @@
+//! `agent`: elections for applications in any language.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use nats_elect::{ManagerConfig, RoleConfig, RoleManager, StopOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::listen::{self, Address, Listener};
+use crate::agent::{self, Attached};
+use crate::cli::Shared;
+use crate::config_file::Source;
+use crate::context;
+use crate::exit::{Code, Failure, Outcome};
+
+/// How long the agent waits for its roles to be freed, beyond their stop budgets.
+const RELEASE_TIME: Duration = Duration::from_secs(5);
+/// The shortest secret. Other users of the machine can try secrets on loopback.
+const LEAST_SECRET: usize = 16;
+
+/// Hold elections for applications in any language, over HTTP
+///
+/// An application opens one stream for each role: `POST /v1/roles/ROLE`. While the stream is open the
+/// agent takes part in the role's election. The stream tells when a term begins, is to be wound down
+/// and has ended. In a term the application asks for a new promise before the last one is over, and
+/// stops by the end of its last promise. When the application dies, the kernel closes its stream, and
+/// the agent frees the role at once.
+///
+/// Run the agent on the application's machine, or in its pod. docs/agent.md has the protocol, and
+/// clients in Python, Go and TypeScript.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Agent {
+    /// Where applications connect: unix:PATH, or an address on loopback such as 127.0.0.1:8500
+    #[arg(long, value_name = "ADDRESS", env = "NATS_ELECT_AGENT_LISTEN")]
+    listen: Address,
+
+    /// The permissions of the Unix socket, in octal digits
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
+    socket_mode: u32,
+
+    /// A file with the secret that each request has to show. Required on loopback, which every user
+    /// of the machine can reach
+    #[arg(long, value_name = "FILE", env = "NATS_ELECT_AGENT_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+
+    /// A file with settings. If it has roles, applications may stand for these alone. Otherwise an
+    /// application may stand for any role, and sends its settings
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The table of the file that has the settings, such as app.elect
+    #[arg(long, value_name = "NAME", requires = "config")]
+    table: Option<String>,
+
+    /// The name of this instance [default: host name, process id and a random part]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+
+    /// Create the bucket if it does not exist
+    #[arg(long)]
+    create_bucket: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nats-elect agent --listen unix:/run/scheduler/elect.sock
+  curl -N --unix-socket /run/scheduler/elect.sock -X POST http://agent/v1/roles/scheduler";
+
+impl Agent {
+    pub async fn run(self, shared: &Shared) -> Outcome {
+        let secret = self.secret()?;
+        let (mut manager, roles) = self.configuration(shared)?;
+        if self.id.is_some() {
+            manager.instance_id.clone_from(&self.id);
+        }
+        manager.bucket_auto_create |= self.create_bucket;
+        let bucket = manager.bucket.as_str().into();
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        // Before anything else: an address in use is a mistake that is told at once.
+        let listener = Listener::bind(&self.listen, self.socket_mode).await;
+        let listener = listener.map_err(|error| {
+            let what = format!("can't listen on {}: {error}", self.listen);
+            Failure::new(Code::Failed, what).advice("is another agent running there?")
+        })?;
+        let starting = RoleManager::builder().config(manager).start();
+        let manager = tokio::select! {
+            started = starting => Arc::new(started?),
+            _ = terminated.recv() => return Ok(128 + 15),
+            _ = interrupted.recv() => return Ok(128 + 2),
+        };
+        tracing::info!(
+            instance_id = manager.instance_id(),
+            "listening on {}",
+            listener.address()?
+        );
+        let longest = roles.values().filter_map(|role| role.settings().ok());
+        let longest = longest.map(|role| role.stop_budget).max();
+        let router = agent::router(agent::Agent {
+            attached: Attached::new(Arc::clone(&manager)),
+            roles: Arc::new(roles),
+            bucket,
+            secret: secret.map(Into::into),
+        });
+        let end = CancellationToken::new();
+        let mut serving = tokio::spawn(listen::serve(listener, router, end.clone()));
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+            ended = &mut serving => tracing::error!(?ended, "the listener ended"),
+        }
+        end.cancel();
+        // The connections stay open: applications are told to wind down.
+        let timeout = longest.unwrap_or(LONGEST_DEFAULT) + RELEASE_TIME;
+        manager
+            .stop(StopOptions::default().timeout(timeout))
+            .await?;
+        Ok(0)
+    }
+
+    fn secret(&self) -> Result<Option<String>, Failure> {
+        let Some(path) = &self.token_file else {
+            if let Address::Loopback(_) = self.listen {
+                return Err(Failure::usage(
+                    "every user of this machine can reach an address on loopback: add --token-file, or listen on unix:PATH",
+                ));
+            }
+            return Ok(None);
+        };
+        let text = fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("{} can't be read: {error}", path.display()))
+        })?;
+        let secret = text.trim();
+        if secret.len() < LEAST_SECRET || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Failure::usage(format!(
+                "{} must have at least {LEAST_SECRET} characters, and none but letters, digits and punctuation of ASCII",
+                path.display()
+            )));
+        }
+        Ok(Some(secret.to_owned()))
+    }
+
+    /// What to connect by, and the roles that applications may stand for.
+    fn configuration(
+        &self,
+        shared: &Shared,
+    ) -> Result<(ManagerConfig, BTreeMap<String, RoleConfig>), Failure> {
+        let file = match &self.config {
+            Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
+            None => None,
+        };
+        let said = file.as_ref().filter(|file| file.has_manager);
+        let manager = match (said, &shared.context) {
+            (Some(file), None) => file.config.manager.clone(),
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "both the file's [manager] and a context say how to connect: use only one of them",
+                ));
+            }
+            (None, Some(name)) => context::named(name)?,
+            (None, None) => context::selected()?.unwrap_or_default(),
+        };
+        let roles = match file {
+            Some(file) => file.config.with_env()?.roles,
+            None => BTreeMap::new(),
+        };
+        for (role, config) in &roles {
+            let settings = config.settings();
+            settings.map_err(|error| Failure::usage(format!("role `{role}`: {error}")))?;
+        }
+        Ok((shared.over(manager)?, roles))
+    }
+}
+
+/// The longest stop budget that a role has by default.
+const LONGEST_DEFAULT: Duration = Duration::from_secs(3);
+
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| "it must be octal digits, such as 600 or 660".to_owned())
+}

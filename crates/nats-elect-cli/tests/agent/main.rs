@@ -1,0 +1,20 @@
+//! `nats-elect agent` with real applications: killed, paused and cut off from their agent, no two of
+//! them act at once.
+#![cfg(target_os = "linux")]
+
+mod client;
+#[path = "../../../../tests/support/debian.rs"]
+#[allow(dead_code)]
+mod debian;
+mod document;
+mod faults;
+mod kills;
+mod languages;
+mod requests;
+mod running;
+mod worker;
+
+use std::time::Duration;
+
+/// Long enough for anything that happens at all, on a busy machine.
+const SOON: Duration = Duration::from_secs(30);

@@ -1,0 +1,368 @@
+//! What the agent answers.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::json;
+
+use crate::SOON;
+use crate::client::Client;
+use crate::running::{Agent, agent};
+
+const STOP_BUDGET: Duration = Duration::from_secs(2);
+const ROLE: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"2s\"\n";
+
+#[tokio::test]
+async fn a_promise_is_made_anew_until_the_application_has_stopped() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    assert_eq!(stream.next("standing")["instance_id"], "a");
+    let term = stream.promoted("worker");
+    let mut client = agent.client();
+    let renewed = client
+        .post(&format!("{term}/renew"), "")
+        .expect("an answer");
+    let remaining = renewed.json()["remaining_seconds"]
+        .as_f64()
+        .expect("seconds");
+    // Three quarters of the stop budget.
+    assert!(remaining > 1.0 && remaining <= 1.5, "{remaining}");
+    assert_eq!(renewed.json()["winding_down"], false);
+    for proof in ["validate", "authorize"] {
+        let proved = client
+            .post(&format!("{term}/{proof}"), "")
+            .expect("an answer");
+        assert!(term.ends_with(proved.json()["fencing_token"].as_str().expect("a token")));
+    }
+    let done = client.post(&format!("{term}/done"), r#"{"error": "no more work"}"#);
+    assert_eq!(done.expect("an answer").status, 204);
+    assert_eq!(stream.next("ended")["cause"], "failed");
+    for what in ["renew", "done", "validate", "authorize"] {
+        let late = client
+            .post(&format!("{term}/{what}"), "")
+            .expect("an answer");
+        assert_eq!(late.problem(), (409, "not_leader".into()), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn an_application_that_asks_for_no_promise_leads_no_more() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    stream.promoted("worker");
+    assert_eq!(stream.next("ended")["cause"], "failed");
+}
+
+/// A client may close its sending direction, and go on reading and acting.
+#[tokio::test]
+async fn a_connection_that_is_half_closed_frees_nothing_before_the_promise_is_over() {
+    for loopback in [false, true] {
+        let server = NatsServer::start().expect("a server");
+        let secret = "a-secret-of-this-test";
+        let first = if loopback {
+            Either::Loopback(OnLoopback::start(&server, secret))
+        } else {
+            Either::Unix(Agent::start_with(&server, "a", ROLE, &[]).await)
+        };
+        let mut stream = first.client(secret).stand("worker");
+        let term = stream.promoted("worker");
+        let second = Agent::start_with(&server, "b", ROLE, &[]).await;
+        let mut other = second.client().stand("worker");
+        other.next("leader");
+        let renewed = Instant::now();
+        let answer = first.client(secret).post(&format!("{term}/renew"), "");
+        let answer = answer.expect("an answer").json();
+        let remaining = answer["remaining_seconds"].as_f64().expect("seconds");
+        stream.sends_no_more();
+        assert!(stream.ends(), "the stream is over for the agent");
+        other.promoted("worker");
+        let after = renewed.elapsed().as_secs_f64();
+        assert!(after >= remaining, "{after} s, promised {remaining} s");
+        let late = first.client(secret).post(&format!("{term}/renew"), "");
+        assert_eq!(late.expect("an answer").status, 404);
+    }
+}
+
+enum Either {
+    Unix(Agent),
+    Loopback(OnLoopback),
+}
+
+impl Either {
+    fn client(&self, secret: &str) -> Client {
+        match self {
+            Self::Unix(agent) => agent.client(),
+            Self::Loopback(agent) => agent.client(Some(secret)),
+        }
+    }
+}
+
+/// An agent with a port.
+struct OnLoopback {
+    address: std::net::SocketAddr,
+    _folder: tempfile::TempDir,
+    child: std::process::Child,
+}
+
+impl OnLoopback {
+    fn start(server: &NatsServer, secret: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("secret");
+        std::fs::write(&file, secret).expect("a file");
+        let config = folder.path().join("agent.toml");
+        std::fs::write(&config, ROLE).expect("a file");
+        let mut child = agent(&server.url())
+            .args(["--id", "loopback", "--listen", "127.0.0.1:0"])
+            .arg("--token-file")
+            .arg(&file)
+            .arg("--config")
+            .arg(&config)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("an agent");
+        // The log has the port.
+        let mut log = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let address = loop {
+            let line = log.next().expect("a line").expect("text");
+            if let Some((_, address)) = line.split_once("listening on ") {
+                let address = address.split(' ').next().unwrap_or_default();
+                break address.parse().expect("an address");
+            }
+        };
+        // It is read to its end, so that the agent can go on to write.
+        std::thread::spawn(move || log.for_each(drop));
+        Self {
+            address,
+            _folder: folder,
+            child,
+        }
+    }
+
+    fn client(&self, secret: Option<&str>) -> Client {
+        Client::on_loopback(self.address, secret).expect("a connection")
+    }
+}
+
+impl Drop for OnLoopback {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_on_loopback_that_is_closed_frees_its_role_at_once() {
+    let server = NatsServer::start().expect("a server");
+    let secret = "a-secret-of-this-test";
+    let agent = OnLoopback::start(&server, secret);
+    let mut stream = agent.client(Some(secret)).stand("worker");
+    let term = stream.promoted("worker");
+    let second = Agent::start_with(&server, "b", ROLE, &[]).await;
+    let mut other = second.client().stand("worker");
+    other.next("leader");
+    let renewed = agent
+        .client(Some(secret))
+        .post(&format!("{term}/renew"), "");
+    assert_eq!(renewed.expect("an answer").status, 200);
+    let closed = Instant::now();
+    drop(stream);
+    other.promoted("worker");
+    assert!(closed.elapsed() < STOP_BUDGET / 2, "{:?}", closed.elapsed());
+}
+
+#[tokio::test]
+async fn a_request_without_the_secret_is_refused_and_one_on_loopback_needs_one() {
+    let server = NatsServer::start().expect("a server");
+    let secret = "a-secret-of-this-test";
+    let agent_with_secret = OnLoopback::start(&server, secret);
+    for wrong in [None, Some("a-secret-of-this-tesT"), Some("")] {
+        let refused = agent_with_secret
+            .client(wrong)
+            .get("/v1")
+            .expect("an answer");
+        assert_eq!(refused.problem(), (401, "unauthorized".into()), "{wrong:?}");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    }
+    let open = agent(&server.url())
+        .args(["--listen", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .output()
+        .expect("an agent");
+    assert_eq!(open.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("--token-file"));
+    let far = agent(&server.url())
+        .args(["--listen", "192.0.2.1:8500"])
+        .stderr(Stdio::piped())
+        .output()
+        .expect("an agent");
+    assert_eq!(far.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&far.stderr).contains("loopback"));
+}
+
+#[tokio::test]
+async fn the_socket_is_its_users_alone_and_a_second_agent_leaves_it_in_place() {
+    let server = NatsServer::start().expect("a server");
+    let agent_there = Agent::start_with(&server, "a", "", &[]).await;
+    let mode = std::fs::metadata(&agent_there.socket).expect("a socket");
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    let second = agent(&server.url())
+        .arg("--listen")
+        .arg(format!("unix:{}", agent_there.socket.display()))
+        .stderr(Stdio::piped())
+        .output()
+        .expect("an agent");
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(
+        agent_there.client().get("/v1").expect("an answer").status,
+        200
+    );
+    // A killed agent leaves its socket behind, which keeps no other from starting.
+    let stale = agent_there.folder().join("stale.sock");
+    drop(std::os::unix::net::UnixListener::bind(&stale).expect("a socket"));
+    let mut third = agent(&server.url());
+    third
+        .arg("--listen")
+        .arg(format!("unix:{}", stale.display()));
+    let mut third = third.spawn().expect("an agent");
+    eventually(SOON, "an agent on a socket that was left", async || {
+        Client::connect(&stale).ok()?.get("/v1").ok()
+    })
+    .await;
+    third.kill().expect("kill");
+    third.wait().expect("reap");
+}
+
+#[tokio::test]
+async fn keys_are_written_on_conditions_and_only_by_the_term() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    let term = stream.promoted("worker");
+    let mut client = agent.client();
+    let key = format!("{term}/keys/cursor/eu");
+    assert_eq!(
+        client.get(&key).expect("an answer").problem(),
+        (404, "no_such_key".into())
+    );
+    let new = [("if-none-match", "*")];
+    let created = client
+        .ask("PUT", &key, &new, b"\x00\xff")
+        .expect("an answer");
+    assert_eq!(created.status, 200);
+    let tag = created.header("etag").expect("a tag").to_owned();
+    let read = client.get(&key).expect("an answer");
+    assert_eq!((read.status, &*read.body), (200, &b"\x00\xff"[..]));
+    assert_eq!(read.header("etag"), Some(&*tag));
+    let again = client.ask("PUT", &key, &new, b"2").expect("an answer");
+    assert_eq!(again.problem(), (412, "conflict".into()));
+    let revision = tag.trim_matches('"');
+    assert_eq!(again.json()["revision"], revision);
+    let updated = client.ask("PUT", &key, &[("if-match", &tag)], b"2");
+    assert_eq!(updated.expect("an answer").status, 200);
+    let stale = client.ask("PUT", &key, &[("if-match", &tag)], b"3");
+    assert_eq!(
+        stale.expect("an answer").problem(),
+        (412, "conflict".into())
+    );
+    let odd = client.ask("PUT", &key, &[("if-match", "x")], b"3");
+    assert_eq!(
+        odd.expect("an answer").problem(),
+        (400, "bad_request".into())
+    );
+    let keys = client.get(&format!("{term}/keys")).expect("an answer");
+    assert_eq!(keys.json(), json!({"keys": ["cursor/eu"]}));
+    let deleted = client.ask("DELETE", &key, &[], b"").expect("an answer");
+    assert_eq!(deleted.status, 200);
+    client.post(&format!("{term}/done"), "").expect("an answer");
+    stream.next("ended");
+    let late = client.ask("PUT", &key, &[], b"late").expect("an answer");
+    assert_eq!(late.problem(), (409, "not_leader".into()));
+}
+
+#[tokio::test]
+async fn a_request_that_is_wrong_is_refused_with_a_reason_and_harms_nobody() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    let term = stream.promoted("worker");
+    let zeros = "0".repeat(32);
+    for (method, path, body, expected) in [
+        ("GET", "/", "", (404, "no_such_path")),
+        ("PUT", "/v1", "", (405, "bad_method")),
+        ("GET", "/v1/roles/other", "", (404, "not_attached")),
+        ("POST", "/v1/roles/other", "", (403, "unknown_role")),
+        ("POST", "/v1/roles/worker", "", (409, "taken")),
+        (
+            "POST",
+            "/v1/roles/worker",
+            "{\"ttl\": \"1s\"}",
+            (400, "bad_request"),
+        ),
+        (
+            "POST",
+            "/v1/roles/worker/terms/zz/renew",
+            "",
+            (400, "bad_request"),
+        ),
+        (
+            "POST",
+            &format!("/v1/roles/worker/terms/{zeros}/renew"),
+            "",
+            (409, "not_leader"),
+        ),
+        (
+            "POST",
+            &format!("/v1/roles/other/terms/{zeros}/renew"),
+            "",
+            (404, "not_attached"),
+        ),
+        ("POST", &format!("{term}/done"), "{", (400, "bad_request")),
+        (
+            "POST",
+            &format!("{term}/done"),
+            "{\"eror\": 1}",
+            (400, "bad_request"),
+        ),
+        (
+            "POST",
+            "/v1/roles/worker/step-down",
+            "{\"to\": \"nobody\"}",
+            (424, "successor_absent"),
+        ),
+        (
+            "PUT",
+            &format!("{term}/keys/a%20b"),
+            "x",
+            (400, "bad_request"),
+        ),
+        ("PUT", &format!("{term}/keys/.."), "x", (400, "bad_request")),
+    ] {
+        let refused = agent.client().ask(method, path, &[], body.as_bytes());
+        let refused = refused.expect("an answer");
+        let (status, code) = refused.problem();
+        assert_eq!((status, &*code), expected, "{method} {path} {body}");
+        let renewed = agent.client().post(&format!("{term}/renew"), "");
+        assert_eq!(
+            renewed.expect("an answer").status,
+            200,
+            "after {method} {path}"
+        );
+    }
+    // What is no HTTP is cut off.
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00"[..],
+        b"GET\r\n\r\n",
+        &[b'a'; 1 << 20],
+    ] {
+        let mut client = agent.client();
+        let _ = client.raw(garbage);
+        let _ = client.get("/v1");
+    }
+    let renewed = agent.client().post(&format!("{term}/renew"), "");
+    assert_eq!(renewed.expect("an answer").status, 200);
+}
