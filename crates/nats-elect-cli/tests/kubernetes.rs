@@ -120,7 +120,10 @@ fn the_manifests_are_valid_by_the_schema_of_kubernetes() {
     );
 
     for manifest in manifests() {
-        for version in VERSIONS {
+        let text = std::fs::read_to_string(&manifest).expect("readable");
+        // Kubernetes has native sidecars since 1.28.
+        let has_sidecar = text.contains("restartPolicy: Always");
+        for version in VERSIONS.into_iter().skip(usize::from(has_sidecar)) {
             let checked = validate(&manifest, version);
             assert!(
                 checked.status.success(),
@@ -188,6 +191,57 @@ fn a_pod_of_a_command_runs_it_while_it_leads() {
         .expect("it runs");
     assert!(ran.status.success(), "{}", text_of(&ran));
     assert_eq!(text_of(&ran).lines().next(), Some("scheduler pod-7"));
+}
+
+/// The arguments of the agent in `agent.yaml`, with names and paths of this machine.
+#[test]
+fn a_pod_with_an_agent_serves_its_application_and_its_probes() {
+    let text = manifest("agent.yaml");
+    let grace = grace_period(&text);
+    assert!(grace >= leave(&RoleConfig::default()) * 2, "{grace:?}");
+    let line = text.lines().map(str::trim);
+    let lists: Vec<Vec<String>> = line
+        .filter_map(|line| line.strip_prefix("args: "))
+        .map(|args| serde_json::from_str(args).expect("a list"))
+        .collect();
+    let [agent, application] = &*lists else {
+        panic!("an agent and an application: {lists:?}");
+    };
+    assert!(agent.contains(&format!("unix:{}", application[0])));
+    let server = NatsServer::start().expect("start");
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("agent.sock");
+    let here = format!("unix:{}", socket.display());
+    let arguments = agent.iter().map(|arg| match arg.as_str() {
+        "$(POD_NAME)" => "pod-7".to_owned(),
+        "0.0.0.0:8080" => "127.0.0.1:0".to_owned(),
+        _ if arg.starts_with("unix:") => here.clone(),
+        _ => arg.clone(),
+    });
+    let mut running = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args(arguments)
+        .arg("--create-bucket")
+        .env("NATS_URL", server.url())
+        .spawn()
+        .expect("it runs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent/worker.py");
+    let mut worker = Command::new("python3")
+        .arg("-c")
+        .arg(format!(
+            "import os, time\nwhile not os.path.exists({socket:?}): time.sleep(0.01)\nos.execvp('python3', ['python3', {script:?}, {socket:?}, {:?}])",
+            application[1]
+        ))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut said = String::new();
+    let mut output = std::io::BufReader::new(worker.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut output, &mut said).expect("a line");
+    for child in [&mut worker, &mut running] {
+        let _ = child.kill();
+        child.wait().expect("reap");
+    }
+    assert!(said.contains("token"), "the application leads: {said:?}");
 }
 
 /// A follower that is not ready would be taken out of service, and a rollout would wait for it

@@ -393,6 +393,6 @@ async fn step_down(
     let stepped = handle.step_down(how).await?;
     Ok(Json(json!({
         "released": stepped.released,
-        "handoff": stepped.handoff.map(|it| it.as_str()),
+        "handoff": stepped.handoff.map(nats_elect::Handoff::as_str),
     })))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::agent::{self, Attached};
 use crate::cli::Shared;
 use crate::config_file::Source;
 use crate::context;
+use crate::exec::listener::Listener as Health;
 use crate::exit::{Code, Failure, Outcome};
 
 /// How long the agent waits for its roles to be freed, beyond their stop budgets.
@@ -48,6 +50,11 @@ pub struct Agent {
     /// of the machine can reach
     #[arg(long, value_name = "FILE", env = "NATS_ELECT_AGENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+
+    /// Serve health and metrics over HTTP at this address, such as 127.0.0.1:9464: /livez, /readyz,
+    /// /leaderz/ROLE and /metrics. There is no TLS and no authentication
+    #[arg(long, value_name = "IP:PORT", env = "NATS_ELECT_AGENT_HEALTH")]
+    health: Option<SocketAddr>,
 
     /// A file with settings. If it has roles, applications may stand for these alone. Otherwise an
     /// application may stand for any role, and sends its settings
@@ -89,12 +96,17 @@ impl Agent {
             let what = format!("can't listen on {}: {error}", self.listen);
             Failure::new(Code::Failed, what).advice("is another agent running there?")
         })?;
+        let health = self.health.map(|it| Health::bind(it, "--health"));
+        let health = health.transpose()?;
         let starting = RoleManager::builder().config(manager).start();
         let manager = tokio::select! {
             started = starting => Arc::new(started?),
             _ = terminated.recv() => return Ok(128 + 15),
             _ = interrupted.recv() => return Ok(128 + 2),
         };
+        if let Some(health) = health {
+            health.answer(manager.probe())?;
+        }
         tracing::info!(
             instance_id = manager.instance_id(),
             "listening on {}",

@@ -219,7 +219,8 @@ impl Exec {
         let patience = manager.start_timeout;
         let stop_budget = roles.iter().map(|role| role.stop_budget).max();
         // Before anything takes part in an election: it may fail.
-        let listener = self.listen.map(Listener::bind).transpose()?;
+        let listener = self.listen.map(|it| Listener::bind(it, "--listen"));
+        let listener = listener.transpose()?;
         let others = Spared::new(killing::adopt_orphans()?);
         let mut signals = Signals::new()?;
         let (instance, named) = watch::channel(None);

@@ -1,4 +1,4 @@
-//! Health and metrics of `exec` over HTTP.
+//! Health and metrics of `exec` and `agent` over HTTP.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -29,11 +29,11 @@ pub struct Listener {
 
 impl Listener {
     /// Listens, and records metrics from now on. The library's are described when a manager starts.
-    pub fn bind(address: SocketAddr) -> Result<Self, Failure> {
+    pub fn bind(address: SocketAddr, option: &str) -> Result<Self, Failure> {
         let failed = |error: String| {
             Failure::new(
                 Code::Failed,
-                format!("can't listen on {address} (--listen): {error}"),
+                format!("can't listen on {address} ({option}): {error}"),
             )
         };
         // No child inherits it: the standard library opens it so.
@@ -69,7 +69,7 @@ impl Listener {
             .spawn(move || {
                 let ended: io::Result<()> = run();
                 if let Err(error) = ended {
-                    tracing::warn!(%error, "nothing answers on the address of --listen");
+                    tracing::warn!(%error, "health and metrics are not served any more");
                 }
             })
             .map(drop)

@@ -126,9 +126,10 @@ impl Client {
         let secret = self.secret.as_ref().map(|it| format!("Bearer {it}"));
         let secret = secret.iter().map(|it| ("authorization", it.as_str()));
         for (name, value) in headers.iter().copied().chain(secret) {
-            request += &format!("{name}: {value}\r\n");
+            request.extend([name, ": ", value, "\r\n"]);
         }
-        request += &format!("content-length: {}\r\n\r\n", body.len());
+        let length = body.len().to_string();
+        request.extend(["content-length: ", &length, "\r\n\r\n"]);
         self.raw(&[request.as_bytes(), body].concat())
     }
 
@@ -180,10 +181,10 @@ impl Stream {
             let line = self.0.line().expect("the stream goes on");
             if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut event);
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                if event == wanted {
-                    return serde_json::from_str(data).expect("JSON");
-                }
+            }
+            let data = line.strip_prefix("data: ").filter(|_| event == wanted);
+            if let Some(data) = data {
+                return serde_json::from_str(data).expect("JSON");
             }
         }
     }

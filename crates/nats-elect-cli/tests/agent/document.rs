@@ -1,4 +1,4 @@
-//! The OpenAPI document promises what is answered.
+//! The `OpenAPI` document promises what is answered.
 
 use std::collections::BTreeSet;
 
@@ -63,8 +63,8 @@ async fn each_operation_answers_as_the_document_promises() {
     let agent = Agent::start(&server, "a", "10m").await;
     let mut stream = agent.client().stand("worker");
     let term = stream.promoted("worker");
-    let served = agent.client().get("/v1/openapi.json").expect("an answer");
-    let document = Document(served.json());
+    let document = agent.client().get("/v1/openapi.json").expect("an answer");
+    let document = Document(document.json());
     let of_term = "/v1/roles/{role}/terms/{token}";
     let zeros = format!("/v1/roles/worker/terms/{}", "0".repeat(32));
     let mut seen = BTreeSet::new();

@@ -10,7 +10,6 @@ use crate::SOON;
 use crate::client::Client;
 
 pub struct Agent {
-    pub id: String,
     pub socket: PathBuf,
     child: Child,
     folder: tempfile::TempDir,
@@ -52,7 +51,6 @@ impl Agent {
         }
         let child = child.args(["--id", id]).args(more).spawn();
         let agent = Self {
-            id: id.to_owned(),
             socket,
             child: child.expect("an agent"),
             folder,
