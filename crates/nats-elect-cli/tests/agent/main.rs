@@ -1,6 +1,8 @@
 //! `nats-elect agent` with real applications: killed, paused and cut off from their agent, no two of
 //! them act at once.
 #![cfg(target_os = "linux")]
+// What is measured here decides nothing.
+#![allow(clippy::disallowed_methods)]
 
 mod client;
 #[path = "../../../../tests/support/debian.rs"]
