@@ -25,6 +25,7 @@ use super::attach::{Attached, NotAttached};
 use super::keys;
 use super::problem::Problem;
 
+const TOO_SHORT: &str = "an application needs a stop budget of at least 100ms: set a ttl of at least 500ms, or a longer `stop_budget`";
 /// The largest body: values of fenced keys are at most as large as a message of NATS.
 const MOST_BYTES: usize = 8 << 20;
 
@@ -227,6 +228,7 @@ async fn stand(
             "taken",
             format!("another application stands for {role:?} over this agent"),
         ),
+        NotAttached::TooShort => Problem::bad_request(TOO_SHORT),
         NotAttached::Refused(error) => error.into(),
     })?;
     let first = json!({

@@ -33,6 +33,10 @@ impl State {
     }
 }
 
+/// The shortest stop budget. The margin has to cover the time in which the end of a term becomes
+/// known here.
+pub const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
+
 /// How far a promise reaches.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
@@ -259,5 +263,122 @@ impl RoleHandler for Application {
 
     async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
         self.leader.send_replace(leader);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nats_elect::testing::TestTerm;
+
+    use super::*;
+
+    const BUDGET: Duration = Duration::from_secs(2);
+    const LONGEST: Duration = Duration::from_millis(1500);
+
+    fn application() -> Application {
+        Application::new("worker".into(), Reach::of(BUDGET))
+    }
+
+    /// Waits until the application leads.
+    async fn led(application: &Application) {
+        let mut states = application.states();
+        let leads = |state: &State| matches!(state, State::Leading(_));
+        states.wait_for(leads).await.expect("it is there");
+    }
+
+    #[tokio::test]
+    async fn a_promise_reaches_no_further_than_the_stop_budget() {
+        let (term, application) = (TestTerm::new("worker"), application());
+        let token = term.term().fencing_token();
+        let test = async {
+            led(&application).await;
+            let promise = application.renew(token).expect("it leads");
+            assert!(promise.remaining <= LONGEST, "{promise:?}");
+            application.stopped(token, Ok(()));
+        };
+        let (ended, ()) = tokio::join!(term.lead(&application), test);
+        assert!(ended.expect("not aborted").is_ok());
+        assert!(application.renew(token).is_none(), "the term is over");
+    }
+
+    #[tokio::test]
+    async fn a_promise_ends_before_the_lease() {
+        let (term, application) = (TestTerm::new("worker"), application());
+        let token = term.term().fencing_token();
+        term.set_lease(Duration::from_secs(1));
+        let test = async {
+            led(&application).await;
+            let promise = application.renew(token).expect("it leads");
+            // A quarter of the stop budget before the end of the lease.
+            assert!(
+                promise.remaining <= Duration::from_millis(500),
+                "{promise:?}"
+            );
+            application.has_gone(Gone::Closed);
+        };
+        let (ended, ()) = tokio::join!(term.lead(&application), test);
+        assert!(ended.expect("not aborted").is_ok());
+    }
+
+    #[tokio::test]
+    async fn no_promise_is_extended_while_the_term_is_wound_down() {
+        let (term, application) = (TestTerm::new("worker"), application());
+        let token = term.term().fencing_token();
+        let test = async {
+            led(&application).await;
+            let promise = application.renew(token).expect("it leads");
+            let end = Instant::now().plus(promise.remaining);
+            term.cancel();
+            let last = application.renew(token).expect("it may still finish");
+            assert!(last.winding_down);
+            assert!(Instant::now().plus(last.remaining) <= end.plus(Duration::from_millis(1)));
+        };
+        // It says nothing more: its term ends with its promise.
+        let (ended, ()) = tokio::join!(term.lead(&application), test);
+        assert!(ended.expect("not aborted").is_ok());
+        assert!(application.renew(token).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_application_without_a_proof_of_its_end_keeps_the_role_until_its_promise_is_over() {
+        let (term, application) = (TestTerm::new("worker"), application());
+        let token = term.term().fencing_token();
+        let (sender, end) = tokio::sync::oneshot::channel();
+        let test = async {
+            led(&application).await;
+            let promise = application.renew(token).expect("it leads");
+            let _ = sender.send(Instant::now().plus(promise.remaining));
+            application.has_gone(Gone::Unproven);
+            assert!(application.renew(token).is_none(), "its connection is over");
+        };
+        let (ended, ()) = tokio::join!(term.lead(&application), test);
+        assert!(ended.expect("not aborted").is_ok());
+        let end = end.await.expect("a promise");
+        assert!(end.minus(Duration::from_millis(1)).is_over(), "not before");
+    }
+
+    #[tokio::test]
+    async fn a_promise_that_has_passed_is_not_renewed_and_ends_the_term() {
+        let application = Application::new("worker".into(), Reach::of(Duration::from_millis(100)));
+        let term = TestTerm::new("worker");
+        let token = term.term().fencing_token();
+        let ended = term.lead(&application).await.expect("not aborted");
+        assert!(ended.expect_err("it hangs").to_string().contains("renew"));
+        assert!(application.renew(token).is_none());
+        assert!(!application.stopped(token, Ok(())));
+    }
+
+    #[test]
+    fn a_later_state_is_never_replaced_by_an_earlier_one() {
+        let application = application();
+        let token = |sequence| FencingToken { epoch: 1, sequence };
+        let told = || *application.states().borrow();
+        application.tell(State::Leading(token(1)));
+        application.tell(State::Ended(token(1), EndCause::Returned));
+        application.tell(State::WindingDown(token(1), EndCause::Returned));
+        assert_eq!(told(), State::Ended(token(1), EndCause::Returned));
+        application.tell(State::Leading(token(2)));
+        application.tell(State::Ended(token(1), EndCause::Failed));
+        assert_eq!(told(), State::Leading(token(2)));
     }
 }

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager};
 use tokio::sync::{oneshot, watch};
 
-use super::application::{Application, Reach, State};
+use super::application::{Application, LEAST_STOP_BUDGET, Reach, State};
 
 /// The applications of this agent, by role.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ struct Inner {
 pub enum NotAttached {
     /// Another one does, over this agent.
     Taken,
+    /// Its stop budget is too short to stop in.
+    TooShort,
     Refused(Error),
 }
 
@@ -57,6 +59,9 @@ impl Attached {
     ) -> Result<Arc<Application>, NotAttached> {
         let refused = |error| NotAttached::Refused(Error::from(error));
         let settings = config.settings().map_err(refused)?;
+        if settings.stop_budget < LEAST_STOP_BUDGET {
+            return Err(NotAttached::TooShort);
+        }
         let application = Arc::new(Application::new(role, Reach::of(settings.stop_budget)));
         self.reserve(&application).await?;
         attaching(&application);

@@ -18,6 +18,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -95,9 +97,13 @@ impl Listener {
                     // Left behind by a process that was killed.
                     fs::remove_file(path)?;
                 }
-                let listener = UnixListener::bind(path)?;
+                // So that the socket is never open to others, not even for a moment.
+                let before = umask(Mode::from_raw_mode(!mode & 0o777));
+                let listener = UnixListener::bind(path);
+                umask(before);
+                let listener = Self::Unix(listener?, path.clone());
                 fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-                Ok(Self::Unix(listener, path.clone()))
+                Ok(listener)
             }
         }
     }

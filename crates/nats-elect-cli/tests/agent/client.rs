@@ -161,9 +161,14 @@ impl Client {
     }
 
     /// Stands for a role. The connection is the stream from now on.
-    pub fn stand(mut self, role: &str) -> Stream {
-        self.send("POST", &format!("/v1/roles/{role}"), &[], b"")
-            .expect("a request");
+    pub fn stand(self, role: &str) -> Stream {
+        self.stand_with(role, "")
+    }
+
+    pub fn stand_with(mut self, role: &str, settings: &str) -> Stream {
+        let path = format!("/v1/roles/{role}");
+        let sent = self.send("POST", &path, &[], settings.as_bytes());
+        sent.expect("a request");
         let (status, _) = self.head().expect("an answer");
         assert_eq!(status, 200, "{role} is stood for");
         Stream(self)

@@ -50,6 +50,32 @@ async fn a_promise_is_made_anew_until_the_application_has_stopped() {
 }
 
 #[tokio::test]
+async fn an_application_brings_the_settings_of_a_role_that_the_agent_does_not_know() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", "", &[]).await;
+    let mut client = agent.client();
+    for (settings, wrong) in [
+        (r#"{"ttl": "300ms"}"#, "100ms"),
+        (r#"{"ttl": 5}"#, "body"),
+        (r#"{"tll": "5s"}"#, "tll"),
+        (r#"{"ttl": "1us"}"#, "ttl"),
+    ] {
+        let refused = client
+            .post("/v1/roles/worker", settings)
+            .expect("an answer");
+        assert_eq!(refused.problem(), (400, "bad_request".into()), "{settings}");
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains(wrong), "{settings}: {detail}");
+    }
+    let mut stream = agent
+        .client()
+        .stand_with("worker", r#"{"ttl": "20s", "priority": 7}"#);
+    stream.promoted("worker");
+    let leader = client.get("/v1/roles/worker").expect("an answer").json();
+    assert_eq!(leader["leader"]["priority"], 7);
+}
+
+#[tokio::test]
 async fn an_application_that_asks_for_no_promise_leads_no_more() {
     let server = NatsServer::start().expect("a server");
     let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
