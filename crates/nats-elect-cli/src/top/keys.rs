@@ -27,7 +27,7 @@ pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
         KeyCode::Right | KeyCode::Char('l') => Action::Right,
         KeyCode::Char('/') => Action::Filter,
         KeyCode::Char('s') => Action::Sort,
-        KeyCode::Char('p' | ' ') => Action::Pause,
+        KeyCode::Char('f' | ' ') => Action::Freeze,
         KeyCode::Char('?') => Action::Help,
         KeyCode::Char('q') => Action::Quit,
         _ => return None,

@@ -28,7 +28,7 @@ pub enum Action {
     Clear,
     Sort,
     /// Lets the picture stand still, or go on.
-    Pause,
+    Freeze,
     Help,
 }
 
@@ -86,7 +86,7 @@ impl State {
         self.still.as_ref().unwrap_or(&self.facts)
     }
 
-    pub const fn is_paused(&self) -> bool {
+    pub const fn is_frozen(&self) -> bool {
         self.still.is_some()
     }
 
@@ -155,7 +155,7 @@ impl State {
                     Sort::Change => Sort::Name,
                 }
             }
-            Action::Pause => {
+            Action::Freeze => {
                 self.still = match self.still.take() {
                     Some(_) => None,
                     None => Some(self.facts.clone()),

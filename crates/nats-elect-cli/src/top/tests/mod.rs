@@ -404,9 +404,9 @@ fn roles_are_sorted_by_name_leader_lease_and_latest_change() {
 }
 
 #[test]
-fn a_picture_that_is_paused_stands_still_and_then_catches_up() {
+fn a_frozen_picture_stands_still_and_then_catches_up() {
     let mut state = fleet();
-    press(&mut state, typed("p"));
+    press(&mut state, typed("f"));
     let free = Seen {
         standing: Standing::Expired,
         leader: None,
@@ -416,10 +416,10 @@ fn a_picture_that_is_paused_stands_still_and_then_catches_up() {
     facts.sight(at(9), sights([("metrics", free)]), None);
     let screen = shown(&state);
     assert!(
-        screen.contains("PAUSED") && screen.contains("scheduler"),
+        screen.contains("FROZEN") && screen.contains("scheduler"),
         "{screen}"
     );
-    press(&mut state, typed("p"));
+    press(&mut state, typed("f"));
     let screen = shown(&state);
     assert!(
         screen.contains("(expired)") && !screen.contains("scheduler"),

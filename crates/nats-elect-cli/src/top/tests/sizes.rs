@@ -33,7 +33,7 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
 
 
 
-  q quit  jk select  hl instances  / filter  s sort  p pause  ? help";
+  q quit  jk select  hl instances  / filter  s sort  f freeze  ? help";
     assert_eq!(shown(&state), expected);
 }
 

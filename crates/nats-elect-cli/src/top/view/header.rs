@@ -28,9 +28,9 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     ]);
 
     let mut second = vec![Span::raw(" ")];
-    if state.is_paused() {
-        let paused = Style::new().add_modifier(Modifier::REVERSED);
-        second.push(Span::styled(" PAUSED, p resumes ", paused));
+    if state.is_frozen() {
+        let frozen = Style::new().add_modifier(Modifier::REVERSED);
+        second.push(Span::styled(" FROZEN, f goes on ", frozen));
         second.push(Span::raw("  "));
     }
     match &facts.stale {

@@ -11,7 +11,7 @@ const TEXT: &str = "
   /                    show only roles whose name or leader matches the text
   Esc                  show all roles again
   s                    sort by name, leader, remaining lease, latest change
-  p                    pause the screen, and resume it
+  f                    freeze the screen, and thaw it
   ?                    this page
 
   LEADER     the leader; a ? means not seen alive yet, perhaps an old record

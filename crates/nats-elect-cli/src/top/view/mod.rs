@@ -183,7 +183,7 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
         (look.sign("←→", "hl"), "instances"),
         ("/", "filter"),
         ("s", "sort"),
-        ("p", "pause"),
+        ("f", "freeze"),
     ] {
         if takes(other) <= left {
             left -= takes(other);
