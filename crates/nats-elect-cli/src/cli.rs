@@ -46,7 +46,10 @@ How to connect: options override environment variables, and those override the c
 `nats` command. The context is the one that --context or NATS_CONTEXT names, else the selected one. \
 The default address is nats://127.0.0.1:4222. The variables are NATS_URL, NATS_USER, NATS_PASSWORD, \
 NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIRST. Setting one \
-authentication method clears the others.";
+authentication method clears the others.
+
+A command fails at once if no address takes a connection. Commands that follow (`watch`, `top`, \
+`history --follow`, `exec`) go on trying for --timeout.";
 
 /// The heading of the options that help has in one line.
 const CONNECTION: &str = "Connection";

@@ -1,7 +1,7 @@
 //! Which NATS, and who connects: options before the environment, before the context, before the
 //! defaults.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
@@ -19,10 +19,15 @@ use crate::cli::Shared;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
+use crate::output::Output;
+use crate::text::lasted;
 use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause between two attempts to connect of a command that waits for NATS.
+const PAUSE: Duration = Duration::from_millis(250);
 
 impl Shared {
     /// Returns the configuration: the options and the environment over the context.
@@ -78,8 +83,40 @@ impl Shared {
     /// A connection, and what it was made by.
     pub async fn connect(&self) -> Result<(Client, ManagerConfig), Failure> {
         let config = self.config()?;
-        let client = config.connect("nats-elect").await?;
-        Ok((client, config))
+        let line = Line::connect(&config, None, self.patience()).await?;
+        Ok((line.client, config))
+    }
+
+    /// Waits until one of the addresses takes a connection, and says on stderr that it waits. For
+    /// commands that follow: all others fail once no address takes one.
+    pub async fn await_nats(&self, output: Output) -> Result<(), Failure> {
+        let config = self.config()?;
+        let patience = self.patience();
+        let last = RefCell::new(None);
+        let waiting = async {
+            loop {
+                match Line::connect(&config, None, patience).await {
+                    Ok(_) => return Ok(()),
+                    Err(failure) if failure.code == Code::Unreachable => {
+                        if last.replace(Some(failure.what.clone())).is_none() {
+                            let time = lasted(patience);
+                            output.warning(&format!("{}; trying for {time}", failure.what));
+                        }
+                    }
+                    Err(failure) => return Err(failure),
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        if let Ok(ended) = tokio::time::timeout(patience, waiting).await {
+            return ended;
+        }
+        let why = last.take();
+        let why = why.unwrap_or_else(|| "no connection to NATS: no answer".into());
+        Err(Failure::no_nats(format!(
+            "{why}; tried for {}",
+            lasted(patience)
+        )))
     }
 
     /// What asks the instances, over a connection of its own.
@@ -125,7 +162,8 @@ impl Shared {
         }
     }
 
-    /// What keeps this user from watching the bucket, if NATS says so; and whether it answers.
+    /// What keeps this user from watching the bucket: NATS says so, or no address takes a
+    /// connection. And whether NATS answers.
     async fn hindrance(&self, answers: &Cell<bool>) -> Option<Failure> {
         let look = async |client: Client, name: String| {
             answers.set(true);
@@ -137,7 +175,8 @@ impl Shared {
             Ok(())
         };
         let failure = self.reading(look).await.err()?;
-        (failure.code != Code::Unreachable).then_some(failure)
+        let is_final = failure.code != Code::Unreachable || !answers.get();
+        is_final.then_some(failure)
     }
 
     /// Asks NATS, and ends as soon as the server forbids one of the requests: nothing else would
@@ -170,7 +209,7 @@ impl Shared {
         jetstream.set_timeout(self.patience());
         jetstream.get_key_value(name).await.map_err(|error| {
             if error.kind() == KeyValueErrorKind::InvalidStoreName {
-                return Failure::usage(format!("{name:?} is no bucket name"));
+                return Failure::usage(format!("{name:?} is not a valid bucket name"));
             }
             match WhyNot::of(&error, offered) {
                 WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))

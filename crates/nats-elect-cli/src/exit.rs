@@ -31,6 +31,10 @@ pub enum Code {
     NotLed = 75,
 }
 
+/// What to do if NATS can't be reached.
+const ADDRESS: &str =
+    "check the address: --server, NATS_URL, or the selected context (`nats context ls`)";
+
 /// What a command that did its work returns: 0, or the code of the command that it ran.
 pub type Outcome = Result<u8, Failure>;
 
@@ -60,6 +64,11 @@ impl Failure {
 
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::new(Code::NotFound, what)
+    }
+
+    /// No connection to NATS could be made.
+    pub fn no_nats(why: impl Into<String>) -> Self {
+        Self::new(Code::Unreachable, why).advice(ADDRESS)
     }
 
     #[must_use]
@@ -103,9 +112,7 @@ impl From<Error> for Failure {
             _ => Code::Failed,
         };
         let advice = match &error {
-            Error::Unavailable { .. } => Some(
-                "check the address: --server, NATS_URL, or the selected context (`nats context ls`)",
-            ),
+            Error::Unavailable { .. } => Some(ADDRESS),
             Error::BucketMissing(_) => {
                 Some("name another with --bucket, or create it: `nats-elect create-bucket`")
             }

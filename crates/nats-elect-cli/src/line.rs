@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use crate::exit::Failure;
+
 /// How long an event may take from the connection to whoever listens, within this process.
 const EVENT_DELAY: Duration = Duration::from_millis(50);
 
@@ -41,11 +43,12 @@ pub struct Line {
 }
 
 impl Line {
+    /// Makes one attempt at each address.
     pub async fn connect(
         config: &ManagerConfig,
         answers: Option<String>,
         patience: Duration,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Failure> {
         let (tell, denied) = watch::channel(Vec::new());
         let heard = move |event: Event| {
             if let Some(denial) = Denied::of(&event) {
@@ -54,8 +57,14 @@ impl Line {
             std::future::ready(())
         };
         let listening = |options: ConnectOptions| options.event_callback(heard);
+        let client = config.connect_with("nats-elect", listening).await;
+        let client = client.map_err(|error| match error {
+            // Each address was tried once. That is over long before the time is, as a rule.
+            Error::Unavailable { reason, .. } => Failure::no_nats(reason),
+            error => error.into(),
+        })?;
         Ok(Self {
-            client: config.connect_with("nats-elect", listening).await?,
+            client,
             denied,
             patience,
             bucket: config.bucket.clone(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{Error, ManagerConfig, RoleConfig, RoleName};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName};
 
 use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
@@ -113,9 +113,8 @@ impl Doctor {
                 };
                 examined.examine(&mut findings).await?;
             }
-            Err(error @ (Error::Config(_) | Error::Name(_))) => return Err(error.into()),
-            Err(error) => {
-                let failure = Failure::from(error);
+            Err(failure) if failure.code == Code::Usage => return Err(failure),
+            Err(failure) => {
                 let advice = failure.advice.unwrap_or_else(|| {
                     "docs/security.md describes authentication and encryption".into()
                 });

@@ -50,6 +50,9 @@ Exit codes:
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
+Without --follow the command fails at once if no address takes a connection. With it, the command
+goes on trying for --timeout, and says so on stderr.
+
 Examples:
   nats-elect history
   nats-elect history scheduler -n 100
@@ -79,7 +82,7 @@ pub struct History {
     since: Option<SystemTime>,
 
     /// Go on with each event that comes, as lines
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "columns")]
     follow: bool,
 
     #[command(flatten)]
@@ -121,15 +124,30 @@ impl History {
                 output.data(&one.json())?;
             }
         } else if events.is_empty() {
-            output.note("the history has no event in the requested time; instances publish events only if their configuration says so, and so does `exec`");
+            output.note(&self.nothing());
         } else {
             show_columns(&events, columns, output)?;
         }
         Ok(0)
     }
 
+    /// Why there is nothing to show, in words.
+    fn nothing(&self) -> String {
+        let of = self.role.as_ref();
+        let of = of.map_or_else(String::new, |role| format!(" of {role:?}"));
+        let since = if self.since.is_some() {
+            " since that time"
+        } else {
+            ""
+        };
+        format!(
+            "the history has no event{of}{since}; instances and `exec` publish events only if their configuration says so"
+        )
+    }
+
     /// Tells the past, and then each event as it comes.
     async fn follow(&self, shared: &Shared, output: Output) -> Outcome {
+        shared.await_nats(output).await?;
         let following = async |client, bucket: String| {
             // Events that are published while the past is read are in both.
             let later = Follow::from_now(client, &bucket).await;

@@ -71,6 +71,9 @@ impl Top {
                 .advice("`top --once` writes one picture as text"));
         }
         let config = shared.config()?;
+        if !self.once {
+            shared.await_nats(output).await?;
+        }
         let admin = shared.admin().await?;
         let observer = shared.observer(None, &self.trust).await?;
         let how = How {

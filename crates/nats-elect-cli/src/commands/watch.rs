@@ -1,5 +1,6 @@
 //! `watch`: what changes, as it happens.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -22,6 +23,9 @@ use crate::seen::{leader_json, name, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
+/// How often a heartbeat is looked for of leaders that have sent none yet.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// What a shell makes of a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -38,7 +42,11 @@ Each line has the time in UTC, the role, the old and the new leader, and the cau
   new bucket       the bucket was deleted and created again
 
 A line of its own says that the connection broke, and that it is back. In between the command
-reports no leader as gone. If its lease passes unseen, the role is `out of sight`, which is not free.
+does not report any leader as gone. If a lease passes unseen, the role is `out of sight`, which is
+not free.
+
+If no address takes a connection at the start, the command goes on trying for --timeout, and says so
+on stderr.
 
 Exit codes:
   0    Ctrl-C, or the reader of stdout has gone; with --until-leader: each role has a leader
@@ -56,8 +64,9 @@ Examples:
 
 /// Watch leaders change
 ///
-/// The command prints the state of the roles, and then a line for each change, until Ctrl-C. It has
-/// one watch for all roles, and writes nothing. It goes on by itself after the connection was lost.
+/// The command prints the state of the roles, and then a line for each change, until Ctrl-C. A line
+/// also says when the first heartbeat of a leader was seen. The command has one watch for all roles,
+/// and writes nothing. It goes on by itself after the connection was lost.
 ///
 /// With --until-leader it exits as soon as each of the named roles has a leader that was seen alive:
 /// the leader claimed the role or sent a heartbeat while this command watched.
@@ -97,12 +106,14 @@ impl Watch {
                 "--until-leader needs the names of the roles: a pattern has no end",
             ));
         }
+        shared.await_nats(output).await?;
         let observer = shared.observer(roles.names(), &self.trust).await?;
         let mut changes = observer.changes();
         let mut printer = Printer {
             output,
             roles,
             width: 0,
+            unconfirmed: BTreeSet::new(),
         };
         printer.present(&observer)?;
         let mut led = pin!(self.led(&observer));
@@ -120,6 +131,10 @@ impl Watch {
                 }
                 () = &mut late => return Err(self.too_late(&observer)),
                 () = &mut unread => return Ok(0),
+                // At its end that is told of all anyway.
+                () = tokio::time::sleep(LOOK), if !self.until_leader && !printer.unconfirmed.is_empty() => {
+                    printer.confirm(&observer)?;
+                }
             }
         }
     }
@@ -155,6 +170,8 @@ struct Printer<'a> {
     roles: Roles<'a>,
     /// Of the longest role so far.
     width: usize,
+    /// The roles whose leaders were told before a heartbeat was seen.
+    unconfirmed: BTreeSet<String>,
 }
 
 impl Printer<'_> {
@@ -168,13 +185,33 @@ impl Printer<'_> {
         }
         let longest = roles.keys().map(String::len).max();
         self.width = self.width.max(longest.unwrap_or(0));
+        let unproven = |seen: &Observed| seen.leader.is_some() && !seen.confirmed;
+        let unconfirmed = roles.iter().filter(|(_, seen)| unproven(seen));
+        self.unconfirmed = unconfirmed.map(|(role, _)| role.clone()).collect();
         roles
             .iter()
-            .try_for_each(|(role, seen)| self.stands(role, seen))
+            .try_for_each(|(role, seen)| self.stands(role, seen, "leads"))
     }
 
-    /// How a role stands.
-    fn stands(&self, role: &str, seen: &Observed) -> io::Result<()> {
+    /// Tells of leaders whose first heartbeat was seen.
+    fn confirm(&mut self, observer: &Observer) -> io::Result<()> {
+        let roles = std::mem::take(&mut self.unconfirmed);
+        for role in roles {
+            match observer.role(&role) {
+                Some(seen) if seen.leader.is_some() && seen.confirmed => {
+                    self.stands(&role, &seen, "leads: a heartbeat was seen")?;
+                }
+                Some(seen) if seen.leader.is_some() => {
+                    self.unconfirmed.insert(role);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How a role stands; `leads` says that of a leader who was seen alive.
+    fn stands(&self, role: &str, seen: &Observed, leads: &str) -> io::Result<()> {
         let now = stamp(wall_clock());
         if self.output.is_data() {
             return self.output.data(&json!({
@@ -189,7 +226,7 @@ impl Printer<'_> {
             }));
         }
         let (who, how) = match &seen.leader {
-            Some(leader) if seen.confirmed => (name(leader), "leads".to_owned()),
+            Some(leader) if seen.confirmed => (name(leader), leads.to_owned()),
             Some(leader) => (name(leader), "leads, but no heartbeat was seen yet".into()),
             None => ("–".into(), format!("nobody leads: {}", why_nobody(seen))),
         };
@@ -221,7 +258,7 @@ impl Printer<'_> {
                         .data(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
                 } else {
                     self.output
-                        .line(format!("{now}  too slow: {missed} changes were missed"))?;
+                        .line(format!("{now}  too slow: missed {missed} of the changes"))?;
                 }
                 self.present(observer)
             }
@@ -230,6 +267,7 @@ impl Printer<'_> {
     }
 
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
+        self.unconfirmed.remove(&change.role);
         if self.output.is_data() {
             return self.output.data(&json!({
                 "event": "change",

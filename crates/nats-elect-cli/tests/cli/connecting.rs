@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nats_elect_testing::NatsServer;
 
@@ -71,6 +72,72 @@ fn options_go_before_the_environment_and_that_before_the_context() {
             output.stderr
         );
         assert!(!output.stderr.contains("wr0ng"), "{}", output.stderr);
+    }
+}
+
+/// An order of magnitude below the time that it may wait.
+const AT_ONCE: Duration = Duration::from_secs(60);
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "no lease rests on it")]
+fn where_no_address_takes_a_connection_that_is_told_at_once() {
+    let nobody = "nats://127.0.0.1:1";
+    let no_name = format!("nats://{}.invalid:4222", "x".repeat(64));
+    let both = format!("{nobody},{no_name}");
+    for command in [
+        &["ls"][..],
+        &["inspect", "a"],
+        &["candidates"],
+        &["history"],
+        &["step-down", "a"],
+        &["pause", "--all-instances"],
+        &["doctor"],
+        &["create-bucket"],
+        &["top", "--once"],
+    ] {
+        for servers in [nobody, &no_name, &both] {
+            let began = Instant::now();
+            let output = ended(nats_elect(command).args(["-s", servers, "--timeout", "10m"]));
+            assert!(began.elapsed() < AT_ONCE, "{command:?} {servers}");
+            let told = output.stdout + &output.stderr;
+            let code = if command == ["doctor"] { 1 } else { 5 };
+            assert_eq!(output.code, Some(code), "{command:?} {servers}: {told}");
+            assert!(
+                told.contains("no connection to NATS"),
+                "{command:?}: {told}"
+            );
+            assert!(told.contains("check the address"), "{command:?}: {told}");
+            assert!(!told.contains("within 10m"), "{command:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn an_address_that_takes_a_connection_is_enough() {
+    let server = NatsServer::start().expect("a server");
+    let servers = format!("nats://127.0.0.1:1,{}", server.url());
+    let output = ended(&mut nats_elect(&["ls", "-s", &servers]));
+    assert_eq!(output.code, Some(3), "no bucket: {}", output.stderr);
+}
+
+#[test]
+fn commands_that_follow_try_for_the_whole_timeout_and_say_so() {
+    for command in [&["watch"][..], &["history", "--follow"]] {
+        let mut follows = nats_elect(command);
+        let output = ended(follows.args(["-s", "127.0.0.1:1", "--timeout", "700ms", "--json"]));
+        assert_eq!(output.code, Some(5), "{command:?}: {}", output.stderr);
+        let lines: Vec<serde_json::Value> = output
+            .stderr
+            .lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect();
+        let [warning, error] = &lines[..] else {
+            panic!("{command:?}: {}", output.stderr);
+        };
+        let warning = warning["warning"].as_str().expect("text");
+        assert!(warning.ends_with("; trying for 700ms"), "{warning}");
+        let error = error["message"].as_str().expect("text");
+        assert!(error.ends_with("; tried for 700ms"), "{error}");
     }
 }
 
