@@ -31,6 +31,7 @@ mod reading;
 mod record;
 mod roles;
 mod seen;
+mod standby;
 mod stepped;
 mod text;
 mod top;

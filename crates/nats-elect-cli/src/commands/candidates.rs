@@ -73,8 +73,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Candidates {
-    /// Only the instances that take part in the election of this role
-    /// With * and ? it is a pattern
+    /// Only the instances that take part in the election of this role. With * and ? it is a pattern
     role: Option<String>,
 
     #[command(flatten)]
@@ -83,8 +82,8 @@ pub struct Candidates {
 
 /// An instance, and what it says.
 pub struct Candidate {
-    instance: Instance,
-    report: Result<InstanceReport, AdminError>,
+    pub instance: Instance,
+    pub report: Result<InstanceReport, AdminError>,
     /// How many of those who answered have its id.
     namesakes: usize,
 }
@@ -101,10 +100,10 @@ impl Candidates {
             let what = match &self.role {
                 Some(role) => {
                     format!(
-                        "no instance that answered takes part in the election of {role:?} in bucket {bucket:?}"
+                        "no instance that answers takes part in the election of {role:?} in bucket {bucket:?}"
                     )
                 }
-                None => format!("no instance of bucket {bucket:?} answered"),
+                None => format!("no instance of bucket {bucket:?} answers"),
             };
             return Err(Failure::not_found(what).advice(
                 "name the bucket with --bucket, and --admin-prefix if the instances have another; \
@@ -145,7 +144,9 @@ pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candi
     Ok(found)
 }
 
-async fn asked(
+/// Asks all who answer over this connection. With a role, those who do not stand for it are left
+/// out.
+pub async fn asked(
     admin: &AdminClient,
     role: Option<&str>,
     patience: Duration,
@@ -266,9 +267,12 @@ impl Candidate {
                 *last = failure.ago;
             }
             if it.overruns > 0 {
-                let times = it.overruns;
+                let times = match it.overruns {
+                    1 => "once".to_owned(),
+                    times => format!("{times} times"),
+                };
                 remarks.push(format!(
-                    "{name}: the handler of {role} ran on after its lease, {times} times"
+                    "{name}: the handler of {role} ran on after its lease, {times}"
                 ));
             }
         }

@@ -16,6 +16,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
+use crate::roles::unknown;
 use crate::seen::{Seen, state, why_nobody};
 use crate::text::{ago, bar, lasted, stamp, wall_clock};
 use crate::trust::Trust;
@@ -39,7 +40,8 @@ The command shows:
 Exit codes:
   0  success, also if nobody leads the role
   1  JetStream is off
-  3  there is no such bucket, or no such role: it was never led, and no instance takes part in its election
+  3  there is no such bucket, or no such role: it was never led, and no instance takes part in its
+     election
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
@@ -120,11 +122,7 @@ impl Inspect {
         let (bucket, record, fence) = shared.reading(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
-            return Err(Failure::not_found(format!(
-                "role {:?} is unknown: it was never led, and no instance that answers takes part in its election",
-                self.role
-            ))
-            .advice("`nats-elect ls` lists the roles"));
+            return Err(unknown(&self.role));
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,

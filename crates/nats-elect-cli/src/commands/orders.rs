@@ -8,33 +8,43 @@ use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleRepo
 use nats_elect::{RoleName, SteppedDown};
 use serde_json::{Value, json};
 
+use super::candidates::asked;
 use super::step_down::progress;
 use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::operating::{everyone, operating};
 use crate::output::Output;
+use crate::standby::{UNSEEN, hindrance};
 use crate::stepped::Stepped;
 
-const CODES: &str = "\
+/// What help has below the options.
+fn more(late: &str, examples: &str) -> String {
+    format!(
+        "\
 Exit codes:
   0  success
   3  there is no such instance, or it has no such role
   4  refused: an instance is stopping, or a permission is missing
-  5  no answer in time; with `cordon`: a role could not be freed, and its lease has to run out
+  5  {late}
 With several instances the command goes on after a failure, and exits with the code of the first
 one.
 
 Examples:
-";
+{examples}"
+    )
+}
 
-/// Keep instances from new terms
+const LATE: &str = "no answer in time";
+
+/// Stop instances from taking new terms
 ///
 /// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
-/// over its roles, use `cordon`. The latest order counts.
+/// over its roles, use `cordon`. The latest order counts. A warning on stderr says if no instance
+/// that answers could take a role over from a leader that fails.
 ///
 /// The process keeps the order in memory: an instance that restarts is not paused.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CODES}  nats-elect pause --instance node-1\n  nats-elect pause --instance node-1 --role scheduler --role metrics"))]
+#[command(after_long_help = more(LATE, "  nats-elect pause --instance node-1\n  nats-elect pause --instance node-1 --role scheduler --role metrics"))]
 pub struct Pause {
     #[command(flatten)]
     target: Target,
@@ -42,25 +52,26 @@ pub struct Pause {
 
 /// Let instances take part in elections again, after `pause` or `cordon`
 ///
-/// They stand at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
+/// They take part at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
 /// over.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CODES}  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
+#[command(after_long_help = more(LATE, "  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {
     #[command(flatten)]
     target: Target,
 }
 
-/// Make instances hand over their roles, and keep them from new terms, for maintenance
+/// Make instances hand over their roles and take no new terms, for maintenance
 ///
 /// The instance is paused. It also winds down each role that it leads and frees it, for an instance
 /// that is ready to take it if there is one. The command waits for that, as long as the handlers may
-/// take, and shows the result for each role.
+/// take, and shows the result for each role. A warning on stderr says if no instance that answers
+/// could take a role over then. With --all-instances nobody leads.
 ///
 /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
 /// restart. For longer work stop the instance as well, or `resume` it at the end.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("{CODES}  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
+#[command(after_long_help = more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
 pub struct Cordon {
     #[command(flatten)]
     target: Target,
@@ -73,8 +84,7 @@ struct Target {
     #[arg(short, long, value_name = "ID")]
     instance: Option<String>,
 
-    /// All instances of the bucket that answer within 400ms of each other. After `pause` nobody
-    /// takes over from a leader that fails; after `cordon` nobody leads
+    /// All instances of the bucket that answer within 400ms of each other
     #[arg(long, conflicts_with = "instance")]
     all_instances: bool,
 
@@ -167,6 +177,8 @@ impl Target {
             done.retain(|it| it.refusal() != Some(ProblemCode::UnknownRole));
         }
         let mut code = 0;
+        let did = done.iter().filter(|it| it.failure.is_none());
+        let did: Vec<_> = did.map(|it| it.instance.clone()).collect();
         for done in done {
             if output.is_data() {
                 output.data(&done.json(order))?;
@@ -192,7 +204,44 @@ impl Target {
             };
             code = if code == 0 { failed } else { code };
         }
+        if order != Order::Resume && !did.is_empty() {
+            self.warn_of_want(admin, &did, shared, output).await;
+        }
         Ok(code)
+    }
+
+    /// Warns of the roles of these instances that no instance could take over now.
+    async fn warn_of_want(
+        &self,
+        admin: &AdminClient,
+        did: &[Instance],
+        shared: &Shared,
+        output: Output,
+    ) {
+        // The order is done. If nobody says how things are, nothing is known to warn of.
+        let found = asked(admin, None, shared.patience()).await;
+        let found = found.unwrap_or_default();
+        let reports = || {
+            let reports = found.iter();
+            reports.filter_map(|one| Some((&one.instance, &one.report.as_ref().ok()?.roles)))
+        };
+        let of_these = reports().filter(|(instance, _)| did.contains(instance));
+        let roles: BTreeSet<_> = of_these.flat_map(|(_, roles)| roles.keys()).collect();
+        let is_meant = |role: &String| self.roles.is_empty() || self.roles.contains(role);
+        let is_standby = |it: &RoleReport| !it.is_leader && hindrance(it).is_none();
+        let has_one =
+            |role: &String| reports().any(|(_, roles)| roles.get(role).is_some_and(is_standby));
+        let wanting: Vec<_> = roles
+            .into_iter()
+            .filter(|role| is_meant(role) && !has_one(role))
+            .map(String::as_str)
+            .collect();
+        if !wanting.is_empty() {
+            output.warning(&format!(
+                "no instance that answers could take over now: {}. `resume` ends a pause; {UNSEEN}",
+                wanting.join(", ")
+            ));
+        }
     }
 
     async fn give(
@@ -316,7 +365,7 @@ impl Done {
             roles => roles.join(", "),
         };
         let nothing = if order == Order::Cordon && self.stepped.is_empty() {
-            "led none of it and "
+            "led none of these roles and "
         } else {
             ""
         };

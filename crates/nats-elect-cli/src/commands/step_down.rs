@@ -4,16 +4,18 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
-use nats_elect::{FencingToken, RoleName, RoleState, StepDown as How};
+use nats_elect::{FencingToken, RoleName, StepDown as How};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::candidates::{Candidate, asked};
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::operating::operating;
 use crate::output::Output;
+use crate::roles::unknown;
+use crate::standby::{Standbys, UNSEEN, hindrance, stays_out};
 use crate::stepped::{Stepped, leader_json};
 use crate::text::lasted;
 
@@ -24,11 +26,14 @@ const MORE: &str = "\
 Exit codes:
   0  success: another instance leads, or the role is free; with --no-wait: the term has ended
   1  no instance answers, and JetStream is off
-  3  no instance leads the role, or none that answers
+  3  no instance leads the role, or none that answers; or there is no such role
   4  refused, and nothing was done: the successor is absent, paused, unwell, cut off from NATS or in
-     a cool-down, or the named term is over. Or no other instance claimed the role, and its leader
-     leads it again
+     a cool-down; or that is so for all other candidates that answer, without --to and --force; or
+     the named term is over. Or no other instance claimed the role, and its leader leads it again
   5  no answer in time; or the role could not be freed, and its lease has to run out
+
+Instances without an admin service can't be seen. If only such instances could take the role over,
+use --force.
 
 A leader that stepped down stays out for the role's cool-down, or for --hold-off. `resume` ends
 neither of them, only a pause. A warning on stderr says if no other candidate could take the role
@@ -43,8 +48,10 @@ Examples:
 ///
 /// The command finds the leader among the instances, and asks it to end its current term. A request
 /// that comes late ends no other term. The leader winds its handler down, which may take its stop
-/// budget, and frees the role. With --to it first asks whether the successor runs, passes its health check and can
-/// take the role. If not, it leads on.
+/// budget, and frees the role. With --to it first asks whether the successor runs, passes its health
+/// check and can take the role. If not, it leads on. Without --to the command first asks the other
+/// candidates how they are. If none of them could take the role over, it does nothing, unless
+/// --force is given.
 ///
 /// Some leaders do not answer: those of other libraries, and those whose admin service is switched
 /// off. To take a role from such a leader, delete the role's key: `nats kv del leaders scheduler`.
@@ -63,10 +70,14 @@ pub struct StepDown {
     #[arg(long, value_name = "TIME", value_parser = hold_off)]
     hold_off: Option<Duration>,
 
-    /// The fencing token of the expected term, in 32 hexadecimal digits. In another term nothing is
-    /// done [default: the current term]
-    #[arg(long, value_name = "TOKEN")]
+    /// The fencing token of the expected term, in 32 hexadecimal digits, as `nats-elect ls -o wide`
+    /// shows it. In another term nothing is done [default: the current term]
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
     expect: Option<FencingToken>,
+
+    /// End the term also if no other candidate is seen that could take the role over
+    #[arg(long, conflicts_with = "to")]
+    force: bool,
 
     /// Exit when the term has ended, without waiting for the next leader
     #[arg(long, overrides_with = "wait")]
@@ -102,7 +113,10 @@ impl StepDown {
         };
         let from = leader.instance.to_string();
         if self.to.as_ref() == Some(&leader.instance.instance_id) {
-            return self.leads_already(&leader, output);
+            return self.leads_already(&leader, expected, output);
+        }
+        if self.to.is_none() && !self.force {
+            self.check_standbys(admin, &leader, shared).await?;
         }
         let time = lasted(leader.report.answers_within);
         progress(
@@ -163,6 +177,31 @@ impl StepDown {
         Ok(if done { 0 } else { Code::Unreachable as u8 })
     }
 
+    /// Refuses if no other candidate is seen that could take the role over: the leader would only
+    /// lead it again later.
+    async fn check_standbys(
+        &self,
+        admin: &AdminClient,
+        leader: &LeaderFound,
+        shared: &Shared,
+    ) -> Result<(), Failure> {
+        let role = &self.role;
+        let found = asked(admin, Some(role), shared.patience()).await?;
+        let standbys = Standbys::beside(&leader.instance, role, &found);
+        if standbys.is_one_ready {
+            return Ok(());
+        }
+        let why = if standbys.hindered.is_empty() {
+            format!("no other instance that answers takes part in the election of {role:?}")
+        } else {
+            let why = standbys.hindered.join(", ");
+            format!("no other candidate that answers could take {role:?} over: {why}")
+        };
+        Err(Failure::new(Code::Refused, why).advice(format!(
+            "nothing was done. --force ends the term nevertheless; {UNSEEN}"
+        )))
+    }
+
     /// Returns whether an instance other than the leader could take the role over. The instance
     /// that stepped down can soon, unless it was told to stay out.
     async fn is_any_left(
@@ -172,27 +211,38 @@ impl StepDown {
         leads: Option<&Instance>,
         shared: &Shared,
     ) -> bool {
-        let Ok(mut others) = admin.instances(shared.patience()).await else {
+        let Ok(found) = asked(admin, Some(&self.role), shared.patience()).await else {
             return true;
         };
-        others.retain(|it| Some(it) != leads);
-        let could = others.iter().map(async |instance| {
-            let status = admin.status_of(instance, &self.role).await.ok();
-            let role = status.and_then(|mut it| it.roles.remove(&self.role))?;
-            let stays_out = match role.state {
-                Some(RoleState::Demoted | RoleState::Draining) => {
-                    instance != before || self.hold_off.is_some()
-                }
-                Some(RoleState::Stopped) => true,
-                _ => false,
-            };
-            (!stays_out && !role.paused && role.healthy != Some(false)).then_some(())
-        });
-        join_all(could).await.iter().any(Option::is_some)
+        let could = |one: &Candidate| {
+            let report = one.report.as_ref().ok();
+            let role = report.and_then(|it| it.roles.get(&self.role));
+            let returns = one.instance == *before && self.hold_off.is_none();
+            role.is_some_and(|it| {
+                hindrance(it)
+                    .or(stays_out(it).filter(|_| !returns))
+                    .is_none()
+            })
+        };
+        let mut others = found.iter().filter(|it| Some(&it.instance) != leads);
+        others.any(could)
     }
 
-    fn leads_already(&self, leader: &LeaderFound, output: Output) -> Outcome {
+    fn leads_already(
+        &self,
+        leader: &LeaderFound,
+        expected: Option<FencingToken>,
+        output: Output,
+    ) -> Outcome {
         let role = &self.role;
+        if let Some(expected) = expected.filter(|it| *it != leader.fencing_token) {
+            let (instance, token) = (&leader.instance, leader.fencing_token);
+            return Err(Failure::new(
+                Code::Refused,
+                format!("{instance} leads {role:?} already, but in term {token}, not {expected}"),
+            )
+            .advice("nothing was done: `nats-elect ls -o wide` shows the term"));
+        }
         if output.is_data() {
             output.data(&json!({
                 "role": role, "from": null, "released": false, "handoff": null, "leader": leader_json(leader),
@@ -213,7 +263,15 @@ impl StepDown {
             id: String,
         }
         let role = &self.role;
-        let unclear = self.unclear(admin, shared).await;
+        // Those who stand for it, or do not report whether they do.
+        let found = asked(admin, Some(role), shared.patience()).await;
+        let found = found.unwrap_or_default();
+        let unclear: Vec<_> = found
+            .iter()
+            .filter_map(|one| one.report.as_ref().err())
+            .filter(|error| !matches!(error, AdminError::NoSuchInstance(_)))
+            .map(ToString::to_string)
+            .collect();
         if !unclear.is_empty() {
             return Failure::not_found(format!(
                 "no instance reports that it leads {role:?}, but not all of them report their status: {}",
@@ -226,15 +284,19 @@ impl StepDown {
         }
         let record = async |client, name: String| {
             let bucket = shared.bucket_of(client, &name).await?;
-            let value = bucket.get(role.as_str()).await.map_err(|error| {
-                let what = format!("the record of role {role:?} could not be read: {error}");
-                Failure::new(Code::Unreachable, what)
-            })?;
-            Ok((name, value))
+            let read = async |key: String| {
+                bucket.get(key).await.map_err(|error| {
+                    let what = format!("the record of role {role:?} could not be read: {error}");
+                    Failure::new(Code::Unreachable, what)
+                })
+            };
+            let value = read(role.clone()).await?;
+            let was_led = value.is_some() || read(format!("_fence.{role}")).await?.is_some();
+            Ok((name, value, was_led))
         };
         let late = || Failure::new(Code::Unreachable, "the bucket could not be read in time");
         let read = tokio::time::timeout(RECORD, shared.reading(record)).await;
-        let (bucket, value) = match read.unwrap_or_else(|_| Err(late())) {
+        let (bucket, value, was_led) = match read.unwrap_or_else(|_| Err(late())) {
             Ok(read) => read,
             // Whoever may operate instances need not be allowed to read the bucket.
             Err(failure) if matches!(failure.code, Code::Refused | Code::Unreachable) => {
@@ -247,6 +309,9 @@ impl StepDown {
             }
             Err(failure) => return failure,
         };
+        if !was_led && found.is_empty() {
+            return unknown(role);
+        }
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Failure::not_found(format!("nobody leads {role:?}: the role is free"))
                 .advice("`nats-elect candidates` lists the candidates");
@@ -262,18 +327,6 @@ impl StepDown {
         ))
     }
 
-    /// What instances said that are there and did not say how the role stands with them.
-    async fn unclear(&self, admin: &AdminClient, shared: &Shared) -> Vec<String> {
-        let instances = admin.instances(shared.patience()).await.unwrap_or_default();
-        let asked = instances.iter().map(|it| admin.status_of(it, &self.role));
-        let failed = join_all(asked).await.into_iter().filter_map(Result::err);
-        failed
-            .filter(|error| error.refusal() != Some(ProblemCode::UnknownRole))
-            .filter(|error| !matches!(error, AdminError::NoSuchInstance(_)))
-            .map(|error| error.to_string())
-            .collect()
-    }
-
     fn refused(&self, error: AdminError) -> Failure {
         let advice = match &error {
             AdminError::NoSuchInstance(_) => {
@@ -285,7 +338,7 @@ impl StepDown {
             )),
             _ => match error.refusal() {
                 Some(ProblemCode::NotLeader | ProblemCode::UnexpectedTerm) => Some(
-                    "nothing was done, because that term is over: `nats-elect ls` shows the leader"
+                    "nothing was done, because that term is over: `nats-elect ls -o wide` shows the present one"
                         .to_owned(),
                 ),
                 Some(ProblemCode::SuccessorAbsent) => Some(format!(
@@ -312,6 +365,11 @@ impl StepDown {
             None => failure,
         }
     }
+}
+
+fn token(text: &str) -> Result<FencingToken, String> {
+    let token = text.parse::<FencingToken>();
+    token.map_err(|error| format!("{error}: `nats-elect ls -o wide` shows it"))
 }
 
 fn hold_off(text: &str) -> Result<Duration, String> {

@@ -73,6 +73,30 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_the_last_standby_goes_is_a_warning() {
+    let fleet = Fleet::new().await;
+    let pause = ["pause", "--instance", "node-2", "--role", "metrics"];
+    let output = order(&fleet.server, &pause);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let expected = "warning: no instance that answers could take over now: metrics. `resume` ends";
+    assert!(output.stderr.contains(expected), "{}", output.stderr);
+    let resume = ["resume", "--instance", "node-2"];
+    assert_eq!(order(&fleet.server, &resume).stderr, "");
+
+    let third = started(builder(fleet.server.url(), "node-3")).await;
+    answer(&fleet.server, 3).await;
+    let output = order(&fleet.server, &pause);
+    assert_eq!((output.code, &*output.stderr), (Some(0), ""));
+    let cordon = ["cordon", "--instance", "node-3", "--json"];
+    let output = order(&fleet.server, &cordon);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let warning = json(&output.stderr);
+    let warning = warning["warning"].as_str().expect("text");
+    assert!(warning.contains("now: metrics. "), "{warning}");
+    drop(third);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_done_to_all_by_typing_too_little() {
     let fleet = Fleet::new().await;
     for (arguments, code, expected) in [

@@ -30,6 +30,19 @@ async fn the_named_successor_leads_when_it_ends() {
     let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(again.stdout.contains("leads already"), "{}", again.stdout);
+
+    // It leads, but not in the term that is meant.
+    let old = "0".repeat(31) + "1";
+    let stale = ["scheduler", "--to", "node-2", "--expect", &old];
+    let refused = step_down(&fleet.server, &stale);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+    assert!(refused.stderr.contains(&old), "{}", refused.stderr);
+    let token = fleet.second.role("scheduler").expect("a role").status();
+    let token = token.fencing_token.expect("a term").to_string();
+    let present = ["scheduler", "--to", "node-2", "--expect", &token];
+    let same = step_down(&fleet.server, &present);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,9 +106,13 @@ async fn what_is_refused_is_told_with_its_reason_and_changes_nothing() {
         ),
         (&["scheduler", "--to", "node-2"], 4, "nats-elect resume"),
         (&["scheduler", "--hold-off", "25h"], 2, "at most a day"),
-        (&["scheduler", "--expect", &old], 4, "that term is over"),
-        (&["scheduler", "--expect", "x"], 2, "32"),
-        (&["nothing"], 3, "the role is free"),
+        (
+            &["scheduler", "--force", "--expect", &old],
+            4,
+            "that term is over",
+        ),
+        (&["scheduler", "--expect", "x"], 2, "nats-elect ls -o wide"),
+        (&["nothing"], 3, "\"nothing\" is unknown"),
         (&["_fence"], 2, "_fence"),
     ] {
         let output = step_down(&fleet.server, arguments);
@@ -136,10 +153,9 @@ async fn a_role_that_nobody_else_stands_for_is_freed() {
     let server = NatsServer::start().expect("a server");
     let only = started(builder(server.url(), "node-1")).await;
     leads(&only, "scheduler").await;
-    let output = step_down(
-        &server,
-        &["scheduler", "--hold-off", "1h", "--timeout", "1s"],
-    );
+    answer(&server, 1).await;
+    let force = ["scheduler", "--force", "--hold-off", "1h"];
+    let output = step_down(&server, &[&force[..], &["--timeout", "1s"]].concat());
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(
         output
@@ -155,7 +171,8 @@ async fn a_role_that_nobody_else_stands_for_is_freed() {
     );
     let other = started(builder(server.url(), "node-2")).await;
     leads(&other, "scheduler").await;
-    let output = step_down(&server, &["scheduler", "--no-wait"]);
+    answer(&server, 2).await;
+    let output = step_down(&server, &["scheduler", "--force", "--no-wait"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     drop(only);
     follows(&other, "metrics", "node-1").await;
@@ -188,7 +205,7 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
         ]))
     };
     for (arguments, verb) in [
-        (&["step-down", "scheduler"][..], "step-down"),
+        (&["step-down", "scheduler", "--force"][..], "step-down"),
         (&["cordon", "--instance", "candidate"], "cordon"),
     ] {
         let output = ask("observer", arguments);
@@ -209,9 +226,37 @@ async fn a_leader_that_nobody_relieves_is_told_to_lead_again_with_4() {
     let only = started(builder(server.url(), "node-1")).await;
     leads(&only, "scheduler").await;
     answer(&server, 1).await;
-    let output = step_down(&server, &["scheduler", "--timeout", "30s"]);
+    let again = ["scheduler", "--force", "--timeout", "30s"];
+    let output = step_down(&server, &again);
     assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
     assert!(output.stdout.contains("leads again"), "{}", output.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_else_is_seen_who_could_lead_the_term_goes_on() {
+    let fleet = Fleet::new().await;
+    let term = || fleet.first.role("scheduler").expect("a role").status();
+    let token = term().fencing_token;
+    fleet.second.pause().await.expect("a pause");
+    let output = step_down(&fleet.server, &["scheduler"]);
+    assert_eq!((output.code, &*output.stdout), (Some(4), ""));
+    for expected in ["node-2 (", "is paused", "--force", "can't be seen"] {
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
+    }
+    let json = step_down(&fleet.server, &["scheduler", "--json"]);
+    assert_eq!(json.code, Some(4));
+    let error: Value = serde_json::from_str(&json.stderr).expect("one line of JSON");
+    assert_eq!(error["error"], "refused");
+    let advice = error["advice"].as_str().expect("text");
+    assert!(advice.contains("--force"), "{advice}");
+    drop(fleet.second);
+    answer(&fleet.server, 1).await;
+    let alone = step_down(&fleet.server, &["scheduler"]);
+    assert_eq!(alone.code, Some(4), "{}", alone.stderr);
+    let expected = "no other instance that answers takes part";
+    assert!(alone.stderr.contains(expected), "{}", alone.stderr);
+    let still = term();
+    assert!(still.is_leader && still.fencing_token == token);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
