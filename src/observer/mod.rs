@@ -52,7 +52,7 @@ use nats_elect_core::status::LeaderInfo;
 ///   when another instance claimed the role. Otherwise it is reported as gone only when two
 ///   conditions hold: its record has stood unchanged for its whole lease, *and* the stream leader,
 ///   asked after that, had nothing newer.
-/// - While the observer can see nothing, it reports no leader as gone.
+/// - While the observer can see nothing, it does not report any leader as gone.
 ///   [`connection`](Self::connection) then returns that the reports are stale, and since when. If
 ///   the last leader's lease passes meanwhile, the role is [`Unknown`](Standing::Unknown), which is
 ///   not the same as free. After the interruption the count begins anew with the records that the

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 /// Parses a duration like `1500ms`, `15s` or `1m 30s`.
 pub use nats_elect::duration::parse as duration;
@@ -100,7 +100,7 @@ impl Cli {
                 let _ = write!(std::io::stderr(), "{}", command.render_help());
                 return ExitCode::from(Code::Usage as u8);
             }
-            report(&error)
+            report(&with_tip(error))
         })
     }
 }
@@ -171,6 +171,27 @@ fn wants_data() -> bool {
 /// The words that are not of the command that `exec` runs.
 fn own_words() -> impl Iterator<Item = OsString> {
     env::args_os().skip(1).take_while(|word| word != "--")
+}
+
+/// Names the commands that others have for what was typed.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let ours: &[&str] = match word.as_str() {
+        "status" | "show" | "get" | "leader" | "leaders" | "roles" => &["ls", "candidates"],
+        "members" | "instances" | "nodes" => &["candidates"],
+        "describe" | "info" => &["inspect"],
+        "failover" | "switchover" | "handover" | "transfer" => &["step-down"],
+        "drain" | "uncordon" | "unpause" => &["cordon", "resume"],
+        _ => return error,
+    };
+    let ours = ours.iter().map(ToString::to_string).collect();
+    error.insert(
+        ContextKind::SuggestedSubcommand,
+        ContextValue::Strings(ours),
+    );
+    error
 }
 
 fn report(error: &clap::Error) -> ExitCode {

@@ -9,8 +9,8 @@ use crate::output::Output;
 /// The columns to show, as they are named on the command line.
 #[derive(Debug, Default, Args)]
 pub struct Columns {
-    /// Show these columns in this order, by their names in the table's head, like role,leader. The
-    /// columns of --output wide can be chosen, too
+    /// Show these columns of the table in this order, by their names in its head, like role,leader.
+    /// The columns of --output wide can be chosen, too
     #[arg(
         long,
         value_name = "NAMES",
@@ -42,10 +42,14 @@ impl Columns {
     /// Chooses from these columns.
     ///
     /// # Errors
-    /// Returns a failure if there is no column of a name.
+    /// Returns a failure if there is no column of a name, or no table is shown.
     pub fn of(&self, layout: Layout, output: Output) -> Result<Chosen, Failure> {
         if self.columns.is_empty() {
             return Ok(Chosen::usual(layout, output));
+        }
+        if output.is_data() {
+            let what = "--columns chooses columns of the table: json and yaml have all fields";
+            return Err(Failure::usage(what).advice("choose fields with a program like jq"));
         }
         let position = |name: &String| {
             let mut all = layout.all.iter();

@@ -86,7 +86,9 @@ fn home() -> Option<PathBuf> {
 
 fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
     if name.is_empty() || name.contains(['/', '\\']) || name.contains("..") {
-        return Err(Failure::usage(format!("{name:?} is no context name")));
+        return Err(Failure::usage(format!(
+            "{name:?} is not a valid context name"
+        )));
     }
     let path = folder.join("context").join(format!("{name}.json"));
     let text = fs::read_to_string(&path).map_err(|error| {

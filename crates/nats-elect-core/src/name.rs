@@ -18,7 +18,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 
 /// The error for a string that is not a valid name of its kind. It tells the problem and the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no {kind}: {problem}; {rule}")]
+#[error("{name:?} is not a valid {kind}: {problem}; {rule}")]
 #[non_exhaustive]
 pub struct NameError {
     /// The kind of name: `role name`, `bucket name`, `instance id` or `data key`.
@@ -304,7 +304,7 @@ mod tests {
     fn the_error_tells_the_problem_and_the_rule() {
         assert_eq!(
             RoleName::new("a.b").unwrap_err().to_string(),
-            "\"a.b\" is no role name: it has '.' at byte 1; a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', \
+            "\"a.b\" is not a valid role name: it has '.' at byte 1; a role name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', \
              and does not begin with '_'"
         );
         for name in ["a b", "a*", "a>", "ä", "a\n"] {
@@ -344,7 +344,10 @@ mod tests {
         assert_eq!(map["a"], "x");
         assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"a":"x"}"#);
         let error = serde_json::from_str::<RoleName>(r#""a.b""#).unwrap_err();
-        assert!(error.to_string().contains("is no role name"), "{error}");
+        assert!(
+            error.to_string().contains("is not a valid role name"),
+            "{error}"
+        );
     }
 
     proptest! {

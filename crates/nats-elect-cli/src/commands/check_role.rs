@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::duration::seconds::Seconds;
+use nats_elect::duration::{exact, seconds::Seconds};
 use nats_elect::{Error, Observed, RoleName, Standing};
 use serde_json::json;
 
@@ -25,14 +25,14 @@ The output is one line: the state, the reason, and after | the performance data:
 
 Exit codes:
   0  OK
-  1  WARNING: longer than --warning without a heartbeat, or more changes than --warning-changes
-  2  CRITICAL: longer than --critical, more changes than --critical-changes, or never led, or the
-     leader's record is not signed by a key of --key and --keys-file
+  1  WARNING: no heartbeat for longer than --warning, or more changes than --warning-changes
+  2  CRITICAL: no heartbeat for longer than --critical, or more changes than --critical-changes, or
+     never led, or no key of --key and --keys-file signed the leader's record
   3  UNKNOWN: the role can't be seen, or the command line is wrong
 
 Examples:
   nats-elect check-role scheduler
-  nats-elect check-role scheduler --warning 5s --critical 15s
+  nats-elect check-role scheduler -w 5s -c 15s
   nats-elect check-role scheduler --warning-changes 3 --critical-changes 10 --period 1h";
 
 /// Check one role for Nagios, Icinga and the like
@@ -47,19 +47,19 @@ pub struct CheckRole {
     /// The role
     role: String,
 
-    /// The longest time without a heartbeat that is OK
+    /// Warning if there was no heartbeat for longer than this
     #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     warning: Duration,
 
-    /// The longest time without a heartbeat that is no more than a warning
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "15s")]
+    /// Critical if there was no heartbeat for longer than this
+    #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "15s")]
     critical: Duration,
 
-    /// The number of changes within --period that is OK. Needs a history
+    /// Warning if there were more changes than this within --period. Needs a history
     #[arg(long, value_name = "COUNT")]
     warning_changes: Option<usize>,
 
-    /// The number of changes within --period that is no more than a warning. Needs a history
+    /// Critical if there were more changes than this within --period. Needs a history
     #[arg(long, value_name = "COUNT")]
     critical_changes: Option<usize>,
 
@@ -138,6 +138,7 @@ impl CheckRole {
 
     async fn found(&self, shared: &Shared) -> Result<Found, Failure> {
         RoleName::new(&self.role).map_err(Error::from)?;
+        self.check_thresholds()?;
         let role = std::slice::from_ref(&self.role);
         let observer = shared.observer(Some(role), &self.trust).await?;
         confirmed(&observer, self.wait).await;
@@ -180,6 +181,22 @@ impl CheckRole {
             silence,
             changes,
         })
+    }
+
+    /// Refuses thresholds of which the warning could never be told.
+    fn check_thresholds(&self) -> Result<(), Failure> {
+        let changes = self.warning_changes.zip(self.critical_changes);
+        let (name, warning, critical) = if self.warning > self.critical {
+            let (warning, critical) = (exact(self.warning), exact(self.critical));
+            ("", warning.to_string(), critical.to_string())
+        } else if let Some((warning, critical)) = changes.filter(|(most, least)| most > least) {
+            ("-changes", warning.to_string(), critical.to_string())
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(format!(
+            "--warning{name} must not be more than --critical{name}, but {warning} is more than {critical}"
+        )))
     }
 
     fn state(&self, found: &Found) -> State {
@@ -235,17 +252,17 @@ impl CheckRole {
             data.push(format!("lease={left:.3}s;;;0;{ttl}"));
         }
         if let Some(changes) = found.changes {
-            let _ = write!(text, ", {changes} changes in {}", lasted(self.period));
+            let plural = if changes == 1 { "" } else { "s" };
+            let period = lasted(self.period);
+            let _ = write!(text, ", {changes} change{plural} in {period}");
             let limit = |most: Option<usize>| most.map_or_else(String::new, |it| it.to_string());
             let (warning, critical) = (limit(self.warning_changes), limit(self.critical_changes));
             data.push(format!("changes={changes};{warning};{critical};0"));
         }
-        let line = format!(
-            "ROLE {} - {}: {text} | {}",
-            state.word(),
-            self.role,
-            data.join(" ")
-        );
+        let mut line = format!("ROLE {} - {}: {text}", state.word(), self.role);
+        if !data.is_empty() {
+            let _ = write!(line, " | {}", data.join(" "));
+        }
         output.line(clean(&line))?;
         Ok(state as u8)
     }

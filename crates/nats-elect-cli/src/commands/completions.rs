@@ -10,7 +10,8 @@ use clap_complete::env::Shells;
 
 use crate::cli::Cli;
 use crate::completion::VARIABLE;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
+use crate::text::clean;
 
 /// Write completions for a shell
 ///
@@ -61,8 +62,13 @@ impl Man {
     pub fn run(&self) -> Outcome {
         match &self.folder {
             Some(folder) => {
-                fs::create_dir_all(folder)?;
-                clap_mangen::generate_to(Cli::command(), folder)?;
+                let pages = fs::create_dir_all(folder);
+                let pages = pages.and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+                pages.map_err(|error| {
+                    let folder = clean(&folder.display().to_string());
+                    let what = format!("the pages can't be written to {folder}: {error}");
+                    Failure::new(Code::Failed, what)
+                })?;
             }
             None => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout().lock())?,
         }

@@ -60,18 +60,18 @@ impl CreateBucket {
         let mut findings = Findings::new(output);
         match bucket::standing(&line, &config.bucket).await {
             Existence::There => {
-                let what = "nothing: a bucket that exists stays as it is";
-                findings.skipped("made", what)?;
+                let what = format!("bucket {:?} exists already; unchanged", config.bucket);
+                findings.skipped("created", what)?;
             }
             Existence::Missing => {
                 make(config.clone()).await?;
-                findings.ok("made", format!("bucket {:?}", config.bucket))?;
+                findings.ok("created", format!("bucket {:?}", config.bucket))?;
             }
             // A cluster that is just starting is waited for.
             Existence::Unclear => {
                 make(config.clone()).await?;
                 findings.ok(
-                    "made",
+                    "created",
                     format!("bucket {:?}, if it did not exist", config.bucket),
                 )?;
             }

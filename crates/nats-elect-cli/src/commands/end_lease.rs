@@ -21,8 +21,8 @@ use crate::text::{lasted, stamp, wall_clock};
 
 const MORE: &str = "\
 When it is safe:
-  Only if the holder of the lease is certainly gone. Its process has ended, or its machine is off. Or
-  the record was never a leader's: somebody wrote it by hand, or another program left it over.
+  Only if the holder of the lease is certainly gone: its process has ended, its machine is off, or
+  the record was never a leader's (somebody wrote it by hand, or another program left it over).
   Silence is no proof: a process that is cut off from NATS does not answer, and may lead until its
   lease ends. If the holder lives, there are two leaders until its next heartbeat is refused. Then
   only systems that compare fencing tokens are protected. When in doubt, wait: the lease ends by

@@ -66,7 +66,7 @@ Examples:
 ///
 /// With --key or --keys-file it lists only leaders whose records one of these keys signed.
 #[derive(Debug, Args)]
-#[command(after_long_help = MORE)]
+#[command(visible_alias = "list", after_long_help = MORE)]
 pub struct Ls {
     /// Show only this role, and exit with 3 if nobody leads it; may be repeated. With * and ? it
     /// is a pattern, and each role that matches it must have a leader

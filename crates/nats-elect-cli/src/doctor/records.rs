@@ -88,10 +88,7 @@ pub async fn check(
         0 => String::new(),
         more => format!(", {more} more were not checked"),
     };
-    findings.ok(
-        check,
-        format!("{led} of led roles, {free} of freed roles{more}"),
-    )
+    findings.ok(check, format!("{led} led, {free} free{more}"))
 }
 
 /// Time since it was stored; both times are the stream leader's.

@@ -32,6 +32,11 @@ async fn a_living_leader_is_ok_and_a_role_without_one_gets_worse_with_time() {
     })
     .await;
     assert_eq!(changed.code, Some(1), "{}", changed.stdout);
+    assert!(
+        changed.stdout.contains(", 1 change in 1h |"),
+        "{}",
+        changed.stdout
+    );
 
     a.stop(StopOptions::default()).await.expect("a stop");
     for (warning, critical, expected) in [("1h", "2h", 0), ("0s", "1h", 1), ("0s", "0s", 2)] {
@@ -74,6 +79,17 @@ async fn a_role_that_was_never_led_is_critical_and_one_that_can_not_be_seen_unkn
             unseen.stdout
         );
         assert_eq!(unseen.stdout.lines().count(), 1, "{}", unseen.stdout);
+    }
+    assert!(!never.stdout.contains('|'), "no data: {}", never.stdout);
+    for thresholds in [
+        &["-w", "20s"][..],
+        &["-w", "6s", "-c", "5s"],
+        &["--warning-changes", "9", "--critical-changes", "8"],
+    ] {
+        let output = output(&server, &[&["check-role", "backup"], thresholds].concat());
+        assert_eq!(output.code, Some(3), "{thresholds:?}: {}", output.stdout);
+        let expected = "must not be more than --critical";
+        assert!(output.stdout.contains(expected), "{}", output.stdout);
     }
     let wrong = ended(&mut nats_elect(&["check-role", "backup", "--nonsense"]));
     assert_eq!(wrong.code, Some(3), "not CRITICAL: {}", wrong.stderr);

@@ -76,6 +76,19 @@ fn a_column_that_does_not_exist_is_refused_before_anything_connects() {
 }
 
 #[test]
+fn columns_are_for_tables_alone() {
+    for arguments in [
+        &["ls", "--columns", "role", "-o", "json"][..],
+        &["candidates", "--columns", "role", "-o", "yaml"],
+        &["history", "--columns", "role", "--follow"],
+    ] {
+        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments));
+        assert_eq!(wrong.code, Some(2), "{arguments:?}: {}", wrong.stderr);
+        assert!(wrong.stderr.contains("--columns"), "{}", wrong.stderr);
+    }
+}
+
+#[test]
 fn errors_of_the_command_line_have_the_form_that_was_asked_for() {
     for form in [&["-o", "json"][..], &["-oyaml"], &["--output=json"]] {
         let wrong = ended(nats_elect(&["ls", "--nonsense"]).args(form));

@@ -48,7 +48,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     let made = create(&server, "admin", &["--storage", "memory"]);
     assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
     assert!(
-        made.stdout.contains("made              bucket \"leaders\""),
+        made.stdout.contains("created           bucket \"leaders\""),
         "{}",
         made.stdout
     );
@@ -73,7 +73,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
         let check = checks.iter().find(|it| it["check"] == name);
         check.map(|it| it["verdict"].as_str().expect("text"))
     };
-    assert_eq!(verdict("made"), Some("skipped"), "{output:#}");
+    assert_eq!(verdict("created"), Some("skipped"), "{output:#}");
     assert_eq!(verdict("bucket"), Some("ok"));
     assert_eq!(verdict("as asked for"), Some("warn"));
 
@@ -99,7 +99,7 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let server = server();
     let blind = create(&server, "operator", &[]);
     assert_eq!(blind.code, Some(4), "{}{}", blind.stdout, blind.stderr);
-    assert!(!blind.stdout.contains("made"), "{}", blind.stdout);
+    assert!(!blind.stdout.contains("created"), "{}", blind.stdout);
     let output = create(&server, "candidate", &[]);
     assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
     assert!(

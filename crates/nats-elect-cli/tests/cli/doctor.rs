@@ -158,7 +158,7 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     checkup.says("stream leader", "ok", "2 more replicas are current");
     checkup.says("survives", "ok", "the loss of 1 node of 3");
     checkup.says("instances", "ok", "1 found");
-    checkup.says("records", "ok", "2 of led roles");
+    checkup.says("records", "ok", "2 led, 0 free");
     let short = Checkup::of(&mut doctor(&urls, &["--ttl", "5s"]));
     assert_eq!(short.code, Some(0));
     short.says("ttl", "warn", "4 to 6 seconds");

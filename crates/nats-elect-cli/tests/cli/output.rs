@@ -168,11 +168,45 @@ fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
         let output = ended(&mut nats_elect(&[command, "--help"]));
         let (_, listed) = output.stdout.split_once("Exit codes:").expect(command);
         let lines: Vec<_> = listed.lines().collect();
+        let indent = |line: &str| line.len() - line.trim_start().len();
         for pair in lines.windows(2) {
-            let is_broken = pair[0].starts_with("  ") && pair[1].starts_with(char::is_lowercase);
+            let is_lower = pair[1].trim_start().starts_with(char::is_lowercase);
+            let is_code = pair[1].contains("nats-elect");
+            let is_broken = indent(pair[0]) > 0 && indent(pair[1]) < 5 && is_lower && !is_code;
             assert!(!is_broken, "{command}: {pair:?}");
         }
     }
+}
+
+#[test]
+fn words_of_other_programs_lead_to_the_command() {
+    let list = ended(&mut nats_elect(&["list", "--help"]));
+    let ls = ended(&mut nats_elect(&["ls", "--help"]));
+    assert_eq!((list.code, list.stdout), (Some(0), ls.stdout));
+    for (word, commands) in [
+        ("status", &["'ls'", "'candidates'"][..]),
+        ("failover", &["'step-down'"]),
+        ("wacth", &["'watch'"]),
+    ] {
+        let unknown = ended(&mut nats_elect(&[word]));
+        assert_eq!(unknown.code, Some(2), "{word}");
+        for command in commands {
+            assert!(unknown.stderr.contains(command), "{}", unknown.stderr);
+        }
+        assert!(!unknown.stderr.contains("'pause'"), "{}", unknown.stderr);
+    }
+}
+
+#[test]
+fn pages_that_can_not_be_written_are_told_with_their_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let path = file.join("man1");
+    let path = path.to_str().expect("text");
+    let refused = ended(&mut nats_elect(&["man", path]));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains(path), "{}", refused.stderr);
 }
 
 #[test]
