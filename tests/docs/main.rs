@@ -2,6 +2,7 @@
 //! copied.
 #![cfg(unix)]
 
+mod copied;
 mod links;
 #[path = "../support/markdown.rs"]
 mod markdown;

@@ -21,7 +21,7 @@ const PROJECT: &str = "my-scheduler";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The only block of a page in this language.
-fn block(page: &str, language: &str) -> String {
+pub fn block(page: &str, language: &str) -> String {
     let is_wanted = |info: &str| info.split(',').next() == Some(language);
     let blocks = blocks(&file(Path::new(page)));
     let mut wanted = blocks.into_iter().filter(|block| is_wanted(&block.info));
@@ -75,7 +75,12 @@ fn project() -> PathBuf {
     // As `cargo new` does.
     let package =
         format!("[package]\nname = \"{PROJECT}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n");
-    let dependencies = block("README.md", "toml") + "\n" + &block("docs/handlers.md", "toml");
+    let for_tests = block("docs/testing.md", "toml");
+    let for_tests = for_tests
+        .strip_prefix("[dev-dependencies]\n")
+        .expect("dependencies of tests");
+    let dependencies =
+        block("README.md", "toml") + "\n" + &block("docs/handlers.md", "toml") + for_tests;
     fs::write(project.join("Cargo.toml"), package + &dependencies).expect("a file");
     fs::write(project.join("src/main.rs"), block("README.md", "rust")).expect("a file");
     // So that nothing new is downloaded.
@@ -188,4 +193,17 @@ fn the_quick_start_does_what_the_readme_shows() {
         second.prints(line);
     }
     second.ctrl_c();
+    says_in_words_that_nats_is_away(&program);
+}
+
+fn says_in_words_that_nats_is_away(program: &Path) {
+    let away = Command::new(program)
+        .env("NATS_URL", "nats://127.0.0.1:1")
+        .env("NATS_ELECT_MANAGER__START_TIMEOUT", "500ms")
+        .output()
+        .expect("the program");
+    let told = String::from_utf8_lossy(&away.stderr);
+    let expected = "NATS could not be used within 500ms: ";
+    assert!(told.starts_with(expected), "{told}");
+    assert_eq!(away.status.code(), Some(1), "{told}");
 }
