@@ -60,7 +60,9 @@ impl Line {
         let client = config.connect_with("nats-elect", listening).await;
         let client = client.map_err(|error| match error {
             // Each address was tried once. That is over long before the time is, as a rule.
-            Error::Unavailable { reason, .. } => Failure::no_nats(reason),
+            Error::Unavailable { reason, .. } => {
+                Failure::no_nats(format!("{reason} (tried {})", hosts(&config.servers)))
+            }
             error => error.into(),
         })?;
         Ok(Self {
@@ -222,6 +224,18 @@ impl Line {
             None => std::future::pending().await,
         }
     }
+}
+
+/// The servers' addresses, without what is a secret in them.
+pub fn hosts(servers: &[String]) -> String {
+    let host = |server: &String| {
+        let address = server
+            .rsplit_once('@')
+            .map_or(server.as_str(), |(_, host)| host);
+        let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
+        address.to_owned()
+    };
+    servers.iter().map(host).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the permission to grant. A wildcard stands for a part of the subject that differs each

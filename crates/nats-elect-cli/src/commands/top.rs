@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
+use crate::line::hosts;
 use crate::output::Output;
 use crate::top::{self, How, Look};
 use crate::trust::Trust;
@@ -81,7 +82,7 @@ impl Top {
             observer,
             admin,
             bucket: config.bucket,
-            server: server(&config.servers),
+            server: hosts(&config.servers),
             interval: self.interval,
             look: Look {
                 colours: output.colours(),
@@ -94,16 +95,4 @@ impl Top {
             top::watch(how).await
         }
     }
-}
-
-/// The servers' addresses, without what is a secret in them.
-fn server(servers: &[String]) -> String {
-    let host = |server: &String| {
-        let address = server
-            .rsplit_once('@')
-            .map_or(server.as_str(), |(_, host)| host);
-        let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
-        address.to_owned()
-    };
-    servers.iter().map(host).collect::<Vec<_>>().join(", ")
 }

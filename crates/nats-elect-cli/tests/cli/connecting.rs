@@ -84,6 +84,11 @@ fn where_no_address_takes_a_connection_that_is_told_at_once() {
     let nobody = "nats://127.0.0.1:1";
     let no_name = format!("nats://{}.invalid:4222", "x".repeat(64));
     let both = format!("{nobody},{no_name}");
+    let secret = "nats://ada:s3cret@127.0.0.1:1";
+    let output = ended(&mut nats_elect(&["ls", "-s", secret]));
+    let expected = "(tried 127.0.0.1:1)";
+    assert!(output.stderr.contains(expected), "{}", output.stderr);
+    assert!(!output.stderr.contains("s3cret"), "{}", output.stderr);
     for command in [
         &["ls"][..],
         &["inspect", "a"],
@@ -107,6 +112,7 @@ fn where_no_address_takes_a_connection_that_is_told_at_once() {
                 "{command:?}: {told}"
             );
             assert!(told.contains("check the address"), "{command:?}: {told}");
+            assert!(told.contains("(tried"), "{command:?}: {told}");
             assert!(!told.contains("within 10m"), "{command:?}: {told}");
         }
     }
