@@ -48,10 +48,11 @@ Examples:
 ///
 /// The command finds the leader among the instances, and asks it to end its current term. A request
 /// that comes late ends no other term. The leader winds its handler down, which may take its stop
-/// budget, and frees the role. With --to it first asks whether the successor runs, passes its health
-/// check and can take the role. If not, it leads on. Without --to the command first asks the other
-/// candidates how they are. If none of them could take the role over, it does nothing, unless
-/// --force is given.
+/// budget, and frees the role.
+///
+/// With --to the leader first asks whether the successor runs, passes its health check and can take
+/// the role. If not, it leads on. Without --to the command first asks the other candidates for their
+/// status. If none of them could take the role over, it does nothing, unless --force is given.
 ///
 /// Some leaders do not answer: those of other libraries, and those whose admin service is switched
 /// off. To take a role from such a leader, delete the role's key: `nats kv del leaders scheduler`.
