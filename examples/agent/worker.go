@@ -30,6 +30,7 @@ type term struct {
 	until   atomic.Value    // the end of the last promise
 	working context.Context // done when the work has to end
 	stop    func()
+	over    chan struct{} // closed when nothing of the term runs any more
 }
 
 // mayAct says whether to begin a piece of work, which has to end before the promise is over. The
@@ -55,9 +56,10 @@ func (t *term) renew() bool {
 }
 
 func (t *term) lead(every time.Duration, work func(*term)) {
+	defer close(t.over)
 	ended := make(chan struct{})
 	if t.renew() {
-		go func() { work(t); close(ended) }()
+		go func() { work(t); close(ended); t.stop() }()
 	} else {
 		close(ended)
 	}
@@ -85,9 +87,14 @@ func stand(socket, role string, work func(*term)) error {
 	if err != nil || stream.StatusCode != 200 {
 		return fmt.Errorf("the agent refused: %v %v", stream, err)
 	}
-	streaming, end := context.WithCancel(context.Background())
-	defer end() // the stream is our right to lead
 	current, event, lines := &term{}, "", bufio.NewScanner(stream.Body)
+	defer func() { // whoever closes the stream says that all work has ended
+		if current.stop != nil {
+			current.stop()
+			<-current.over
+		}
+		stream.Body.Close()
+	}()
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		data := told{}
@@ -96,8 +103,8 @@ func stand(socket, role string, work func(*term)) error {
 		} else if name != "data" || json.Unmarshal([]byte(value), &data) != nil {
 			continue
 		} else if event == "promoted" {
-			current = &term{agent: agent, url: url + "/terms/" + data.Token, token: data.Token}
-			current.working, current.stop = context.WithCancel(streaming)
+			current = &term{agent: agent, url: url + "/terms/" + data.Token, token: data.Token, over: make(chan struct{})}
+			current.working, current.stop = context.WithCancel(context.Background())
 			go current.lead(seconds(data.RenewEvery), work)
 		} else if (event == "wind_down" || event == "ended") && current.token == data.Token {
 			current.stop()

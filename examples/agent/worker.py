@@ -54,16 +54,17 @@ class Term:
         try:
             if self.renew():
                 worker.start()
-            while not self.winding_down.wait(self.pause) and self.renew():
+            while worker.is_alive() and not self.winding_down.wait(self.pause) and self.renew():
                 pass
-        except OSError as error:  # the agent has gone: the deadline stands
+        except (OSError, http.client.HTTPException) as error:  # the deadline stands
             print(f"lost the agent: {error}", file=sys.stderr)
         self.winding_down.set()
         if worker.ident:
             worker.join()
         try:
+            self.agent.close()
             self.post("done")
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
 
 
@@ -78,7 +79,7 @@ def events(answer):
 
 
 def stand(path, role, work):
-    stream, term = Agent(path), None
+    stream, term, leading = Agent(path), None, None
     stream.request("POST", f"/v1/roles/{role}")
     answer = stream.getresponse()
     if answer.status != 200:
@@ -87,12 +88,16 @@ def stand(path, role, work):
         for event, told in events(answer):
             if event == "promoted":
                 term = Term(path, role, told)
-                threading.Thread(target=term.lead, args=(work,)).start()
+                leading = threading.Thread(target=term.lead, args=(work,))
+                leading.start()
             elif event in ("wind_down", "ended") and term and term.token == told["fencing_token"]:
                 term.winding_down.set()
-    finally:  # the stream is our right to lead
-        if term:
+    finally:  # whoever closes the stream says that all work has ended
+        if leading:
             term.winding_down.set()
+            leading.join()
+        answer.close()
+        stream.close()
 
 
 def work(term):

@@ -56,7 +56,7 @@ class Term {
   }
 
   async lead(every: number, work: (term: Term) => Promise<void>): Promise<void> {
-    const working = (await this.renew()) ? work(this) : Promise.resolve();
+    const working = ((await this.renew()) ? work(this) : Promise.resolve()).finally(() => this.stop());
     while (!this.windingDown) {
       await Promise.race([this.stopped, pause(every)]);
       if (!this.windingDown && !(await this.renew())) this.stop();
@@ -70,8 +70,9 @@ async function stand(work: (term: Term) => Promise<void>): Promise<void> {
   const stream = await request(`/v1/roles/${role}`);
   if (stream.statusCode !== 200) throw new Error(await body(stream));
   let [event, rest, term] = ["", "", undefined as Term | undefined];
+  let leading: Promise<void> = Promise.resolve();
   try {
-    for await (const part of stream) {
+    for await (const part of stream.iterator({ destroyOnReturn: false })) {
       const lines = (rest + part).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) {
@@ -80,14 +81,16 @@ async function stand(work: (term: Term) => Promise<void>): Promise<void> {
         const told = JSON.parse(line.slice(6));
         if (event === "promoted") {
           term = new Term(told.fencing_token);
-          void term.lead(told.renew_every_seconds * 1000, work);
+          leading = term.lead(told.renew_every_seconds * 1000, work);
         } else if (["wind_down", "ended"].includes(event) && told.fencing_token === term?.token) {
           term?.stop();
         }
       }
     }
   } finally {
-    term?.stop(); // the stream is our right to lead
+    term?.stop();
+    await leading; // whoever closes the stream says that all work has ended
+    stream.destroy();
   }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Extension, Path, Request, State};
@@ -13,21 +14,28 @@ use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
 use futures::Stream;
-use nats_elect::{FencingToken, LeaderInfo, RoleConfig, RoleManager, RoleStatus, StepDown, Term};
+use nats_elect::{
+    FencingToken, LeaderInfo, Overrun, RoleConfig, RoleManager, RoleStatus, StepDown, Term,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
 use super::attach::{Attached, NotAttached};
 use super::keys;
 use super::problem::Problem;
 
-const TOO_SHORT: &str = "an application needs a stop budget of at least 100ms: set a ttl of at least 500ms, or a longer `stop_budget`";
-/// The largest body: values of fenced keys are at most as large as a message of NATS.
-const MOST_BYTES: usize = 8 << 20;
+/// The largest body of a request, and that of a fenced key: NATS takes no larger message.
+const MOST_BYTES: usize = 64 << 10;
+const MOST_BYTES_OF_KEY: usize = 8 << 20;
+/// How often a stream says that it goes on.
+const ALIVE: Duration = Duration::from_secs(1);
+/// The time that a body may take.
+const BODY: Duration = Duration::from_secs(10);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -39,6 +47,8 @@ pub struct Agent {
     pub bucket: Arc<str>,
     /// The secret of every request.
     pub secret: Option<Arc<str>>,
+    /// Cancelled when the agent stops: nothing new begins then.
+    pub stopping: CancellationToken,
 }
 
 /// What stood for roles over a connection, for when the connection ends: one at a time.
@@ -53,6 +63,7 @@ impl OverConnection {
     fn add(&self, application: &Arc<Application>) {
         let applications = self.0.lock();
         let mut applications = applications.unwrap_or_else(PoisonError::into_inner);
+        applications.retain(|it| !it.is_over());
         applications.push(Arc::clone(application));
     }
 }
@@ -112,8 +123,9 @@ pub fn router(agent: Agent) -> Router {
             )
         })
         .layer(middleware::map_response(understood))
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn(within_bounds))
         .layer(middleware::from_fn_with_state(agent.clone(), authorized))
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
         .with_state(agent)
 }
 
@@ -123,13 +135,37 @@ async fn authorized(State(agent): State<Agent>, request: Request, next: Next) ->
         return next.run(request).await;
     };
     let said = request.headers().get(header::AUTHORIZATION);
-    let said = said.and_then(|it| it.as_bytes().strip_prefix(b"Bearer "));
-    if said.is_some_and(|said| bool::from(said.ct_eq(secret.as_bytes()))) {
+    let said = said.and_then(|it| it.as_bytes().split_at_checked(7));
+    let is_it = |(scheme, said): (&[u8], &[u8])| {
+        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(said.ct_eq(secret.as_bytes()))
+    };
+    if said.is_some_and(is_it) {
         return next.run(request).await;
     }
     let detail = "send the agent's token: `Authorization: Bearer TOKEN`";
     let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
+}
+
+/// Reads the whole body, which neither may be too large nor take too long.
+async fn within_bounds(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let most = if head.uri.path().contains("/keys/") {
+        MOST_BYTES_OF_KEY
+    } else {
+        MOST_BYTES
+    };
+    match tokio::time::timeout(BODY, axum::body::to_bytes(body, most)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, body.into())).await,
+        Ok(Err(_)) => {
+            let detail = format!("the body was cut off, or has more than {most} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail).into_response()
+        }
+        Err(_) => {
+            let detail = format!("the body did not come within {} s", BODY.as_secs());
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail).into_response()
+        }
+    }
 }
 
 /// Makes a problem of what axum itself refuses: a path or a body that it can't read.
@@ -201,6 +237,14 @@ async fn stand(
     Path(role): Path<String>,
     bytes: Bytes,
 ) -> Result<Response, Problem> {
+    if agent.stopping.is_cancelled() {
+        let detail = "the agent is being stopped: connect to another one";
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stopping",
+            detail,
+        ));
+    }
     let config = match agent.roles.get(&role) {
         Some(_) if !bytes.is_empty() => {
             return Err(Problem::bad_request(format!(
@@ -208,7 +252,14 @@ async fn stand(
             )));
         }
         Some(config) => config.clone(),
-        None if agent.roles.is_empty() => body::<RoleConfig>(&bytes)?,
+        None if agent.roles.is_empty() => {
+            let config = body::<RoleConfig>(&bytes)?;
+            // It would end the agent, and with it the terms of other applications.
+            if config.overrun != Overrun::default() {
+                return Err(Problem::bad_request("`overrun` is for the agent's file"));
+            }
+            config
+        }
         None => {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
@@ -228,7 +279,9 @@ async fn stand(
             "taken",
             format!("another application stands for {role:?} over this agent"),
         ),
-        NotAttached::TooShort => Problem::bad_request(TOO_SHORT),
+        NotAttached::TooShort => Problem::bad_request(
+            "an application needs a stop budget of at least 500ms: set a ttl of at least 2.5s, or a longer `stop_budget`",
+        ),
         NotAttached::Refused(error) => error.into(),
     })?;
     let first = json!({
@@ -236,7 +289,9 @@ async fn stand(
         "bucket": &*agent.bucket,
         "instance_id": agent.manager().instance_id(),
     });
-    let stream = Sse::new(stream(&application, &first));
+    // A client that sent more than its request hides the end of its connection: a write finds it.
+    let alive = sse::KeepAlive::new().interval(ALIVE);
+    let stream = Sse::new(stream(&application, &first)).keep_alive(alive);
     Ok(([(header::CACHE_CONTROL, "no-store")], stream).into_response())
 }
 
@@ -387,6 +442,9 @@ async fn step_down(
     let handle = handle.map_err(|_| Problem::not_attached(&role))?;
     let mut how = said.to.map_or_else(StepDown::any, StepDown::to);
     if let Some(time) = said.hold_off_seconds {
+        if time > StepDown::MAX_HOLD_OFF {
+            return Err(Problem::bad_request("`hold_off_seconds` is at most a day"));
+        }
         how = how.hold_off(time);
     }
     if let Some(token) = said.expected_fencing_token {

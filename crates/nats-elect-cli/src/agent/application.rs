@@ -34,8 +34,10 @@ impl State {
 }
 
 /// The shortest stop budget. The margin has to cover the time in which the end of a term becomes
-/// known here.
-pub const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
+/// known here, also on a machine that is short of processor time.
+pub const LEAST_STOP_BUDGET: Duration = Duration::from_millis(500);
+/// The longest time between two promises. Connections that are idle for longer are closed.
+const LONGEST_PACE: Duration = Duration::from_secs(5);
 
 /// How far a promise reaches.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +143,7 @@ impl Application {
 
     /// How often the application should ask for a new promise.
     pub fn pace(&self) -> Duration {
-        self.reach.longest / 3
+        (self.reach.longest / 3).min(LONGEST_PACE)
     }
 
     /// Its connection has ended. Nothing is promised from now on.
@@ -176,7 +178,8 @@ impl Application {
         // The clock is read before the lease: a pause in between makes the promise shorter.
         let now = Instant::now();
         let is_over = self.is_over() || current.until <= now || current.stopped.borrow().is_some();
-        if is_over || current.term.fencing_token() != token {
+        // A lease that was revoked is over before the promise is.
+        if is_over || !current.term.is_valid() || current.term.fencing_token() != token {
             return None;
         }
         let winding_down = current.term.is_cancelled();
@@ -359,7 +362,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_promise_that_has_passed_is_not_renewed_and_ends_the_term() {
-        let application = Application::new("worker".into(), Reach::of(Duration::from_millis(100)));
+        let application = Application::new("worker".into(), Reach::of(LEAST_STOP_BUDGET));
         let term = TestTerm::new("worker");
         let token = term.term().fencing_token();
         let ended = term.lead(&application).await.expect("not aborted");

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
-use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager};
+use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
 use tokio::sync::{oneshot, watch};
 
-use super::application::{Application, LEAST_STOP_BUDGET, Reach, State};
+use super::application::{Application, Gone, LEAST_STOP_BUDGET, Reach, State};
+
+/// How long a claim may be under way when its application goes. A claim that is won and given back
+/// at once would cost the role a lease; one that becomes a term is freed in good order.
+const CLAIM: Duration = Duration::from_secs(1);
 
 /// The applications of this agent, by role.
 #[derive(Clone)]
@@ -18,6 +23,8 @@ struct Inner {
     applications: Mutex<BTreeMap<String, Arc<Application>>>,
     /// Notified when an application has left its election.
     left: watch::Sender<()>,
+    /// The longest stop budget of all applications so far.
+    stop_budget: Mutex<Duration>,
 }
 
 /// Why an application can't stand for a role.
@@ -36,11 +43,22 @@ impl Attached {
             manager,
             applications: Mutex::default(),
             left: watch::Sender::new(()),
+            stop_budget: Mutex::default(),
         }))
     }
 
     pub fn manager(&self) -> &RoleManager {
         &self.0.manager
+    }
+
+    /// The longest time that an application may take to stop.
+    pub fn stop_budget(&self) -> Duration {
+        *self.longest()
+    }
+
+    fn longest(&self) -> MutexGuard<'_, Duration> {
+        let longest = self.0.stop_budget.lock();
+        longest.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The application that stands for this role.
@@ -65,13 +83,20 @@ impl Attached {
         let application = Arc::new(Application::new(role, Reach::of(settings.stop_budget)));
         self.reserve(&application).await?;
         attaching(&application);
+        {
+            let mut longest = self.longest();
+            *longest = longest.max(settings.stop_budget);
+        }
         let (began, has_begun) = oneshot::channel();
         // A task of its own: whoever asks may go while the role is added.
         let standing = self.clone().stand(Arc::clone(&application), config, began);
         tokio::spawn(standing);
         match has_begun.await {
             Ok(Ok(())) => Ok(application),
-            Ok(Err(error)) => Err(NotAttached::Refused(error)),
+            Ok(Err(error)) => {
+                application.has_gone(Gone::Closed);
+                Err(NotAttached::Refused(error))
+            }
             Err(_) => Err(NotAttached::Refused(Error::Stopped)),
         }
     }
@@ -113,6 +138,7 @@ impl Attached {
                     () = application.over() => {}
                     () = report(&application, &handle) => {}
                 }
+                let _ = tokio::time::timeout(CLAIM, decided(&handle)).await;
                 // It fails only if the whole manager has stopped.
                 if let Err(error) = self.0.manager.remove_role(role).await {
                     tracing::debug!(role, %error, "the election had ended before");
@@ -129,6 +155,16 @@ impl Attached {
     fn applications(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Application>>> {
         let applications = self.0.applications.lock();
         applications.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until no claim is under way.
+async fn decided(handle: &RoleHandle) {
+    let mut events = handle.events();
+    while handle.status().state == RoleState::Candidate {
+        if events.next().await.is_none() {
+            return;
+        }
     }
 }
 

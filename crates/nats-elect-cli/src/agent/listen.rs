@@ -30,8 +30,9 @@ use super::application::Gone;
 
 /// The number of connections at once. More connections wait.
 const MOST_CONNECTIONS: usize = 256;
-/// The time that a client has to send the head of a request, and to send the next one.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time that a client has to send the head of a request, and to send the next one: longer than
+/// the time between two promises.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// The pause before the next accept after a failed one, for instance for want of file descriptors.
 const RETRY: Duration = Duration::from_millis(100);
 /// The time in which the kernel answers what is sent to a connection without another end.
@@ -178,6 +179,7 @@ pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
 /// Serves one connection. Afterwards the application that stood for a role over it has gone.
 async fn converse(Connection(stream, end): Connection, router: Router) {
     let over = OverConnection::default();
+    let _forgotten = Forgotten(over.clone());
     let service = TowerToHyperService::new(router.layer(Extension(over.clone())));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -199,6 +201,17 @@ async fn converse(Connection(stream, end): Connection, router: Router) {
     for application in applications {
         tracing::debug!(role = application.role, ?how, "the application has gone");
         application.has_gone(how);
+    }
+}
+
+/// Lets go of the applications of a connection whose task ends without a proof, if it panics.
+struct Forgotten(OverConnection);
+
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        for application in self.0.take() {
+            application.has_gone(Gone::Unproven);
+        }
     }
 }
 

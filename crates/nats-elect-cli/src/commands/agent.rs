@@ -112,10 +112,11 @@ impl Agent {
             "listening on {}",
             listener.address()?
         );
-        let longest = roles.values().filter_map(|role| role.settings().ok());
-        let longest = longest.map(|role| role.stop_budget).max();
+        let attached = Attached::new(Arc::clone(&manager));
+        let stopping = CancellationToken::new();
         let router = agent::router(agent::Agent {
-            attached: Attached::new(Arc::clone(&manager)),
+            attached: attached.clone(),
+            stopping: stopping.clone(),
             roles: Arc::new(roles),
             bucket,
             secret: secret.map(Into::into),
@@ -127,12 +128,13 @@ impl Agent {
             _ = interrupted.recv() => {}
             ended = &mut serving => tracing::error!(?ended, "the listener ended"),
         }
+        // Applications are told to wind down, and go on to be answered.
+        stopping.cancel();
+        let timeout = attached.stop_budget() + RELEASE_TIME;
+        let stop = StopOptions::default().timeout(timeout);
+        let stopped = manager.stop(stop).await;
         end.cancel();
-        // The connections stay open: applications are told to wind down.
-        let timeout = longest.unwrap_or(LONGEST_DEFAULT) + RELEASE_TIME;
-        manager
-            .stop(StopOptions::default().timeout(timeout))
-            .await?;
+        stopped?;
         Ok(0)
     }
 
@@ -189,9 +191,6 @@ impl Agent {
         Ok((shared.over(manager)?, roles))
     }
 }
-
-/// The longest stop budget that a role has by default.
-const LONGEST_DEFAULT: Duration = Duration::from_secs(3);
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();

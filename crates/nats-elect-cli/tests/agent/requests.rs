@@ -55,7 +55,8 @@ async fn an_application_brings_the_settings_of_a_role_that_the_agent_does_not_kn
     let agent = Agent::start_with(&server, "a", "", &[]).await;
     let mut client = agent.client();
     for (settings, wrong) in [
-        (r#"{"ttl": "300ms"}"#, "100ms"),
+        (r#"{"ttl": "2s"}"#, "500ms"),
+        (r#"{"overrun": "exit"}"#, "overrun"),
         (r#"{"ttl": 5}"#, "body"),
         (r#"{"tll": "5s"}"#, "tll"),
         (r#"{"ttl": "1us"}"#, "ttl"),
