@@ -93,6 +93,8 @@ impl Cli {
         }
         let read = command.clone().try_get_matches();
         let read = read.and_then(|matches| Self::from_arg_matches(&matches));
+        #[cfg(unix)]
+        let read = read.map_err(exec::with_separator);
         read.map_err(|error| {
             // What the environment says counts as something typed.
             if error.kind() == ErrorKind::MissingSubcommand && env::args_os().len() == 1 {

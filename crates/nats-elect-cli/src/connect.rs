@@ -16,6 +16,7 @@ use nats_elect::admin::AdminClient;
 use nats_elect::{AuthConfig, Denied, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
+use crate::config_file::ConfigFile;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
@@ -73,6 +74,23 @@ impl Shared {
         }
         config.validate()?;
         Ok(config)
+    }
+
+    /// Returns the configuration of an instance: the options and the environment over the file's
+    /// `[manager]`. Without that table, or without a file, they are over the context.
+    pub fn over_file(&self, file: Option<&ConfigFile>) -> Result<ManagerConfig, Failure> {
+        let said = file.filter(|file| file.has_manager);
+        let base = match (said, &self.context) {
+            (Some(file), None) => file.config.manager.clone(),
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "both the file's [manager] and a context say how to connect: use only one of them",
+                ));
+            }
+            (None, Some(name)) => context::named(name)?,
+            (None, None) => context::selected()?.unwrap_or_default(),
+        };
+        self.over(base)
     }
 
     /// How long to wait for an answer.

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use futures::future::try_join_all;
 use nats_elect::{Error, RoleConfig, RoleManager, StopOptions, Takeover};
 use rustix::process::Signal;
@@ -37,6 +38,10 @@ const RELEASE_TIME: Duration = Duration::from_secs(5);
 /// How much later than the manager itself this process gives up.
 const GRACE: Duration = Duration::from_secs(1);
 
+const USAGE: &str = "\
+nats-elect exec [OPTIONS] --role <ROLE>... -- <COMMAND> [ARGUMENT]...
+       nats-elect exec [OPTIONS] --config <FILE> -- <COMMAND> [ARGUMENT]...";
+
 const AFTER: &str = "\
 The environment of the command:
   NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
@@ -57,6 +62,7 @@ Examples:
   nats-elect exec --role scheduler -- ./scheduler --port 8080
   nats-elect exec --role backup --restart on-failure -- sh -c 'while backup; do sleep 60; done'
   nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics
+  nats-elect exec --config app.toml --table app.elect --role metrics -- ./metrics
   nats-elect exec --role nightly --try -- ./backup || [ $? = 75 ]
   nats-elect exec --role mail --role billing -- sh -c './jobs --only $NATS_ELECT_ROLE'
   nats-elect exec --role worker --slots 3 -- sh -c './worker --shard $NATS_ELECT_SLOT'";
@@ -76,7 +82,7 @@ Examples:
 /// several roles. On Linux, child processes that leave the process group end with the command. On
 /// other systems they are out of reach.
 #[derive(Debug, Args)]
-#[command(after_long_help = AFTER)]
+#[command(after_long_help = AFTER, override_usage = USAGE)]
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role
@@ -91,6 +97,10 @@ pub struct Exec {
     /// A file with the settings. Options and environment variables override it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// The table of --config that has the settings, such as app.elect [default: the whole file]
+    #[arg(long, value_name = "TABLE", requires = "config")]
+    table: Option<String>,
 
     /// Lead any one of so many slots of the role, so that at most that many instances run the
     /// command at once. The slots are the roles ROLE-1, ROLE-2, … and take their settings from ROLE
@@ -168,6 +178,24 @@ pub struct Exec {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Names the separator if a command comes without it.
+pub fn with_separator(mut error: clap::Error) -> clap::Error {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let of_exec = usage.is_some_and(|usage| usage.contains("nats-elect exec"));
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && error.kind() == ErrorKind::UnknownArgument
+        && of_exec
+        && !word.starts_with('-')
+    {
+        let tip = format!("the command comes after `--`: `nats-elect exec ... -- {word} ...`");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
+    error
 }
 
 /// Guards a command; started by `exec`

@@ -20,6 +20,7 @@ mod running;
 mod several;
 mod slots;
 mod soak;
+mod typed;
 mod waiting;
 
 use std::path::PathBuf;

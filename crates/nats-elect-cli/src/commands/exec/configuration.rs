@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect::duration::{exact, rounded_down};
-use nats_elect::{ElectionsConfig, ManagerConfig, RoleConfig, RoleSettings, Takeover};
+use nats_elect::{ManagerConfig, RoleConfig, RoleSettings, Takeover};
 use rustix::process::Signal;
 
 use super::Exec;
 use crate::cli::{Shared, duration};
 use crate::config_file::Source;
-use crate::context;
 use crate::exec::handler::Conduct;
 use crate::exit::Failure;
 
@@ -32,13 +31,14 @@ impl Exec {
         &self,
         shared: &Shared,
     ) -> Result<(ManagerConfig, Vec<Role>), Failure> {
-        let mut said = None;
         let mut names = self.roles.clone();
-        let mut elections = ElectionsConfig::default();
+        let file = match &self.config {
+            Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
+            None => None,
+        };
+        let manager = shared.over_file(file.as_ref())?;
+        let mut elections = file.map(|file| file.config).unwrap_or_default();
         if let Some(path) = &self.config {
-            let file = Source::open(path, None)?.parse()?;
-            elections = file.config;
-            said = file.has_manager.then(|| elections.manager.clone());
             if names.is_empty() && elections.roles.len() == 1 {
                 names.extend(elections.roles.keys().cloned());
             }
@@ -61,16 +61,6 @@ impl Exec {
             elections.roles.entry(name.clone()).or_default();
         }
         let mut configured = elections.with_env()?.roles;
-        let manager = match (said, &shared.context) {
-            (Some(said), None) => said,
-            (Some(_), Some(_)) => {
-                return Err(Failure::usage(
-                    "both the file's [manager] and a context say how to connect: use only one of them",
-                ));
-            }
-            (None, Some(name)) => context::named(name)?,
-            (None, None) => context::selected()?.unwrap_or_default(),
-        };
         let mut roles = Vec::new();
         for name in names {
             let mut config = configured.remove(&name).unwrap_or_default();
@@ -91,7 +81,7 @@ impl Exec {
                 conduct: self.conduct(&settings)?,
             });
         }
-        Ok((shared.over(manager)?, roles))
+        Ok((manager, roles))
     }
 
     /// Whether these roles can go together, with what was asked for.
