@@ -31,6 +31,10 @@ const LEAST_BYTES: u64 = 1024;
 /// the messages that they replace.
 const UNDER_WAY: u64 = 1;
 
+/// The note of a bucket with one replica.
+pub const ONE_REPLICA: &str =
+    "one replica: while its server is down no role can be renewed or claimed";
+
 /// The identity and the capabilities of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketInfo {
@@ -377,7 +381,7 @@ impl StreamConfig {
             (
                 "num_replicas",
                 self.num_replicas < 2,
-                "one replica: while its server is down no role can be renewed or claimed".to_owned(),
+                ONE_REPLICA.to_owned(),
             ),
             (
                 "storage",

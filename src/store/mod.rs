@@ -45,7 +45,7 @@ pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
-pub use info::{BucketInfo, BucketNote, BucketReview};
+pub use info::{BucketInfo, BucketNote, BucketReview, ONE_REPLICA};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
 pub use request::{is_closed, is_unsent};

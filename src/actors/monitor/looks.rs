@@ -117,7 +117,13 @@ impl MonitorState {
                 self.bucket = Some((bucket.clone(), traits));
                 if let Some(ready) = self.setup.ready.take() {
                     for note in &info.notes {
-                        tracing::warn!(bucket = %self.setup.bucket, "{note}");
+                        let bucket = &self.setup.bucket;
+                        if note == store::ONE_REPLICA {
+                            // It is often meant so: with this target a filter can leave it out.
+                            tracing::warn!(target: "nats_elect::one_replica", %bucket, "{note}");
+                        } else {
+                            tracing::warn!(%bucket, "{note}");
+                        }
                     }
                     let _ = ready.send(Ok(info));
                 }

@@ -7,11 +7,13 @@ use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use futures::future::try_join_all;
+use nats_elect::duration::exact;
 use nats_elect::{Error, RoleConfig, RoleManager, StopOptions, Takeover};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -26,7 +28,7 @@ use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::spared::Spared;
 use crate::exec::standing::{NotLed, Standing};
-use crate::exec::{Instant, guard, killing, starter, waiting};
+use crate::exec::{Instant, guard, killing, report, starter};
 use crate::exit::{Code, Failure, Outcome};
 use configuration::{Role, signal, takeover};
 
@@ -63,7 +65,7 @@ Examples:
   nats-elect exec --role backup --restart on-failure -- sh -c 'while backup; do sleep 60; done'
   nats-elect exec --config elect.toml --role metrics --on-exit resign -- ./metrics
   nats-elect exec --config app.toml --table app.elect --role metrics -- ./metrics
-  nats-elect exec --role nightly --try -- ./backup || [ $? = 75 ]
+  nats-elect exec --role nightly --try --quiet -- ./backup || [ $? = 75 ]
   nats-elect exec --role mail --role billing -- sh -c './jobs --only $NATS_ELECT_ROLE'
   nats-elect exec --role worker --slots 3 -- sh -c './worker --shard $NATS_ELECT_SLOT'";
 
@@ -107,8 +109,8 @@ pub struct Exec {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
     slots: Option<u16>,
 
-    /// End with code 75 if leadership did not come within this time of the start. Later terms of
-    /// this instance are waited for without a limit
+    /// End with code 75 if leadership did not come within this time of the start. The wait for later
+    /// terms has no limit
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "try_once")]
     wait_timeout: Option<Duration>,
 
@@ -116,7 +118,7 @@ pub struct Exec {
     #[arg(long = "try")]
     try_once: bool,
 
-    /// Do not report which instance leads while this one waits
+    /// Report only warnings and errors, and end with code 75 without a message
     #[arg(short, long)]
     quiet: bool,
 
@@ -227,10 +229,12 @@ enum Why {
 impl Exec {
     /// The log filter without `-v`.
     pub fn logs(&self) -> String {
+        // One replica may be all that there is, and not to be told at each start: `doctor` tells.
+        let warnings = "warn,nats_elect::one_replica=error";
         if self.quiet {
-            "warn".into()
+            warnings.into()
         } else {
-            format!("warn,{}", waiting::LOGS)
+            format!("{warnings},{}", report::LOGS)
         }
     }
 
@@ -251,7 +255,7 @@ impl Exec {
         let listener = listener.transpose()?;
         let others = Spared::new(killing::adopt_orphans()?);
         let mut signals = Signals::new()?;
-        let (instance, named) = watch::channel(None);
+        let (running, known) = watch::channel(None);
         let (done, mut is_done) = mpsc::unbounded_channel();
         let passed_on = broadcast::Sender::new(16);
         let kill_now = CancellationToken::new();
@@ -270,7 +274,8 @@ impl Exec {
                 gate: gate.clone(),
                 program: program.clone(),
                 conduct: role.conduct,
-                instance: named.clone(),
+                tries: self.try_once,
+                manager: known.clone(),
                 passed_on: passed_on.clone(),
                 kill_now: kill_now.clone(),
                 last: watch::Sender::new(None),
@@ -283,13 +288,13 @@ impl Exec {
         let standing_for = |builder, one: &Standing| one.begin(builder);
         let starting = standings.iter().fold(builder, standing_for).start();
         let manager = tokio::select! {
-            started = starting => started?,
+            started = starting => Arc::new(started?),
             signal = asked_to_stop(&mut signals) => return Ok(by_signal(signal)),
         };
         if let Some(listener) = listener {
             listener.answer(manager.probe())?;
         }
-        instance.send_replace(Some(manager.instance_id().to_owned()));
+        running.send_replace(Some(Arc::downgrade(&manager)));
 
         let why = {
             let keeping = standings.iter().map(|standing| standing.keep(&manager));
@@ -307,29 +312,19 @@ impl Exec {
                 }
             }
         };
+        if let Why::Signal(signal) = why {
+            report::stops(signal);
+        }
         // A run that ended long before this did not end for it.
         for standing in &standings {
             standing.forget_runs_before(ANSWER);
         }
         let timeout = stop_budget.unwrap_or_default() + RELEASE_TIME;
-        let stop = manager.stop(StopOptions::default().timeout(timeout));
-        // The manager has its own thread for that; if it is held up, the time is over all the same.
-        let mut stopping = Box::pin(tokio::time::timeout(timeout + GRACE, stop));
-        let stopped = loop {
-            tokio::select! {
-                stopped = &mut stopping => break stopped,
-                asked = signals.next() => match asked {
-                    Asked::PassOn(signal) => drop(passed_on.send(signal)),
-                    Asked::Stop(_) => kill_now.cancel(),
-                },
-            }
+        let heed = |asked| match asked {
+            Asked::PassOn(signal) => drop(passed_on.send(signal)),
+            Asked::Stop(_) => kill_now.cancel(),
         };
-        // Not by the output, which waits until it is read.
-        match stopped {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "not every role was freed"),
-            Err(_) => tracing::warn!("not every role was freed: an election did not answer"),
-        }
+        free_roles(&manager, timeout, &mut signals, heed).await;
         // A supervisor's signal to all processes of a service may have ended a command before this
         // process received it.
         let told = iter::from_fn(|| is_done.try_recv().ok()).filter_map(|done| match done {
@@ -337,7 +332,11 @@ impl Exec {
             Done::Lost(_) => None,
         });
         let ends = standings.iter().filter_map(Standing::last_end).chain(told);
-        outcome(why, ends.max_by_key(|end| end.code()))
+        let end = ends.max_by_key(|end| end.code());
+        match why {
+            Why::NotLed(_) if self.quiet => Ok(Code::NotLed as u8),
+            why => outcome(why, end),
+        }
     }
 
     /// A handler for the role, or for each of its slots.
@@ -373,12 +372,16 @@ impl Exec {
         };
         let what = if self.try_once {
             match standing.missed(manager, patience).await {
-                NotLed::Taken => "another instance leads".to_owned(),
-                NotLed::Undecided => format!("the election was not decided within {patience:?}"),
+                NotLed::Taken => None,
+                NotLed::Undecided => {
+                    let patience = exact(patience);
+                    Some(format!("the election was not decided within {patience}"))
+                }
             }
         } else if let Some(longest) = self.wait_timeout {
             Alarm::at(begun.plus(longest)).rings().await;
-            format!("leadership did not come within {longest:?}")
+            let longest = exact(longest);
+            Some(format!("leadership did not come within {longest}"))
         } else {
             return std::future::pending().await;
         };
@@ -387,9 +390,16 @@ impl Exec {
         }
         let leaders = manager.status().into_iter().filter_map(|(role, status)| {
             let leader = crate::seen::name(&status.leader?);
-            Some(format!("; {leader} leads {role}"))
+            Some(format!("{leader} leads {role}"))
         });
-        Failure::new(Code::NotLed, what + &leaders.collect::<String>())
+        let leaders = leaders.collect::<Vec<_>>().join(", ");
+        let what = match (what, leaders.is_empty()) {
+            (Some(what), true) => what,
+            (Some(what), false) => format!("{what}: {leaders}"),
+            (None, true) => "another instance leads".to_owned(),
+            (None, false) => leaders,
+        };
+        Failure::new(Code::NotLed, what)
     }
 }
 
@@ -420,9 +430,34 @@ fn outcome(why: Why, end: Option<End>) -> Outcome {
     }
 }
 
+/// Ends all terms, and frees their roles.
+async fn free_roles(
+    manager: &RoleManager,
+    timeout: Duration,
+    signals: &mut Signals,
+    heed: impl Fn(Asked),
+) {
+    let stop = manager.stop(StopOptions::default().timeout(timeout));
+    // The manager has its own thread for that; if it is held up, the time is over all the same.
+    let mut stopping = pin!(tokio::time::timeout(timeout + GRACE, stop));
+    let stopped = loop {
+        tokio::select! {
+            stopped = &mut stopping => break stopped,
+            asked = signals.next() => heed(asked),
+        }
+    };
+    // Not by the output, which waits until it is read.
+    match stopped {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "not every role was freed"),
+        Err(_) => tracing::warn!("not every role was freed: an election did not answer"),
+    }
+}
+
 async fn asked_to_stop(signals: &mut Signals) -> Signal {
     loop {
         if let Asked::Stop(signal) = signals.next().await {
+            report::stops(signal);
             return signal;
         }
     }

@@ -65,6 +65,11 @@ impl Gate {
         self.0.borrow().is_in
     }
 
+    /// Whether any handler has ever come in.
+    pub fn was_entered(&self) -> bool {
+        self.0.borrow().was_entered
+    }
+
     /// Waits until no handler is in.
     pub async fn left(&self) {
         // This gate holds the sender.

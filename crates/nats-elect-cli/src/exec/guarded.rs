@@ -109,6 +109,11 @@ impl Guarded {
         Ok(guarded)
     }
 
+    /// The command's process group. Its leader is the command itself.
+    pub const fn group(&self) -> Pid {
+        self.group
+    }
+
     /// Tells the guard a new end. A guard that can't be told kills at an earlier one.
     pub fn extend(&self, kill_at: Instant) {
         if !self.frames.send(kill_at.0) {

@@ -1,9 +1,11 @@
 //! Leading, by running a command.
 
 use std::io;
+use std::sync::Weak;
 use std::time::Duration;
 
-use nats_elect::{BoxError, LeaderInfo, RoleHandler, Term};
+use futures::{FutureExt, Stream, StreamExt};
+use nats_elect::{BoxError, EndCause, Event, LeaderInfo, RoleHandler, RoleManager, Term};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +15,7 @@ use super::alarm::Alarm;
 use super::gate::Gate;
 use super::guarded::{End, Guarded, Program};
 use super::listener::CommandDown;
-use super::waiting;
+use super::report::{self, Kill};
 
 /// When a command that ended is started again, within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -82,8 +84,10 @@ pub struct RunCommand {
     pub gate: Gate,
     pub program: Program,
     pub conduct: Conduct,
-    /// Known once the manager has started.
-    pub instance: watch::Receiver<Option<String>>,
+    /// Whether it does not wait for its first term.
+    pub tries: bool,
+    /// Known once it has started.
+    pub manager: watch::Receiver<Option<Weak<RoleManager>>>,
     /// Signals to pass on.
     pub passed_on: broadcast::Sender<Signal>,
     /// Somebody lost patience: kill instead of waiting.
@@ -113,17 +117,24 @@ impl Drop for Loss<'_> {
     }
 }
 
-/// Tells, when it is dropped, that the command was killed, if it did not end by itself: also if
+/// Tells, when it is dropped, that the command is killed, if it did not end by itself: also if
 /// `run` is dropped, for the lease was over before this process noticed.
-struct Killed<'a>(&'a watch::Sender<Option<(End, Instant)>>);
+struct Killed<'a> {
+    of: &'a RunCommand,
+    kill: Kill,
+    cause: Option<EndCause>,
+}
 
 impl Drop for Killed<'_> {
     fn drop(&mut self) {
-        self.0.send_if_modified(|last| {
+        let is_killed = self.of.last.send_if_modified(|last| {
             let ended = last.is_some();
             last.get_or_insert((End::Killed(9), Instant::now()));
             !ended
         });
+        if is_killed {
+            report::kills(&self.of.role, self.kill, self.cause);
+        }
     }
 }
 
@@ -137,19 +148,31 @@ impl RoleHandler for RunCommand {
             );
             return Ok(());
         };
-        let mut instance = self.instance.clone();
-        let Ok(Some(instance)) = instance.wait_for(Option::is_some).await.as_deref().cloned()
-        else {
+        let mut manager = self.manager.clone();
+        let started = manager.wait_for(Option::is_some).await;
+        let started = started.ok().and_then(|manager| manager.as_ref()?.upgrade());
+        let Some(manager) = started else {
             return Ok(());
         };
+        let instance = manager.instance_id().to_owned();
+        let mut ends = Ends::of(&manager, &self.role);
+        drop(manager);
         let program = self.program_of(&term, &instance);
         let down = CommandDown::new(&self.role, &instance, &self.bucket);
         let mut delay = self.conduct.restart_delay;
         let exits = self.conduct.on_loss == OnLoss::Exit;
         let mut loss = Loss(exits.then_some(self));
+        let mut has_run = false;
         let end = loop {
             let begun = Instant::now();
-            let end = match self.run(&program, &term).await {
+            let tell = |command: &Guarded| {
+                if has_run {
+                    report::started_again(&self.role, command.group());
+                } else {
+                    report::leads(&self.role, command.group(), term.fencing_token());
+                }
+            };
+            let end = match self.run(&program, &term, &mut ends, tell).await {
                 Ok(Run::Over) => return Ok(()),
                 Ok(Run::Ended(end)) => end,
                 Err(error) => {
@@ -157,25 +180,28 @@ impl RoleHandler for RunCommand {
                     return Err(error.into());
                 }
             };
-            tracing::info!(role = self.role, ?end, "the command ended");
             let again = match self.conduct.restart {
                 Restart::Never => false,
                 Restart::OnFailure => !end.is_success(),
                 Restart::Always => true,
             };
             if !again {
+                report::ended(&self.role, end, None);
                 break end;
             }
+            has_run = true;
             // One that ran for long begins anew.
             if begun.plus(self.conduct.max_restart_delay).is_over() {
                 delay = self.conduct.restart_delay;
             }
+            report::ended(&self.role, end, Some(delay));
             let _down = (!end.is_success()).then(|| down.begins());
             if term
                 .run_until_cancelled(tokio::time::sleep(delay))
                 .await
                 .is_none()
             {
+                report::leadership_ends(&self.role, ends.cause(), false);
                 return Ok(());
             }
             delay = (delay * 2).min(self.conduct.max_restart_delay);
@@ -192,8 +218,10 @@ impl RoleHandler for RunCommand {
     }
 
     async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
-        if let Some(leader) = leader.filter(|leader| !leader.is_self && !self.gate.is_in()) {
-            waiting::tell(&self.role, &leader);
+        // One that does not wait ends instead.
+        let waits = !self.gate.is_in() && (!self.tries || self.gate.was_entered());
+        if let Some(leader) = leader.filter(|leader| !leader.is_self && waits) {
+            report::waiting(&self.role, &leader);
         }
     }
 }
@@ -217,7 +245,13 @@ impl RunCommand {
 
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped,
     /// nothing of it is left.
-    async fn run(&self, program: &Program, term: &Term) -> io::Result<Run> {
+    async fn run(
+        &self,
+        program: &Program,
+        term: &Term,
+        ends: &mut Ends,
+        started: impl FnOnce(&Guarded) + Send,
+    ) -> io::Result<Run> {
         let conduct = &self.conduct;
         let mut changes = term.lease_changes();
         if term.is_cancelled() {
@@ -226,10 +260,14 @@ impl RunCommand {
         self.last.send_replace(None);
         let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
         let mut command = starting.await?;
-        let _killed = Killed(&self.last);
+        started(&command);
+        let mut killed = Killed {
+            of: self,
+            kill: Kill::LeaseOver,
+            cause: None,
+        };
         // What came before was not for this command.
         let mut passed_on = self.passed_on.subscribe();
-        tracing::info!(role = self.role, "the command runs");
         let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
         let mut stopping = false;
         // Set once the command has been told to stop.
@@ -243,12 +281,15 @@ impl RunCommand {
                     command.extend(lease_end(term).minus(conduct.guard_margin));
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }
-                () = deadline.rings() => return Ok(Run::Over),
-                () = patience.rings(), if stopping => {
-                    tracing::warn!(role = self.role, "the command did not stop in time: killing it");
+                () = deadline.rings() => {
+                    killed.cause = ends.cause();
                     return Ok(Run::Over);
                 }
-                () = self.kill_now.cancelled() => return Ok(Run::Over),
+                () = patience.rings(), if stopping => return Ok(Run::Over),
+                () = self.kill_now.cancelled() => {
+                    killed.kill = Kill::Asked;
+                    return Ok(Run::Over);
+                }
                 end = command.ended() => {
                     self.last.send_replace(Some((end, Instant::now())));
                     // It may have been killed by its guard, for a lease that was over before this
@@ -256,10 +297,16 @@ impl RunCommand {
                     let over = stopping
                         || term.is_cancelled()
                         || lease_end(term).minus(conduct.margin).is_over();
-                    return Ok(if over { Run::Over } else { Run::Ended(end) });
+                    if over {
+                        report::ended_with_term(&self.role, end, stopping);
+                        return Ok(Run::Over);
+                    }
+                    return Ok(Run::Ended(end));
                 }
                 () = term.cancelled(), if !stopping => {
                     stopping = true;
+                    killed.kill = Kill::TooSlow;
+                    report::leadership_ends(&self.role, ends.cause(), true);
                     command.signal(conduct.signal);
                     // One that was stopped could not heed it.
                     command.signal(Signal::CONT);
@@ -270,6 +317,29 @@ impl RunCommand {
                 },
             }
         }
+    }
+}
+
+/// Why terms of a role end.
+struct Ends(Option<Box<dyn Stream<Item = Event> + Send + Unpin>>);
+
+impl Ends {
+    /// From now on.
+    fn of(manager: &RoleManager, role: &str) -> Self {
+        let handle = manager.role(role).ok();
+        Self(handle.map(|handle| Box::new(handle.events()) as _))
+    }
+
+    /// Why the term ended, or is ending. That is known before the term is cancelled.
+    fn cause(&mut self) -> Option<EndCause> {
+        let events = self.0.as_mut()?;
+        let mut last = None;
+        while let Some(Some(event)) = events.next().now_or_never() {
+            if let Event::TermEnding { cause, .. } = event {
+                last = Some(cause);
+            }
+        }
+        last
     }
 }
 

@@ -11,7 +11,8 @@
 //!
 //! With several roles there is a run for each that is led, and its end leaves the others alone
 //! (`spared`). `standing` has the elections that `exec` takes part in for a role. With several slots
-//! these are several, and `gate` lets the handler of one of them run the command. `listener` serves health and metrics.
+//! these are several, and `gate` lets the handler of one of them run the command. `listener` serves
+//! health and metrics. `report` tells on stderr what is done.
 
 pub mod alarm;
 #[cfg(target_os = "linux")]
@@ -24,11 +25,11 @@ pub mod handler;
 pub mod killing;
 pub mod listener;
 mod processes;
+pub mod report;
 pub mod signals;
 pub mod spared;
 pub mod standing;
 pub mod starter;
-pub mod waiting;
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -16,6 +16,7 @@ mod programs;
 #[path = "../../../../tests/prometheus/server.rs"]
 mod prometheus;
 mod relatives;
+mod reports;
 mod running;
 mod several;
 mod slots;

@@ -1,0 +1,128 @@
+//! `exec` about its own work, on stderr: a line each. They go the way of logs, which waits for no
+//! reader.
+
+use std::time::Duration;
+
+use nats_elect::duration::rounded;
+use nats_elect::{EndCause, FencingToken, LeaderInfo};
+use rustix::process::{Pid, Signal};
+
+use super::guarded::End;
+use crate::text::clean;
+
+/// The filter that shows these lines. `--quiet` leaves it out.
+pub const LOGS: &str = "nats_elect::exec=info";
+const TARGET: &str = "nats_elect::exec";
+
+/// Logs a line outside the term's span, whose fields would make it long.
+macro_rules! tell {
+    ($level:ident, $($text:tt)*) => {
+        tracing::$level!(target: TARGET, parent: None, $($text)*)
+    };
+}
+
+/// Why `exec` kills a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kill {
+    LeaseOver,
+    TooSlow,
+    /// A second signal asked for it.
+    Asked,
+}
+
+/// Another instance leads while this one waits.
+pub fn waiting(role: &str, leader: &LeaderInfo) {
+    let leader = clean(&crate::seen::name(leader));
+    tell!(info, "waiting for {role}: {leader} leads");
+}
+
+/// The first run of a term.
+pub fn leads(role: &str, command: Pid, token: FencingToken) {
+    let pid = command.as_raw_nonzero();
+    tell!(
+        info,
+        "{role}: leads, command started (pid {pid}, fencing token {token})"
+    );
+}
+
+pub fn started_again(role: &str, command: Pid) {
+    let pid = command.as_raw_nonzero();
+    tell!(info, "{role}: command started again (pid {pid})");
+}
+
+/// The command ended by itself, and is started again after this time if there is one.
+pub fn ended(role: &str, end: End, again_in: Option<Duration>) {
+    let end = in_words(end);
+    if let Some(delay) = again_in {
+        let delay = rounded(delay);
+        tell!(info, "{role}: command {end}, next start in {delay}");
+    } else {
+        tell!(info, "{role}: command {end}");
+    }
+}
+
+/// The command ended when its term did.
+pub fn ended_with_term(role: &str, end: End, was_stopped: bool) {
+    let end = in_words(end);
+    if was_stopped {
+        tell!(info, "{role}: command {end}");
+    } else {
+        // Its guard may have been the first to notice.
+        tell!(info, "{role}: command {end}; its lease was over");
+    }
+}
+
+/// The term ends, and with it the command if one runs.
+pub fn leadership_ends(role: &str, cause: Option<EndCause>, has_command: bool) {
+    let why = because(cause);
+    let stopping = if has_command {
+        ", stopping the command"
+    } else {
+        ""
+    };
+    tell!(info, "{role}: leadership ends{why}{stopping}");
+}
+
+/// The command did not end by itself.
+pub fn kills(role: &str, kill: Kill, cause: Option<EndCause>) {
+    let why = because(cause);
+    match kill {
+        Kill::LeaseOver => tell!(warn, "{role}: killing the command: its lease is over{why}"),
+        Kill::TooSlow => tell!(warn, "{role}: killing the command: it did not stop in time"),
+        Kill::Asked => tell!(
+            info,
+            "{role}: killing the command: a second signal asks for it"
+        ),
+    }
+}
+
+/// A signal asks `exec` to end.
+pub fn stops(signal: Signal) {
+    tell!(info, "stopping: {} came", named(signal.as_raw()));
+}
+
+fn because(cause: Option<EndCause>) -> String {
+    cause.map_or_else(String::new, |cause| format!(" ({})", cause.as_str()))
+}
+
+fn in_words(end: End) -> String {
+    match end {
+        End::Exited(code) => format!("ended with code {code}"),
+        End::Killed(signal) => format!("ended by {}", named(signal.into())),
+        End::Unguarded => "killed: its guard is gone".to_owned(),
+    }
+}
+
+fn named(signal: i32) -> String {
+    let name = Signal::from_named_raw(signal).and_then(|signal| {
+        Some(match signal {
+            Signal::HUP => "SIGHUP",
+            Signal::INT => "SIGINT",
+            Signal::QUIT => "SIGQUIT",
+            Signal::KILL => "SIGKILL",
+            Signal::TERM => "SIGTERM",
+            _ => return None,
+        })
+    });
+    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
