@@ -100,6 +100,7 @@ mod manager;
 mod metrics;
 mod model;
 mod observer;
+mod repeated;
 mod role;
 #[cfg(feature = "signing")]
 mod signing;

@@ -2,8 +2,11 @@
 
 use tracing::Span;
 
+use crate::clock;
+use crate::lock::lock;
+use crate::model::status::LastFailure;
 use crate::role::RoleScope;
-use nats_elect_core::duration::rounded;
+use nats_elect_core::duration::{exact, rounded};
 use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
@@ -103,6 +106,29 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
     );
 }
 
+/// Logs a failure that does not pass by itself: once, and then once a minute while it lasts.
+fn log_failure(scope: &RoleScope, kind: FailureKind, detail: &str) {
+    if let Some(repeats) = lock(&scope.logged).is_due(detail, clock::now()) {
+        let repeats = (repeats > 0).then_some(repeats);
+        tracing::error!(kind = kind.as_str(), detail, repeats, "failure");
+    }
+}
+
+/// Logs that attempts slow down. A failure that does not pass by itself slows them down at once,
+/// and has been logged.
+fn log_slowdown(scope: &RoleScope) {
+    let last = scope.status().last_failure;
+    let transient = last.is_none_or(|LastFailure { kind, detail, .. }| {
+        nats_elect_core::Failure { kind, detail }.is_transient()
+    });
+    let pause = exact(scope.settings.retry.max_backoff);
+    if transient {
+        tracing::warn!("too many failures in a row: trying once in {pause}");
+    } else {
+        tracing::debug!("trying once in {pause}");
+    }
+}
+
 fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
@@ -155,9 +181,12 @@ fn log(scope: &RoleScope, event: &Event) {
         } => {
             tracing::debug!(detail, "request failed");
         }
-        Event::Failure { kind, detail } => tracing::error!(kind = kind.as_str(), detail, "failure"),
-        Event::CircuitOpened => tracing::warn!("too many failures in a row: trying more slowly"),
-        Event::CircuitClosed => tracing::info!("requests succeed again"),
+        Event::Failure { kind, detail } => log_failure(scope, *kind, detail),
+        Event::CircuitOpened => log_slowdown(scope),
+        Event::CircuitClosed => {
+            lock(&scope.logged).clear();
+            tracing::info!("requests succeed again");
+        }
         Event::HandlerOverrun { fencing_token } => {
             tracing::error!(%fencing_token, "the handler still runs although its lease has ended");
         }

@@ -21,6 +21,7 @@ use super::messages::{ElectionMsg, MonitorMsg};
 use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
+use crate::repeated::{Repeated, without_random_parts};
 use crate::store::{self, BucketInfo, Denied, IfMissing, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
@@ -79,8 +80,8 @@ pub(crate) struct MonitorState {
     outage: Option<Outage>,
     /// Said once in each outage.
     told_refused: bool,
-    /// Said once until a look succeeds: the subscription to answers is refused.
-    told_unanswered: bool,
+    /// The refusals of the server that were logged.
+    denials: Repeated,
 }
 
 /// The last reported state of the link.
@@ -123,7 +124,7 @@ impl Actor for MonitorActor {
             renewed_at: None,
             outage: None,
             told_refused: false,
-            told_unanswered: false,
+            denials: Repeated::default(),
             setup,
         };
         state.connect(&myself);
@@ -282,9 +283,12 @@ impl MonitorState {
         {
             return;
         }
-        // Each request subscribes again, and is refused again.
-        if !unanswered || !std::mem::replace(&mut self.told_unanswered, true) {
-            tracing::warn!("{denied}: grant it");
+        let text = without_random_parts(&denied.to_string());
+        if denied.is_of_election(&self.setup.bucket) {
+            tracing::debug!("{text}");
+        } else if let Some(repeats) = self.denials.is_due(&text, clock::now()) {
+            let repeats = (repeats > 0).then_some(repeats);
+            tracing::warn!(repeats, "{text}: grant it");
         }
         if let Some(role) = denied.data_of(&self.setup.bucket) {
             // The election makes no such request.

@@ -13,6 +13,7 @@ use super::{Link, Routes};
 use crate::clock;
 use crate::lock::lock;
 use crate::metrics::InstanceLabels;
+use crate::repeated::Repeated;
 use crate::store::{self, Delivery, StoreError};
 use nats_elect_core::duration::rounded;
 
@@ -24,6 +25,8 @@ pub(super) struct Watch {
     labels: InstanceLabels,
     routes: Routes,
     backoff: Mutex<WatchBackoff>,
+    /// The ends of watches that were logged.
+    ends: Mutex<Repeated>,
 }
 
 impl Watch {
@@ -37,6 +40,7 @@ impl Watch {
             labels,
             routes,
             backoff: Mutex::new(WatchBackoff::new(clock::now())),
+            ends: Mutex::default(),
         })
     }
 
@@ -101,12 +105,14 @@ impl Linked for Watch {
             backoff.connection_lost(clock::now());
         }
         let wait = backoff.ended(clock::now());
+        let error = error.map(ToString::to_string);
+        let text = error.as_deref().unwrap_or_default();
         // The attempts slow down to one in two seconds.
-        tracing::warn!(
-            error = error.map(ToString::to_string),
-            wait = %rounded(wait),
-            "the watch ended: watching again"
-        );
+        if let Some(repeats) = lock(&self.ends).is_due(text, clock::now()) {
+            let repeats = (repeats > 0).then_some(repeats);
+            let wait = rounded(wait);
+            tracing::warn!(error, %wait, repeats, "the watch ended: watching again");
+        }
         self.labels.watch_restarted();
         wait
     }

@@ -21,6 +21,7 @@ use crate::lock::lock;
 use crate::model::config::RoleSettings;
 use crate::model::keyring::Keyring;
 use crate::model::status::{LastFailure, RoleStatus};
+use crate::repeated::Repeated;
 use crate::store::Bucket;
 use nats_elect_core::Moment;
 use nats_elect_core::event::{Event, FailureKind, Outcome};
@@ -92,6 +93,8 @@ pub(crate) struct RoleScope {
     pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     notes: Mutex<Notes>,
+    /// The failures that were logged.
+    pub logged: Mutex<Repeated>,
     /// The latest health check that remote callers share.
     pub(super) check: Mutex<Option<Check>>,
 }
@@ -141,6 +144,7 @@ impl RoleScope {
             orders: Orders::default(),
             running: Mutex::new(None),
             notes: Mutex::default(),
+            logged: Mutex::default(),
             check: Mutex::new(None),
         });
         let announcing = announce_leaders(Arc::clone(&scope.handler), scope.leader.subscribe());

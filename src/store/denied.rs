@@ -5,6 +5,7 @@ use std::fmt;
 
 use async_nats::Event;
 
+use super::feed::FENCES;
 use nats_elect_core::name::{BucketName, RoleName};
 
 /// An operation that this NATS user's permissions forbid.
@@ -42,6 +43,13 @@ impl Denied {
             publish: !what.starts_with("Subscription"),
             subject: subject.to_owned(),
         })
+    }
+
+    /// Returns whether only elections publish to this subject. They report the refusal.
+    pub(crate) fn is_of_election(&self, bucket: &BucketName) -> bool {
+        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
+        let key = key.map(|key| key.strip_prefix(FENCES).unwrap_or(key));
+        self.publish && key.is_some_and(|key| RoleName::new(key).is_ok())
     }
 
     /// Returns the role whose leader may not write the data that it keeps beside its election.
@@ -109,5 +117,14 @@ mod tests {
         }
         assert_eq!(data_of("$KV.other._guard.r", true), None);
         assert_eq!(data_of("$KV.leaders._guard.r", false), None);
+        let of_election = |subject: &str| {
+            let subject = subject.to_owned();
+            let publish = true;
+            Denied { publish, subject }.is_of_election(&bucket)
+        };
+        assert!(of_election("$KV.leaders.r") && of_election("$KV.leaders._fence.r"));
+        for other in ["$KV.leaders._data.r.a", "$KV.other.r", "$JS.API.INFO"] {
+            assert!(!of_election(other), "{other}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::instance::instance;
 use crate::support::journal::Journal;
+use crate::support::user::{all_but, violations};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// The log records of one instance that contain this text.
@@ -105,4 +106,34 @@ async fn a_start_that_fails_names_the_addresses_it_tried() {
     let text = error.to_string();
     assert!(text.contains("tried 127.0.0.1:1, 127.0.0.2:1"), "{text}");
     assert!(!text.contains("secret"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_permission_is_logged_once_until_it_is_granted() {
+    let logs = logs::install();
+    let id = "logged-denied";
+    let denied = all_but(&["$KV.leaders.scheduler"]);
+    let server = NatsServer::builder().config(&denied).start();
+    let server = server.expect("start");
+    let mut config = leased_for(ms(3000));
+    config.retry.max_backoff = ms(300);
+    let journal = Journal::default();
+    let a = instance(id, server.url(), &journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(config)
+        .start()
+        .await;
+    eventually(SOON, "several attempts", async || {
+        (violations(&server, "$KV.leaders.scheduler") >= 5).then_some(())
+    })
+    .await;
+    let log = logs.text();
+    let failure = record(&log, id, "grant it");
+    for part in ["ERROR", "role=scheduler", "grant it", "permission_denied"] {
+        assert!(failure.contains(part), "{part} in {failure}");
+    }
+    for text in ["succeed again", "in a row"] {
+        assert_eq!(records(&log, id, text), [""; 0], "{text}");
+    }
+    a.stop().await;
 }

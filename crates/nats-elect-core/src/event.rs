@@ -322,9 +322,11 @@ pub enum Event {
         /// The failure in words, for people.
         detail: String,
     },
-    /// So many requests failed in a row that from now on one is tried per `retry.max_backoff`.
+    /// So many requests failed in a row that from now on one is tried per `retry.max_backoff`. A
+    /// failure that does not pass by itself, such as a missing permission, is enough.
     CircuitOpened,
-    /// A request succeeded again.
+    /// A request succeeded again. After a failure that does not pass by itself it is the same
+    /// request: a read does not show that writes are permitted.
     CircuitClosed,
     /// The handler still ran when its lease ended.
     HandlerOverrun {

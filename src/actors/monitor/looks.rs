@@ -104,7 +104,6 @@ impl MonitorState {
         match result {
             Ok((bucket, info)) => {
                 self.failures = 0;
-                self.told_unanswered = false;
                 let traits = nats_elect_core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,

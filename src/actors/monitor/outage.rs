@@ -1,13 +1,9 @@
 //! The log of an outage of the connection: one warning when it begins, one a minute while it lasts,
 //! and its length when it is over.
 
-use std::time::Duration;
-
+use crate::repeated::REMINDER;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
-
-/// The interval between warnings.
-const REMINDER: Duration = Duration::from_secs(60);
 
 /// An outage that lasts.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
 use super::releasing::Releasing;
+use super::retry::Asked;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{Event, FailureKind};
@@ -149,7 +150,7 @@ impl Election {
             WriteOutcome::Conflict { .. } => acquisition.step = Step::LookOnce,
             WriteOutcome::Failed(failure) => {
                 acquisition.step = Step::Look;
-                self.request_failed(failure);
+                self.request_failed(Asked::WriteFence, failure);
                 if !failure.is_transient() {
                     self.give_back();
                 }

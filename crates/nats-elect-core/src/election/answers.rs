@@ -8,7 +8,7 @@ use super::mutation::mutated;
 use super::observed_role::Reading;
 use super::operations::Operation;
 use super::phase::Phase;
-use super::retry::Breaker;
+use super::retry::{Asked, Breaker};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
@@ -26,7 +26,15 @@ impl Election {
                 self.operations.forget_reads();
                 what
             }
-            None => return,
+            None => {
+                // A denial that comes late changes nothing, but says why no answer came in time.
+                if let WriteOutcome::Failed(failure) = outcome
+                    && failure.kind == FailureKind::PermissionDenied
+                {
+                    self.report(failure);
+                }
+                return;
+            }
         };
         let Operation::Write(write) = what else {
             return;
@@ -34,10 +42,10 @@ impl Election {
         match outcome {
             WriteOutcome::Acked { revision } => {
                 self.attempts.settle(write.beat, *revision);
-                self.request_answered();
+                self.request_answered(write.asked());
             }
             WriteOutcome::Conflict { current } => {
-                self.request_answered();
+                self.request_answered(write.asked());
                 // The refusal of a fence record tells the sequence of the fence key.
                 if let Some(current) = current.filter(|_| write.purpose != Purpose::Fence)
                     && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
@@ -67,7 +75,7 @@ impl Election {
         match outcome {
             Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
-                self.request_failed(&failure);
+                self.request_failed(Asked::ReadKeys, &failure);
                 match &self.phase {
                     Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
                     Phase::Leading(_) | Phase::WindingDown(_) => self.keeper_could_not_read(),
@@ -78,7 +86,7 @@ impl Election {
     }
 
     fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
-        self.request_answered();
+        self.request_answered(Asked::ReadKeys);
         if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
@@ -153,7 +161,7 @@ impl Election {
     }
 
     /// Reports a failed request and sets the time of the next attempt.
-    pub(super) fn request_failed(&mut self, failure: &Failure) {
+    pub(super) fn request_failed(&mut self, asked: Asked, failure: &Failure) {
         self.report(failure);
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
@@ -170,7 +178,7 @@ impl Election {
         let breaker = if failure.is_transient() || limit.is_some() {
             self.retry.failed(self.now, chance, limit)
         } else {
-            self.retry.failed_for_long(self.now, chance)
+            self.retry.failed_for_long(asked, self.now, chance)
         };
         if failure.kind == FailureKind::BucketFull && limit.is_none() {
             // Reads succeed meanwhile, so nothing else would slow down the next write.
@@ -180,8 +188,8 @@ impl Election {
     }
 
     /// A request was answered by a working bucket.
-    fn request_answered(&mut self) {
-        let breaker = self.retry.succeeded();
+    fn request_answered(&mut self, asked: Asked) {
+        let breaker = self.retry.succeeded(asked);
         self.note_breaker(breaker);
     }
 

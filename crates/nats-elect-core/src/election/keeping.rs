@@ -8,6 +8,7 @@ use super::machine::Election;
 use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
+use super::retry::Asked;
 use super::timers::Timer;
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
@@ -153,7 +154,7 @@ impl Election {
         // If it is stored all the same, the next one is refused and finds that out.
         if failure.kind == FailureKind::Contended {
             self.renew_now();
-            self.request_failed(failure);
+            self.request_failed(Asked::WriteRole, failure);
             self.suspend();
             return;
         }
@@ -165,7 +166,7 @@ impl Election {
             self.landed(attempt, revision);
             return;
         }
-        self.request_failed(failure);
+        self.request_failed(Asked::WriteRole, failure);
         self.suspend();
         self.refuse_proofs(beat, failure);
         if !failure.is_transient() {

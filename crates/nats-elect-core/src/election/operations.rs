@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::attempts::Purpose;
 use super::input::{OpId, TermId};
 use super::mutation::mutated;
-use super::retry::AdaptiveTimeout;
+use super::retry::{AdaptiveTimeout, Asked};
 use crate::moment::Moment;
 
 /// A read asks for the keys, and then for the bucket.
@@ -53,6 +53,17 @@ pub(super) struct SentWrite {
     /// The expected sequence of the key.
     pub over: u64,
     pub sent: Moment,
+}
+
+impl SentWrite {
+    /// What it asks of the bucket.
+    pub fn asked(&self) -> Asked {
+        if self.purpose == Purpose::Fence {
+            Asked::WriteFence
+        } else {
+            Asked::WriteRole
+        }
+    }
 }
 
 impl Operation {

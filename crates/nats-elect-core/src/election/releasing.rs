@@ -10,6 +10,7 @@ use super::machine::Election;
 use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
+use super::retry::Asked;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
@@ -231,7 +232,7 @@ impl Election {
             WriteOutcome::Conflict { .. } => releasing.look(),
             WriteOutcome::Failed(failure) => {
                 releasing.look();
-                self.request_failed(failure);
+                self.request_failed(Asked::WriteRole, failure);
             }
         }
     }

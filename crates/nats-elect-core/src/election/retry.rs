@@ -11,7 +11,18 @@ use crate::moment::Moment;
 pub struct Retry {
     config: RetryConfig,
     failures: u32,
+    /// The request that failed for a reason that does not pass by itself. Only an answer to the
+    /// same request shows that the reason is gone: who may read the keys may not write them.
+    lasting: Option<Asked>,
     at: Moment,
+}
+
+/// What a request asks of the bucket. Permissions may allow one and forbid another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    ReadKeys,
+    WriteRole,
+    WriteFence,
 }
 
 /// The effect of a failure or a success on the breaker.
@@ -27,6 +38,7 @@ impl Retry {
         Self {
             config,
             failures: 0,
+            lasting: None,
             at: Moment::from_nanos(0),
         }
     }
@@ -47,7 +59,7 @@ impl Retry {
         let jitter = 1.0 + self.config.jitter * (2.0 * chance - 1.0);
         let delay = delay.mul_f64(jitter.clamp(0.0, 2.0));
         self.at = now + limit.map_or(delay, |limit| delay.min(limit));
-        if self.failures == self.config.max_attempts {
+        if self.failures == self.config.max_attempts && self.lasting.is_none() {
             Breaker::Opened
         } else {
             Breaker::Unchanged
@@ -55,14 +67,15 @@ impl Retry {
     }
 
     /// Counts a failure that does not pass by itself. The next attempt can wait.
-    pub fn failed_for_long(&mut self, now: Moment, chance: f64) -> Breaker {
-        let before = self.failures;
-        self.failures = before.max(self.config.max_attempts - 1);
+    pub fn failed_for_long(&mut self, asked: Asked, now: Moment, chance: f64) -> Breaker {
+        let was_open = self.is_open();
+        self.lasting = Some(asked);
+        self.failures = self.failures.max(self.config.max_attempts - 1);
         let _ = self.failed(now, chance, None);
-        if before < self.config.max_attempts {
-            Breaker::Opened
-        } else {
+        if was_open {
             Breaker::Unchanged
+        } else {
+            Breaker::Opened
         }
     }
 
@@ -74,11 +87,12 @@ impl Retry {
     }
 
     /// Notes that a request was answered.
-    pub fn succeeded(&mut self) -> Breaker {
-        let was_open = self.failures >= self.config.max_attempts;
+    pub fn succeeded(&mut self, asked: Asked) -> Breaker {
+        let was_open = self.is_open();
+        self.lasting.take_if(|lasting| *lasting == asked);
         self.failures = 0;
         self.at = Moment::from_nanos(0);
-        if was_open {
+        if was_open && !self.is_open() {
             Breaker::Closed
         } else {
             Breaker::Unchanged
@@ -95,15 +109,21 @@ impl Retry {
         self.at = Moment::from_nanos(0);
     }
 
+    /// Whether attempts are slowed down.
+    const fn is_open(&self) -> bool {
+        self.lasting.is_some() || self.failures >= self.config.max_attempts
+    }
+
     pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
         let Self {
             failures,
+            lasting,
             at,
             config: _,
         } = self;
-        (failures, (*at).max(now)).hash(hasher);
+        (failures, lasting, (*at).max(now)).hash(hasher);
     }
 
     fn backoff(&self) -> Duration {
@@ -231,8 +251,8 @@ mod tests {
             .filter(|_| retry.failed(now, 0.5, None) == Breaker::Opened)
             .count();
         assert_eq!(opened, 1);
-        assert_eq!(retry.succeeded(), Breaker::Closed);
-        assert_eq!(retry.succeeded(), Breaker::Unchanged);
+        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Closed);
+        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
         assert_eq!(retry.at(), Moment::from_nanos(0));
     }
 
@@ -240,9 +260,25 @@ mod tests {
     fn a_lasting_failure_opens_the_breaker_at_once() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        assert_eq!(retry.failed_for_long(now, 0.5), Breaker::Opened);
-        assert_eq!(retry.failed_for_long(now, 0.5), Breaker::Unchanged);
+        let refused = Asked::WriteRole;
+        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Opened);
+        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Unchanged);
         assert_eq!(retry.at().since(now), steady().max_backoff);
+    }
+
+    #[test]
+    fn a_lasting_failure_ends_with_an_answer_to_the_same_request() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        retry.failed_for_long(Asked::WriteFence, now, 0.5);
+        for other in [Asked::ReadKeys, Asked::WriteRole] {
+            assert_eq!(retry.succeeded(other), Breaker::Unchanged);
+            assert_eq!(retry.at(), Moment::from_nanos(0), "the next step can go on");
+        }
+        let again = retry.failed_for_long(Asked::WriteFence, now, 0.5);
+        assert_eq!(again, Breaker::Unchanged);
+        assert_eq!(retry.succeeded(Asked::WriteFence), Breaker::Closed);
+        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::machine::Election;
 use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::Phase;
+use super::retry::Asked;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{Event, Vacancy};
@@ -307,7 +308,7 @@ impl Election {
                 self.must_read(read_at, false);
             }
             WriteOutcome::Failed(failure) => {
-                self.request_failed(failure);
+                self.request_failed(Asked::WriteRole, failure);
                 self.must_read(self.now, true);
             }
         }

@@ -39,6 +39,51 @@ fn a_missing_permission_is_reported_and_tried_again_slowly() {
 }
 
 #[test]
+fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let free = || Some(entry(100, Content::Release(Release::default())));
+    solo.read(free(), Some(OLD_FENCE));
+    for attempt in 0..3 {
+        solo.wait(ms(3));
+        let claim = solo.write();
+        let denied = failure(FailureKind::PermissionDenied);
+        solo.end(&claim, WriteOutcome::Failed(denied));
+        let opened = solo.told(|event| *event == Event::CircuitOpened);
+        assert_eq!(opened, attempt == 0);
+        let read = loop {
+            if let Some(read) = solo.find_read() {
+                break read;
+            }
+            solo.wait(ms(10));
+        };
+        solo.show(read, free(), Some(OLD_FENCE));
+        let closed = solo.told(|event| *event == Event::CircuitClosed);
+        assert!(!closed, "only the keys may be read");
+    }
+    solo.wait(ms(3));
+    let claim = solo.write();
+    solo.ack(&claim, 101);
+    assert!(solo.told(|event| *event == Event::CircuitClosed));
+}
+
+#[test]
+fn a_denial_that_comes_late_is_reported() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    solo.wait(ms(199));
+    let renewal = solo.write();
+    solo.time_out(&renewal);
+    solo.take();
+    let denied = failure(FailureKind::PermissionDenied);
+    solo.end(&renewal, WriteOutcome::Failed(denied));
+    let told = solo.take();
+    let reported = [Effect::Event(Event::Failure {
+        kind: FailureKind::PermissionDenied,
+        detail: "test".to_owned(),
+    })];
+    assert_eq!(told, reported);
+}
+
+#[test]
 fn a_write_to_a_full_bucket_is_tried_again_once_a_heartbeat() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let heartbeat = solo.settings.heartbeat;
