@@ -53,6 +53,16 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
         );
         return;
     }
+    if let Some(still) = *lock(&scope.stood_still) {
+        tracing::warn!(
+            last_leader,
+            server,
+            stood_still = %rounded(still),
+            "no leader known: this process stood still, and the last lease seen ran out \
+             meanwhile; this instance looks again"
+        );
+        return;
+    }
     match vacancy {
         Vacancy::Released | Vacancy::HandedOver => {
             tracing::info!(last_leader, "no leader: the last one released the role");
@@ -73,6 +83,17 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
 
 /// Logs that a term ends, as a warning if leadership was lost.
 fn log_term_ending(scope: &RoleScope, cause: EndCause) {
+    let timed_out = matches!(cause, EndCause::LeaseExpired | EndCause::ConnectionLost);
+    if let Some(still) = lock(&scope.stood_still).filter(|_| timed_out) {
+        tracing::warn!(
+            cause = cause.as_str(),
+            server = scope.server(),
+            stood_still = %rounded(still),
+            "leadership lost: this process stood still, so it confirmed no heartbeat in time; \
+             another instance may lead by now; the handler is being stopped"
+        );
+        return;
+    }
     let lost = match cause {
         EndCause::LeaseExpired => {
             "no heartbeat was confirmed in time; candidates claim the role once NATS answers"

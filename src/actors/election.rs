@@ -23,6 +23,7 @@ use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::signatures::Signatures;
 use crate::clock;
+use crate::lock::lock;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
@@ -258,6 +259,9 @@ impl ElectionState {
     fn step(&mut self, myself: &ActorRef<ElectionMsg>, input: Input) {
         let scope = Arc::clone(&self.scope);
         let _entered = scope.span.enter();
+        // The timer was due within a second after the step before.
+        let late = clock::now().since(self.timer_due);
+        *lock(&scope.stood_still) = (late >= scope.settings.heartbeat).then_some(late);
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             self.stepped = clock::now();

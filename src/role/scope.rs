@@ -93,6 +93,9 @@ pub(crate) struct RoleScope {
     pub(super) orders: Orders,
     running: Mutex<Option<RunningTerm>>,
     notes: Mutex<Notes>,
+    /// How long the election stood still before its present step, if that was long enough to miss a
+    /// heartbeat. Then most likely the whole process did.
+    pub stood_still: Mutex<Option<Duration>>,
     /// The failures that were logged.
     pub logged: Mutex<Repeated>,
     /// The latest health check that remote callers share.
@@ -144,6 +147,7 @@ impl RoleScope {
             orders: Orders::default(),
             running: Mutex::new(None),
             notes: Mutex::default(),
+            stood_still: Mutex::default(),
             logged: Mutex::default(),
             check: Mutex::new(None),
         });

@@ -3,6 +3,7 @@
 use nats_elect::RoleManager;
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
+use crate::support::child::{self, ChildInstance, Orders};
 use crate::support::instance::instance;
 use crate::support::journal::Journal;
 use crate::support::user::{all_but, violations};
@@ -136,4 +137,69 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
         assert_eq!(records(&log, id, text), [""; 0], "{text}");
     }
     a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    journal.allow_overlaps();
+    let orders = Orders {
+        program: "logs::child_process".to_owned(),
+        ..Orders::new("child", server.url(), ms(2000))
+    };
+    let child = ChildInstance::start(&orders, &journal);
+    journal.started(ROLE, 0).await;
+    let joining = instance("b", server.url(), &journal).standing(leased_for(ms(2000)));
+    let b = joining.start().await;
+    b.wait_until_following("child").await;
+    child.pause();
+    journal.started(ROLE, 1).await;
+    child.resume();
+    journal.ended(ROLE, 0).await;
+    eventually(SOON, "its end", async || {
+        let ended = |note: &String| note.contains("term ended");
+        child.notes().iter().any(ended).then_some(())
+    })
+    .await;
+    let notes = child.notes();
+    let lost: Vec<_> = notes
+        .iter()
+        .filter(|it| it.contains("leadership lost"))
+        .collect();
+    assert_eq!(lost.len(), 1, "{notes:#?}");
+    for part in [" WARN ", "this process stood still", "stood_still="] {
+        assert!(lost[0].contains(part), "{part} in {}", lost[0]);
+    }
+    for wrong in ["still runs", "aborting it", " ERROR "] {
+        assert!(
+            !notes.iter().any(|it| it.contains(wrong)),
+            "{wrong}: {notes:#?}"
+        );
+    }
+    b.stop().await;
+}
+
+/// Not a test: the child, which notes what it logs.
+#[test]
+#[ignore = "run by another test in a process of its own"]
+fn child_process() {
+    struct Noted;
+    impl std::io::Write for Noted {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            child::note(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    if child::is_ordered() {
+        tracing_subscriber::fmt()
+            .with_env_filter("nats_elect=info")
+            .with_ansi(false)
+            .with_writer(|| Noted)
+            .init();
+    }
+    child::run(|term, _| async move { term.cancelled().await });
 }

@@ -328,7 +328,8 @@ pub enum Event {
     /// A request succeeded again. After a failure that does not pass by itself it is the same
     /// request: a read does not show that writes are permitted.
     CircuitClosed,
-    /// The handler still ran when its lease ended.
+    /// The handler still ran when its lease had ended, although it had been aborted and had had the
+    /// time that an abort takes.
     HandlerOverrun {
         /// Its fencing token.
         fencing_token: FencingToken,

@@ -226,6 +226,11 @@ async fn perform(term: Term, work: Work) {
     }
 }
 
+/// Whether this process is a child.
+pub fn is_ordered() -> bool {
+    std::env::var_os(ORDERS).is_some()
+}
+
 /// Tells the parent something.
 pub fn note(note: String) {
     tell(&Told::Noted(note));

@@ -152,6 +152,31 @@ fn a_lease_that_ends_while_its_handler_runs_is_revoked() {
     assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
 }
 
+/// The whole process stood still, its handler included.
+#[test]
+fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort() {
+    for ends in [true, false] {
+        let (mut solo, term) = leading(|_| {});
+        let until = lease(&solo);
+        let allowance = solo.settings.abort_allowance();
+        solo.sleep(until.since(solo.now) + ms(9000));
+        solo.feed(Input::Tick);
+        assert!(revokes(&solo) && aborts(&solo));
+        assert_eq!(solo.election.status().lease_until, None);
+        let overran =
+            |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
+        solo.wait(allowance - ms(1));
+        assert!(!overran(&solo));
+        if ends {
+            end(&mut solo, term);
+        }
+        solo.wait(ms(1));
+        assert_eq!(overran(&solo), !ends);
+        let written = solo.has(|effect| matches!(effect, Effect::Write(_)));
+        assert!(!written, "the others have waited for the lease already");
+    }
+}
+
 #[test]
 fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     let (mut solo, term) = leading(|_| {});
