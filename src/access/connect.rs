@@ -2,8 +2,8 @@
 
 use async_nats::{Client, ConnectOptions};
 
-use super::resolved;
-use crate::actors::{lasting, problem};
+use super::{Resolved, resolved};
+use crate::actors::{Target, lasting, problem};
 use crate::error::Error;
 use crate::model::config::ManagerConfig;
 
@@ -58,7 +58,12 @@ impl ManagerConfig {
         adjust: impl FnOnce(ConnectOptions) -> ConnectOptions,
     ) -> Result<Client, Error> {
         self.validate()?;
-        let (servers, options) = resolved(self.clone(), None).await?;
+        let Resolved {
+            servers,
+            login,
+            options,
+        } = resolved(self.clone(), None).await?;
+        let target = Target::new(&servers, login);
         let options = adjust(
             options
                 .name(name)
@@ -72,7 +77,7 @@ impl ManagerConfig {
         };
         match tokio::time::timeout(self.start_timeout, options.connect(servers)).await {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(error)) => Err(match lasting(&error) {
+            Ok(Err(error)) => Err(match lasting(&error, &target) {
                 Some(failure) => Error::of_start(failure, self.start_timeout),
                 None => unavailable(problem(&error)),
             }),

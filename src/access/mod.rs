@@ -56,24 +56,40 @@ impl Access {
             options::nothing_said(&self.config)?;
             return Ok(Connection::Given(client));
         }
-        let (servers, options) = resolved(self.config, self.options).await?;
+        let Resolved {
+            servers,
+            login,
+            options,
+        } = resolved(self.config, self.options).await?;
         Ok(Connection::Own {
             options: tuned(options, name),
             servers,
+            login,
         })
     }
 }
 
+/// What a connection needs.
+struct Resolved {
+    /// Without credentials.
+    servers: Vec<ServerAddr>,
+    /// The identity that is shown to the servers, in words.
+    login: Option<String>,
+    options: ConnectOptions,
+}
+
 /// Returns the servers and the options. The files are read on a thread that may block.
-async fn resolved(
-    config: ManagerConfig,
-    given: Option<ConnectOptions>,
-) -> Result<(Vec<ServerAddr>, ConnectOptions), Error> {
+async fn resolved(config: ManagerConfig, given: Option<ConnectOptions>) -> Result<Resolved, Error> {
     let servers = servers(&config)?;
     let resolved = tokio::task::spawn_blocking(move || {
         let options = options::options(given, &config, &servers)?;
+        let login = options::login(&config.auth, &servers);
         let servers = servers.into_iter().map(options::without_credentials);
-        Ok((servers.collect(), options))
+        Ok(Resolved {
+            servers: servers.collect(),
+            login,
+            options,
+        })
     });
     let resolved: Result<_, ConfigError> = resolved
         .await

@@ -193,6 +193,36 @@ fn with_credentials_of(options: ConnectOptions, servers: &[ServerAddr]) -> Conne
     }
 }
 
+/// Returns the identity that the configuration shows to the servers, in words and without a secret.
+pub(super) fn login(auth: &AuthConfig, servers: &[ServerAddr]) -> Option<String> {
+    let in_address = || {
+        let server = servers.iter().find(|server| server.username().is_some())?;
+        let user = percent_decoded(server.username()?);
+        Some(match server.password() {
+            Some(_) => format!("user {user:?}"),
+            None => "the token".into(),
+        })
+    };
+    let file = |path: &Path| Some(format!("the file \"{}\"", path.display()));
+    in_address().or_else(|| match auth {
+        AuthConfig { nkey: Some(_), .. } => Some("the nkey".into()),
+        AuthConfig { creds: Some(_), .. } => Some("`auth.creds`".into()),
+        AuthConfig {
+            nkey_file: Some(path),
+            ..
+        }
+        | AuthConfig {
+            creds_file: Some(path),
+            ..
+        } => file(path),
+        AuthConfig {
+            user: Some(user), ..
+        } => Some(format!("user {user:?}")),
+        AuthConfig { token: Some(_), .. } => Some("the token".into()),
+        _ => None,
+    })
+}
+
 /// Returns the address without its login, because the client's logs show addresses.
 pub(super) fn without_credentials(server: ServerAddr) -> ServerAddr {
     let mut url = server.clone().into_inner();

@@ -102,7 +102,10 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
             "NATS was out of reach for longer than the grace period; \
              instances that reach it claim the role when the lease has run out"
         }
-        EndCause::Superseded => "another instance's record stands in the role's key",
+        EndCause::Superseded => {
+            "the role's key or its fence key is not as this term left it: \
+             another client wrote there, or the bucket was recreated"
+        }
         EndCause::Deleted => {
             "the role's key was deleted by another client or expired; \
              candidates claim the role when the handler has ended"
@@ -193,7 +196,11 @@ fn log(scope: &RoleScope, event: &Event) {
                 "no health check: the runtime that runs handlers does not answer, something blocks it"
             );
         }
-        Event::ValidationFailed => tracing::warn!("another client wrote to the role's key"),
+        Event::ValidationFailed => {
+            tracing::warn!(
+                "the lease can't be proved: the role's key or its fence key has changed"
+            );
+        }
         // The connection monitor tells of outages, once for all roles.
         Event::ConnectionChanged(status) => tracing::debug!(%status, "connection changed"),
         Event::Failure {

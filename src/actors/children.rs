@@ -14,7 +14,7 @@ use super::admin::AdminHandler;
 use super::connection::{Connection, StartFailure};
 use super::linked::{Linked, LinkedActor};
 use super::messages::{LinkedMsg, MonitorMsg, SupervisorMsg};
-use super::monitor::{MonitorActor, MonitorSetup};
+use super::monitor::{MonitorActor, MonitorSetup, Opened};
 use super::peers::Peers;
 use super::publisher::Publisher;
 use super::watch::Watch;
@@ -22,7 +22,7 @@ use super::{Link, Routes};
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
-use crate::store::{BucketInfo, IfMissing};
+use crate::store::IfMissing;
 use nats_elect_core::name::RoleName;
 
 /// The data that the children need.
@@ -67,7 +67,7 @@ impl Children {
         setup: ChildrenSetup,
         supervisor: ActorRef<SupervisorMsg>,
         start_timeout: Duration,
-        ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
+        ready: oneshot::Sender<Result<Opened, StartFailure>>,
     ) -> Result<Self, ActorProcessingErr> {
         let spawner = Spawner {
             setup: &setup,
@@ -182,7 +182,7 @@ impl Spawner<'_> {
     async fn monitor(
         &self,
         start_timeout: Duration,
-        ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
+        ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
     ) -> Result<ActorRef<MonitorMsg>, ActorProcessingErr> {
         let links = self.supervisor.clone();
         let setup = MonitorSetup {

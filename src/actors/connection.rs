@@ -23,20 +23,42 @@ pub(crate) enum Connection {
     /// A client of our own.
     Own {
         servers: Vec<ServerAddr>,
+        /// The identity that is shown to the servers, in words.
+        login: Option<String>,
         options: ConnectOptions,
     },
+}
+
+/// The servers to connect to, and the identity that they are shown, for people.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Target {
+    pub addresses: Option<String>,
+    pub login: Option<String>,
 }
 
 impl Connection {
     /// Returns the addresses of the configured servers, without credentials. A client that the
     /// caller created does not tell them.
     pub fn addresses(&self) -> Option<String> {
-        let Self::Own { servers, .. } = self else {
-            return None;
-        };
+        self.target().addresses
+    }
+
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Given(_) => Target::default(),
+            Self::Own { servers, login, .. } => Target::new(servers, login.clone()),
+        }
+    }
+}
+
+impl Target {
+    pub fn new(servers: &[ServerAddr], login: Option<String>) -> Self {
         let address = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
         let addresses: Vec<_> = servers.iter().map(address).collect();
-        Some(addresses.join(", "))
+        Self {
+            addresses: Some(addresses.join(", ")),
+            login,
+        }
     }
 }
 
@@ -55,11 +77,14 @@ pub(crate) enum StartFailure {
 
 /// Returns the problem of a connection that could not be made, if the problem does not pass by
 /// itself.
-pub(crate) fn lasting(error: &ConnectError) -> Option<StartFailure> {
+pub(crate) fn lasting(error: &ConnectError, target: &Target) -> Option<StartFailure> {
     match error.kind() {
-        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+        kind @ (ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation) => {
+            let of = target.login.as_ref().map(|login| format!(" of {login}"));
+            let of = of.as_deref().unwrap_or_default();
+            let at = target.addresses.as_deref().unwrap_or("the server");
             Some(StartFailure::Authentication(format!(
-                "NATS refused the credentials ({error}): check user, password, token, nkey or creds file"
+                "NATS refused the credentials{of} at {at} ({kind}): check user, password, token, nkey or creds file"
             )))
         }
         ConnectErrorKind::Tls => Some(StartFailure::Tls(format!(

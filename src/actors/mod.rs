@@ -34,9 +34,9 @@ mod thread;
 mod watch;
 mod watch_backoff;
 
-pub(crate) use connection::{Connection, StartFailure, lasting, problem, tuned};
+pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
-pub(crate) use monitor::{MonitorActor, MonitorSetup};
+pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub(crate) use publisher::PublisherSetup;
 pub(crate) use routes::Routes;
 pub(crate) use signatures::Signatures;

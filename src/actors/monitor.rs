@@ -24,6 +24,7 @@ use crate::clock;
 use crate::repeated::{Repeated, without_random_parts};
 use crate::store::{self, BucketInfo, Denied, IfMissing, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
+use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, RoleName};
 use outage::Outage;
 
@@ -51,7 +52,14 @@ pub(crate) struct MonitorSetup {
     pub admin: Option<Arc<AdminHandler>>,
     pub start_timeout: Duration,
     /// Receives one message: that the bucket was opened, or that it cannot be.
-    pub ready: Option<oneshot::Sender<Result<BucketInfo, StartFailure>>>,
+    pub ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
+}
+
+/// The bucket that was opened at the start, and the server behind it.
+pub(crate) struct Opened {
+    pub info: BucketInfo,
+    pub server: String,
+    pub version: String,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -80,8 +88,10 @@ pub(crate) struct MonitorState {
     outage: Option<Outage>,
     /// Said once in each outage.
     told_refused: bool,
-    /// The refusals of the server that were logged.
-    denials: Repeated,
+    /// The problems that were logged.
+    logged: Repeated,
+    /// The creation time of the bucket that was used last.
+    epoch: Option<u64>,
 }
 
 /// The last reported state of the link.
@@ -124,7 +134,8 @@ impl Actor for MonitorActor {
             renewed_at: None,
             outage: None,
             told_refused: false,
-            denials: Repeated::default(),
+            logged: Repeated::default(),
+            epoch: None,
             setup,
         };
         state.connect(&myself);
@@ -183,7 +194,9 @@ impl MonitorState {
             Connection::Given(client) => {
                 let _ = myself.send_message(MonitorMsg::Connected(Ok(client)));
             }
-            Connection::Own { servers, options } => {
+            Connection::Own {
+                servers, options, ..
+            } => {
                 let events = myself.clone();
                 let options = options.event_callback(move |event| {
                     let _ = events.send_message(MonitorMsg::ClientEvent(event));
@@ -220,8 +233,11 @@ impl MonitorState {
 
     fn not_connected(&mut self, myself: &ActorRef<MonitorMsg>, error: &async_nats::ConnectError) {
         self.last_problem = problem(error);
-        if let Some(failure) = lasting(error) {
+        if let Some(failure) = lasting(error, &self.setup.connection.target()) {
             self.start_failed(failure);
+        } else {
+            let problem = self.problem_and_addresses();
+            self.log_problem(&problem);
         }
         self.retry_later(myself);
     }
@@ -286,7 +302,7 @@ impl MonitorState {
         let text = without_random_parts(&denied.to_string());
         if denied.is_of_election(&self.setup.bucket) {
             tracing::debug!("{text}");
-        } else if let Some(repeats) = self.denials.is_due(&text, clock::now()) {
+        } else if let Some(repeats) = self.logged.is_due(&text, clock::now()) {
             let repeats = (repeats > 0).then_some(repeats);
             tracing::warn!(repeats, "{text}: grant it");
         }
@@ -369,6 +385,20 @@ impl MonitorState {
         match self.setup.connection.addresses() {
             Some(addresses) => format!("{} (tried {addresses})", self.last_problem),
             None => self.last_problem.clone(),
+        }
+    }
+
+    /// Logs why NATS or the bucket can't be used yet.
+    fn log_problem(&mut self, problem: &str) {
+        let Some(repeats) = self.logged.is_due(problem, clock::now()) else {
+            return;
+        };
+        let repeats = (repeats > 0).then_some(repeats);
+        if self.setup.ready.is_some() {
+            let timeout = exact(self.setup.start_timeout);
+            tracing::warn!(repeats, "{problem}: trying for {timeout}");
+        } else {
+            tracing::warn!(repeats, "{problem}: trying on");
         }
     }
 

@@ -15,6 +15,7 @@ use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
 use super::messages::{ElectionMsg, SupervisorMsg};
+use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
 use crate::backoff::Backoff;
@@ -22,7 +23,7 @@ use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::config::AdminConfig;
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, RunningTerm, SteppedDown};
-use crate::store::{BucketInfo, IfMissing};
+use crate::store::IfMissing;
 use nats_elect_core::Candidate;
 use nats_elect_core::Moment;
 use nats_elect_core::event::{EndCause, Event, FailureKind};
@@ -47,7 +48,7 @@ pub(crate) struct Supervise {
     /// Without it nothing is published.
     pub publisher: Option<PublisherSetup>,
     pub admin: AdminConfig,
-    pub ready: oneshot::Sender<Result<BucketInfo, StartFailure>>,
+    pub ready: oneshot::Sender<Result<Opened, StartFailure>>,
 }
 
 pub(super) struct SupervisorActor;

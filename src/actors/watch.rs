@@ -105,7 +105,11 @@ impl Linked for Watch {
             backoff.connection_lost(clock::now());
         }
         let wait = backoff.ended(clock::now());
-        let error = error.map(ToString::to_string);
+        let error = error.map(|error| match error {
+            // The advice about permissions is for clients that do not pass on their events.
+            StoreError::Timeout { subject } => format!("no answer to \"{subject}\" in time"),
+            error => error.to_string(),
+        });
         let text = error.as_deref().unwrap_or_default();
         // The attempts slow down to one in two seconds.
         if let Some(repeats) = lock(&self.ends).is_due(text, clock::now()) {

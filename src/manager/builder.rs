@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{ElectionThread, PublisherSetup, Routes, Setup};
+use crate::actors::{ElectionThread, Opened, PublisherSetup, Routes, Setup};
 use crate::error::Error;
 use crate::model::config::{
     AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, RoleConfig, Storage,
     role_overridden,
 };
 use crate::model::keyring::Keyring;
-use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry};
+use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry, RoleScope};
 use crate::store::IfMissing;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, InstanceId};
@@ -264,11 +264,12 @@ impl RoleManagerBuilder {
         .map_err(|error| Error::Thread(error.to_string()))?;
         // From here on dropping the manager ends the thread.
         let manager = RoleManager { fleet, thread };
-        let info = match opened.await {
-            Ok(Ok(info)) => info,
+        let opened = match opened.await {
+            Ok(Ok(opened)) => opened,
             Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         };
+        let info = &opened.info;
         for scope in &scopes {
             if let Some(max_age) = info.max_age.filter(|max_age| *max_age < scope.settings.ttl) {
                 return Err(Error::BucketUnfit(format!(
@@ -283,11 +284,32 @@ impl RoleManagerBuilder {
                 tracing::warn!(role = %scope.role, "{warning}");
             }
         }
+        log_start(&manager.fleet.instance, &opened, &scopes);
         for scope in scopes {
             manager.stand(scope).await?;
         }
         Ok(manager)
     }
+}
+
+/// Logs what an instance that has started uses.
+fn log_start(instance: &Instance, opened: &Opened, scopes: &[Arc<RoleScope>]) {
+    let Opened {
+        info,
+        server,
+        version,
+    } = opened;
+    let roles: Vec<_> = scopes.iter().map(|scope| scope.role.as_str()).collect();
+    let (replicas, roles) = (info.replicas, roles.join(", "));
+    instance.span().in_scope(|| {
+        tracing::info!(
+            server,
+            version,
+            replicas,
+            roles,
+            "connected to NATS: started"
+        );
+    });
 }
 
 impl fmt::Debug for RoleManagerBuilder {

@@ -101,17 +101,19 @@ impl Bucket {
             }),
         };
         let opening = async {
+            let mut created = false;
             let stream = match (bucket.stream_info(timeout).await, if_missing) {
                 (
                     Err(StoreError::BucketMissing { .. }),
                     IfMissing::Create { replicas, storage },
                 ) => {
-                    bucket.create(replicas, storage, timeout).await?;
+                    created = bucket.create(replicas, storage, timeout).await?;
                     bucket.created_stream_info(timeout).await?
                 }
                 (found, _) => found?,
             };
-            bucket.learn(&stream)
+            let info = bucket.learn(&stream)?;
+            Ok(BucketInfo { created, ..info })
         };
         // The timeout also ends the wait for a bucket that is being created. The next attempt would
         // find the bucket, or create it.
@@ -181,12 +183,13 @@ impl Bucket {
         Ok(info)
     }
 
+    /// Creates the bucket. Returns whether it did: another client may have been first.
     async fn create(
         &self,
         replicas: usize,
         storage: Storage,
         timeout: Duration,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let config = Config {
             name: self.shared.stream.clone(),
             description: Some("Leader election (nats-elect)".into()),
@@ -213,8 +216,8 @@ impl Bucket {
             // Another client created the stream first, with another first sequence.
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..
-            }) => Ok(()),
-            created => created.map(drop),
+            }) => Ok(false),
+            created => created.map(|_| true),
         }
     }
 

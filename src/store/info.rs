@@ -51,6 +51,8 @@ pub struct BucketInfo {
     pub replicas: usize,
     /// The number of values that it keeps per key; -1 for all.
     pub history: i64,
+    /// Whether this client has just created it.
+    pub created: bool,
     /// Its shortcomings and risks, in words.
     pub notes: Vec<String>,
 }
@@ -266,6 +268,7 @@ impl StreamInfo {
             unique_sequences: config.unique_sequences(),
             replicas: config.num_replicas,
             history: config.max_msgs_per_subject,
+            created: false,
             notes: config
                 .notes()
                 .into_iter()

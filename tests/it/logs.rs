@@ -1,10 +1,11 @@
 //! The log of an instance while something goes wrong.
 
-use nats_elect::RoleManager;
+use nats_elect::{RoleManager, StepDown};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
+use crate::support::bucket::Stranger;
 use crate::support::child::{self, ChildInstance, Orders};
-use crate::support::instance::instance;
+use crate::support::instance::{guest, instance};
 use crate::support::journal::Journal;
 use crate::support::user::{all_but, violations};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
@@ -137,6 +138,87 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
         assert_eq!(records(&log, id, text), [""; 0], "{text}");
     }
     a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_without_nats_is_logged_at_once_and_its_success_names_what_is_used() {
+    let logs = logs::install();
+    let id = "logged-start";
+    let mut server = NatsServer::start().expect("start");
+    let address = server.url();
+    server.kill();
+    let journal = Journal::default();
+    let joining = instance(id, &address, &journal).standing(leased_for(ms(5000)));
+    let starting = tokio::spawn(joining.start());
+    let problem = eventually(SOON, "a word of it", async || {
+        records(&logs.text(), id, "no connection to NATS").pop()
+    })
+    .await;
+    let tried = address.trim_start_matches("nats://");
+    for part in [" WARN ", "refused", tried, "trying for 30s"] {
+        assert!(problem.contains(part), "{part} in {problem}");
+    }
+    server.restart().expect("restart");
+    let a = starting.await.expect("no panic");
+    let log = logs.text();
+    let started = record(&log, id, "connected to NATS: started");
+    for part in [
+        " INFO ",
+        "server=",
+        "version=",
+        "replicas=1",
+        "roles=\"scheduler\"",
+        "bucket=leaders",
+    ] {
+        assert!(started.contains(part), "{part} in {started}");
+    }
+    record(&log, id, "created the bucket");
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_recreated_is_named_by_each_instance() {
+    let logs = logs::install();
+    let (leader, creator) = ("logged-before", "logged-creator");
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let joining = instance(creator, server.url(), &journal).standing(leased_for(ms(2000)));
+    let b = joining.start().await;
+    journal.started(ROLE, 0).await;
+    let joining = guest(leader, server.url(), &journal).standing(leased_for(ms(2000)));
+    let a = joining.start().await;
+    a.wait_until_following(creator).await;
+    let handed = b.role(ROLE).step_down(StepDown::to(leader)).await;
+    handed.expect("handed over");
+    journal.started(ROLE, 1).await;
+
+    Stranger::connect(&server.url()).await.delete_bucket().await;
+    journal.started(ROLE, 2).await;
+    eventually(SOON, "both saw it", async || {
+        let log = logs.text();
+        let created = records(&log, creator, "created it; all that it held is lost");
+        let seen = records(&log, leader, "the bucket was recreated or restored");
+        (!created.is_empty() && !seen.is_empty()).then_some(())
+    })
+    .await;
+    let log = logs.text();
+    let created = record(&log, creator, "created it; all that it held is lost");
+    let seen = record(&log, leader, "the bucket was recreated or restored");
+    for told in [created, seen] {
+        assert!(
+            told.contains(" WARN ") && told.contains("leaders"),
+            "{told}"
+        );
+    }
+    for id in [leader, creator] {
+        for wrong in ["another instance's record", "may publish there"] {
+            let warned = records(&log, id, wrong);
+            let warned = warned.iter().find(|line| !line.contains(" DEBUG "));
+            assert_eq!(warned, None, "{wrong}");
+        }
+    }
+    a.stop().await;
+    b.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

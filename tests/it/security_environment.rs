@@ -96,7 +96,11 @@ async fn the_environment_says_how_to_connect_where_it_is_asked() {
         ("NATS_USER", "ada"),
         ("NATS_PASSWORD", "s3cret2"),
     ];
-    said(&run("with", &wrong), "failed: NATS refused the credentials");
+    let refused = format!(
+        "failed: NATS refused the credentials of user \"ada\" at 127.0.0.1:{} (authorization violation): check",
+        server.port()
+    );
+    said(&run("with", &wrong), &refused);
     said(&run("and the program", &wrong), "started");
     let address = url.replace("nats://", "nats://ada:s3cret@");
     said(&run("with", &[("NATS_URL", &*address)]), "started");

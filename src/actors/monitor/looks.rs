@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
-use super::{LinkState, MonitorState};
+use super::{LinkState, MonitorState, Opened};
 use crate::actors::Link;
 use crate::actors::connection::{Connection, StartFailure};
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
@@ -104,6 +104,7 @@ impl MonitorState {
         match result {
             Ok((bucket, info)) => {
                 self.failures = 0;
+                self.log_bucket(&info);
                 let traits = nats_elect_core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
@@ -124,7 +125,13 @@ impl MonitorState {
                             tracing::warn!(%bucket, "{note}");
                         }
                     }
-                    let _ = ready.send(Ok(info));
+                    let version = client_version(self.client.as_ref());
+                    let server = self.server();
+                    let _ = ready.send(Ok(Opened {
+                        info,
+                        server,
+                        version,
+                    }));
                 }
                 let connected = self
                     .client
@@ -149,6 +156,25 @@ impl MonitorState {
         }
     }
 
+    /// Logs that the bucket was created, or took the place of another one.
+    fn log_bucket(&mut self, info: &BucketInfo) {
+        let bucket = &self.setup.bucket;
+        match self.epoch.replace(info.epoch) {
+            None if info.created => tracing::info!(%bucket, "created the bucket"),
+            Some(_) if info.created => tracing::warn!(
+                %bucket,
+                "the bucket was missing: created it; all that it held is lost, the data of \
+                 `term.store()` included"
+            ),
+            Some(epoch) if epoch != info.epoch => tracing::warn!(
+                %bucket,
+                "the bucket was recreated or restored: leaders end; what it held and was not \
+                 restored is lost, the data of `term.store()` included"
+            ),
+            _ => {}
+        }
+    }
+
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: StoreError) {
         self.last_problem = error.to_string();
         if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
@@ -160,13 +186,17 @@ impl MonitorState {
         let passes = error.is_transient()
             || self.setup.ready.is_some() && error.lacks_nodes()
             || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
+        let is_awaited = self.setup.if_missing == IfMissing::Await
+            && matches!(error, StoreError::BucketMissing { .. });
+        if self.setup.ready.is_some() && (passes || is_awaited) {
+            self.log_problem(&error.to_string());
+        }
         if !passes {
             let failure = Failure {
                 kind: error.kind(),
                 detail: error.to_string(),
             };
-            let is_missing = matches!(error, StoreError::BucketMissing { .. });
-            if is_missing && self.setup.if_missing == IfMissing::Await {
+            if is_awaited {
                 self.awaited = Some(error);
             } else {
                 self.start_failed(StartFailure::Bucket(error));
@@ -180,4 +210,9 @@ impl MonitorState {
         }
         self.retry_later(myself);
     }
+}
+
+/// Returns the version of the connected server.
+fn client_version(client: Option<&async_nats::Client>) -> String {
+    client.map_or_else(String::new, |client| client.server_info().version)
 }
