@@ -43,6 +43,10 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
     }
     let _in_span = scope.span.enter();
     let last_leader = last.instance_id.as_str();
+    if last_leader.is_empty() {
+        tracing::info!("the value that is no record has been waited for long enough");
+        return;
+    }
     let server = scope.server();
     if *scope.connection.borrow() != ConnectionStatus::Connected {
         tracing::warn!(
@@ -158,6 +162,14 @@ fn log(scope: &RoleScope, event: &Event) {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
         Event::Paused => tracing::info!("paused: does not take part in elections until resumed"),
         Event::Resumed => tracing::info!("resumed: takes part in elections again"),
+        Event::LeaderChanged(Some(leader)) if leader.instance_id.is_empty() => {
+            let revision = scope.status.borrow().revision;
+            tracing::warn!(
+                revision,
+                "a value that is no record is in the role's key: its lease is waited for, and then \
+                 candidates claim the role over it"
+            );
+        }
         Event::LeaderChanged(Some(leader)) => {
             tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
         }

@@ -392,7 +392,8 @@ impl ElectionState {
                 if !is_known {
                     log_no_leader(&self.scope, &before, self.election.vacancy());
                 }
-                self.predecessor = Some(before.instance_id);
+                // A value that is no record names nobody.
+                self.predecessor = Some(before.instance_id).filter(|id| !id.is_empty());
             }
             self.publish_status();
             announce(&self.scope, Event::LeaderChanged(leader));

@@ -82,7 +82,7 @@ fn leadership(role: &str, status: &RoleStatus) -> Value {
         "role": role,
         "is_leader": status.is_leader,
         "state": status.state,
-        "leader": status.leader.as_ref().map(|leader| &leader.instance_id),
+        "leader": status.leader.as_ref().map(|leader| &leader.instance_id).filter(|id| !id.is_empty()),
         "fencing_token": status.fencing_token,
         "correlation_id": status.correlation_id,
         "lease_remaining_seconds": status.lease_remaining.map(Seconds),

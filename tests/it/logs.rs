@@ -222,6 +222,29 @@ async fn a_bucket_that_is_recreated_is_named_by_each_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_is_no_record_is_logged_as_such() {
+    let logs = logs::install();
+    let id = "logged-garbage";
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let joining = instance(id, server.url(), &journal).standing(leased_for(ms(2000)));
+    let a = joining.start().await;
+    journal.started(ROLE, 0).await;
+    let store = Stranger::connect(&server.url()).await.store().await;
+    let revision = store.put(ROLE, "rubbish".into()).await.expect("put");
+    journal.started(ROLE, 1).await;
+    let log = logs.text();
+    let told = record(&log, id, "a value that is no record");
+    for part in [" WARN ", "role=scheduler", &format!("revision={revision}")] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    for nameless in ["leader= ", "last_leader=\"\""] {
+        assert_eq!(records(&log, id, nameless), [""; 0]);
+    }
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();

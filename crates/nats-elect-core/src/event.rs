@@ -36,7 +36,8 @@ pub enum EndCause {
     LeaseExpired,
     /// NATS was out of reach for longer than the grace period.
     ConnectionLost,
-    /// Another instance's record stands in the key.
+    /// Another client wrote to the role's key or its fence key: another instance's record is there,
+    /// or a value that is no record. Or the bucket was recreated.
     Superseded,
     /// The key was deleted by another client, or expired on the server.
     Deleted,
