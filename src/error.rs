@@ -11,6 +11,7 @@ use crate::store::StoreError;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{NameError, RoleName};
 use nats_elect_core::peer::Refusal;
+use nats_elect_core::token::FencingToken;
 
 /// The reason why a manager, a role or an observer could not do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -82,6 +83,14 @@ pub enum Error {
     /// The instance does not lead the role.
     #[error("this instance does not lead the role")]
     NotLeader,
+    /// The instance leads the role, but in another term than the expected one. Nothing was done.
+    #[error(
+        "this instance leads the role in another term, with the fencing token {fencing_token}; nothing was done"
+    )]
+    UnexpectedTerm {
+        /// The fencing token of the term that goes on.
+        fencing_token: FencingToken,
+    },
     /// Leadership could not be proved just now.
     #[error(
         "leadership could not be proved just now ({reason}): do nothing critical, and ask again"

@@ -57,7 +57,7 @@ impl StepDown {
     }
 
     /// Restricts the request to the term of this fencing token. If this instance is in another term
-    /// by now, nothing is done, and the answer is [`Error::NotLeader`].
+    /// by now, nothing is done, and the answer is [`Error::UnexpectedTerm`].
     #[must_use]
     pub const fn expecting(mut self, term: FencingToken) -> Self {
         self.expected = Some(term);
@@ -188,9 +188,9 @@ impl RoleHandle {
     /// claimed the role, or until a heartbeat and a request timeout have passed.
     ///
     /// # Errors
-    /// Returns [`Error::NotLeader`] if this instance does not lead, is not in the term that was
-    /// [expected](StepDown::expecting), or its term ended meanwhile. Returns [`Error::Stopped`] if
-    /// the role is stopped.
+    /// Returns [`Error::NotLeader`] if this instance does not lead, or its term ended meanwhile.
+    /// Returns [`Error::UnexpectedTerm`] if it leads in another term than the
+    /// [expected](StepDown::expecting) one, and [`Error::Stopped`] if the role is stopped.
     ///
     /// After [`Error::SuccessorAbsent`] and [`Error::SuccessorRefused`] nothing was done, and this
     /// instance still leads.
@@ -217,8 +217,19 @@ impl RoleHandle {
             Ok(Reply::SuccessorRefused(reason)) => {
                 Err(Error::SuccessorRefused { successor, reason })
             }
-            Ok(_) => Err(Error::NotLeader),
+            Ok(_) => Err(self.not_in_term(expected)),
             Err(_) => Err(Error::Stopped),
+        }
+    }
+
+    /// Returns why a request to the leader of a term was refused.
+    fn not_in_term(&self, expected: Option<FencingToken>) -> Error {
+        let current = self.scope.status.borrow().fencing_token;
+        match current.filter(|_| self.is_leader()) {
+            Some(fencing_token) if expected.is_some_and(|term| term != fencing_token) => {
+                Error::UnexpectedTerm { fencing_token }
+            }
+            _ => Error::NotLeader,
         }
     }
 

@@ -236,7 +236,8 @@ async fn a_step_down_ends_no_other_term_than_the_one_that_it_expects() {
     };
     for how in [StepDown::any(), StepDown::to("b")] {
         let refused = role.step_down(how.expecting(earlier)).await;
-        assert_eq!(refused, Err(Error::NotLeader));
+        let fencing_token = term;
+        assert_eq!(refused, Err(Error::UnexpectedTerm { fencing_token }));
         assert!(role.is_leader());
     }
     // It may follow before it has read the keys, and is not ready then.

@@ -105,7 +105,8 @@ impl From<Error> for Failure {
             | Error::Tls(_)
             | Error::PermissionDenied(_)
             | Error::SuccessorRefused { .. }
-            | Error::NotLeader => Code::Refused,
+            | Error::NotLeader
+            | Error::UnexpectedTerm { .. } => Code::Refused,
             Error::Unavailable { .. } | Error::Unproven { .. } | Error::StopTimedOut { .. } => {
                 Code::Unreachable
             }
