@@ -21,6 +21,7 @@ use super::lasting_failure::LastingFailure;
 use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
+use super::namesake::Namesake;
 use super::signatures::Signatures;
 use crate::clock;
 use crate::lock::lock;
@@ -80,6 +81,7 @@ pub(super) struct ElectionState {
     /// When the last sign of the leader before came, as known when the role was claimed.
     last_sign: Option<Moment>,
     lasting_failure: LastingFailure,
+    namesake: Namesake,
     /// The moment of the step in progress, which is the time of the messages that it sends.
     stepped: Moment,
 }
@@ -118,6 +120,7 @@ impl Actor for ElectionActor {
             leaderless: Leaderless::default(),
             last_sign: None,
             lasting_failure: LastingFailure::default(),
+            namesake: Namesake::default(),
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
@@ -233,6 +236,13 @@ impl ElectionState {
 
     fn judge(&mut self, entry: &mut Entry, live: bool) {
         let now = clock::now();
+        if self.namesake.is_alive(&self.scope.instance, entry) {
+            let text = "another running process has this instance id: give each its own; a \
+                        handoff or an order to this id reaches either of them";
+            if lock(&self.scope.logged).is_due(text, now).is_some() {
+                self.scope.span.in_scope(|| tracing::warn!("{text}"));
+            }
+        }
         if let Some(gap) = self.leaderless.saw(entry, live, now) {
             self.scope.labels.failed_over(gap);
         }

@@ -24,6 +24,7 @@ mod leaderless;
 mod linked;
 mod messages;
 mod monitor;
+mod namesake;
 mod peers;
 mod publisher;
 mod rate_limit;

@@ -285,6 +285,29 @@ async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
     b.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_shares_its_id_with_the_leader_says_so() {
+    let logs = logs::install();
+    let id = "logged-namesake";
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let join = || instance(id, server.url(), &journal).standing(leased_for(ms(2000)));
+    let a = join().start().await;
+    journal.started(ROLE, 0).await;
+    let b = join().start().await;
+    eventually(SOON, "a warning", async || {
+        let told = records(
+            &logs.text(),
+            id,
+            "another running process has this instance id",
+        );
+        (!told.is_empty()).then_some(())
+    })
+    .await;
+    b.stop().await;
+    a.stop().await;
+}
+
 /// Not a test: the child, which notes what it logs.
 #[test]
 #[ignore = "run by another test in a process of its own"]
