@@ -1,11 +1,14 @@
 //! Announces the events of a role to metrics, logs and subscribers.
 
+use std::time::Duration;
+
 use tracing::Span;
 
 use crate::clock;
 use crate::lock::lock;
 use crate::model::status::LastFailure;
 use crate::role::RoleScope;
+use nats_elect_core::Failure;
 use nats_elect_core::duration::{exact, rounded};
 use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
@@ -75,12 +78,13 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
             last_leader,
             server,
             "no leader: the role's key was deleted by another client or expired; \
-             candidates claim the role when the last lease has run out"
+             candidates claim the role when its leader has freed it, or its lease has run out"
         ),
         _ => tracing::warn!(
             last_leader,
             server,
-            "no leader: the last one did not renew its lease; candidates claim the role now"
+            "no leader: the lease seen last was not renewed and has run out; \
+             candidates claim the role as soon as NATS takes a claim"
         ),
     }
 }
@@ -118,8 +122,15 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
             "NATS lost confirmed writes; candidates claim the role after a full lease"
         }
         EndCause::BucketLost => {
-            "the bucket is gone, was made anew, or refuses this instance; \
-             candidates claim the role in the bucket that they find"
+            let problem = lasting_problem(scope);
+            let problem = problem.as_deref().unwrap_or("the bucket was recreated");
+            tracing::warn!(
+                cause = cause.as_str(),
+                server = scope.server(),
+                "leadership lost: {problem}; candidates claim the role in the bucket that they \
+                 find; the handler is being stopped"
+            );
+            return;
         }
         EndCause::Crashed => "the election's actor crashed, and starts again",
         _ => {
@@ -134,6 +145,25 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
     );
 }
 
+/// Logs that a handler returned soon, without being told to: once, and then once a minute. Most
+/// likely it is not meant to.
+fn log_brief_return(scope: &RoleScope, lasted: Duration) {
+    let text = "the handler returned `Ok` although its term was not cancelled: the role is freed, \
+                and this instance claims it again after its cool-down";
+    if let Some(repeats) = lock(&scope.logged).is_due(text, clock::now()) {
+        let repeats = (repeats > 0).then_some(repeats);
+        let cooldown = exact(scope.settings.cooldown);
+        tracing::warn!(lasted = %rounded(lasted), %cooldown, repeats, "{text}");
+    }
+}
+
+/// Returns the last failure, in words, if it does not pass by itself.
+fn lasting_problem(scope: &RoleScope) -> Option<String> {
+    let LastFailure { kind, detail, .. } = scope.status().last_failure?;
+    let failure = Failure { kind, detail };
+    (!failure.is_transient()).then_some(failure.detail)
+}
+
 /// Logs a failure that does not pass by itself: once, and then once a minute while it lasts.
 fn log_failure(scope: &RoleScope, kind: FailureKind, detail: &str) {
     if let Some(repeats) = lock(&scope.logged).is_due(detail, clock::now()) {
@@ -145,12 +175,8 @@ fn log_failure(scope: &RoleScope, kind: FailureKind, detail: &str) {
 /// Logs that attempts slow down. A failure that does not pass by itself slows them down at once,
 /// and has been logged.
 fn log_slowdown(scope: &RoleScope) {
-    let last = scope.status().last_failure;
-    let transient = last.is_none_or(|LastFailure { kind, detail, .. }| {
-        nats_elect_core::Failure { kind, detail }.is_transient()
-    });
     let pause = exact(scope.settings.retry.max_backoff);
-    if transient {
+    if lasting_problem(scope).is_none() {
         tracing::warn!("too many failures in a row: trying once in {pause}");
     } else {
         tracing::debug!("trying once in {pause}");
@@ -183,6 +209,9 @@ fn log(scope: &RoleScope, event: &Event) {
             ..
         } => {
             tracing::info!(cause = cause.as_str(), lasted = %rounded(*lasted), released, "term ended");
+            if *cause == EndCause::Returned && *lasted < scope.settings.ttl {
+                log_brief_return(scope, *lasted);
+            }
         }
         Event::ClaimBegan { vacancy } => tracing::debug!(vacancy = vacancy.as_str(), "claiming"),
         Event::HandedOver { outcome } => {

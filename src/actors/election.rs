@@ -29,6 +29,7 @@ use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
 use nats_elect_core::Moment;
+use nats_elect_core::duration::exact;
 use nats_elect_core::event::{Event, FailureKind, Vacancy};
 use nats_elect_core::record::Entry;
 use nats_elect_core::release::ReleaseSecret;
@@ -355,7 +356,10 @@ impl ElectionState {
             Effect::Resign { .. } => self.scope.acting.revoke(),
             Effect::Revoke { term } => self.with_term(term, RunningTerm::revoke),
             Effect::Cancel { term } => self.with_term(term, RunningTerm::cancel),
-            Effect::Abort { term } => self.with_term(term, RunningTerm::abort),
+            Effect::Abort { term } => {
+                self.with_term(term, RunningTerm::abort);
+                self.log_abort();
+            }
             Effect::CheckHealth { term } => self.check_health(myself, term),
             Effect::AskPeers {
                 id,
@@ -453,6 +457,17 @@ impl ElectionState {
                 at_ms: clock::unix_micros() / 1000,
                 change,
             }));
+    }
+
+    fn log_abort(&self) {
+        // A process that stood still gave its handler no time.
+        if lock(&self.scope.stood_still).is_none() {
+            let stop_budget = exact(self.scope.settings.stop_budget);
+            tracing::warn!(
+                %stop_budget,
+                "the handler did not end in time after its term was cancelled: aborting it"
+            );
+        }
     }
 
     fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {

@@ -21,6 +21,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::model::config::Overrun;
 use nats_elect_core::Moment;
+use nats_elect_core::duration::exact;
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::{HandlerEnd, TermId, TermStart};
 
@@ -56,9 +57,9 @@ impl RunningTerm {
         }
         // Set this first, so that the handler finds its own term in the role's status.
         scope.set_running(running.clone());
-        scope
-            .runtime
-            .spawn(run(Arc::clone(&scope.handler), leading).instrument(span));
+        scope.runtime.spawn(
+            run(Arc::clone(&scope.handler), leading, scope.settings.cooldown).instrument(span),
+        );
         running
     }
 
@@ -234,7 +235,7 @@ impl RunningTerm {
 
 /// Runs `lead` to its end. Every panic of the handler is caught here, including panics in the
 /// `Drop` of its future and in the text of its error.
-async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
+async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading, cooldown: Duration) {
     let term = leading.term.clone();
     let lead = async {
         let led = term
@@ -244,7 +245,11 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
             None => HandlerEnd::Aborted,
             Some(Ok(())) => HandlerEnd::Returned,
             Some(Err(error)) => {
-                tracing::warn!(error = %error, "the handler failed");
+                tracing::warn!(
+                    error = %error,
+                    cooldown = %exact(cooldown),
+                    "the handler failed: the term ends, and this instance stays out for its cool-down, which doubles with each failure in a row"
+                );
                 HandlerEnd::Failed
             }
         }

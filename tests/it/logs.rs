@@ -245,6 +245,44 @@ async fn a_value_that_is_no_record_is_logged_as_such() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follows() {
+    let logs = logs::install();
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let config = || leased_for(ms(2000)).cooldown(ms(100));
+    let a = instance("logged-handlers", server.url(), &journal)
+        .working("brief", config(), |_| async { Ok(()) })
+        .working("failing", config(), |_| async { Err("no".into()) })
+        .working("deaf", config(), |_| async {
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+        .start()
+        .await;
+    journal.started("deaf", 0).await;
+    journal.started("brief", 3).await;
+    let down = a.role("deaf").step_down(StepDown::any()).await;
+    down.expect("stepped down");
+    journal.started("failing", 1).await;
+    a.stop().await;
+    let log = logs.text();
+    let id = "logged-handlers";
+    let brief = record(&log, id, "the handler returned `Ok`");
+    let aborted = &records(&log, id, "aborting it")[0];
+    let failed = &records(&log, id, "the handler failed")[0];
+    for (told, part) in [
+        (&brief, "role=brief"),
+        (aborted, "role=deaf"),
+        (aborted, "stop_budget=400ms"),
+        (failed, "role=failing"),
+        (failed, "stays out"),
+        (failed, "cooldown=100ms"),
+    ] {
+        assert!(told.contains(" WARN ") && told.contains(part), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
