@@ -1,5 +1,6 @@
 //! Announces the events of a role to metrics, logs and subscribers.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::Span;
@@ -145,8 +146,8 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
     );
 }
 
-/// Logs that a handler returned soon, without being told to: once, and then once a minute. Most
-/// likely it is not meant to.
+/// Logs that a handler returned soon, without being told to, for the second time in a row: once, and
+/// then once a minute. Most likely it is not meant to.
 fn log_brief_return(scope: &RoleScope, lasted: Duration) {
     let text = "the handler returned `Ok` although its term was not cancelled: the role is freed, \
                 and this instance claims it again after its cool-down";
@@ -209,7 +210,9 @@ fn log(scope: &RoleScope, event: &Event) {
             ..
         } => {
             tracing::info!(cause = cause.as_str(), lasted = %rounded(*lasted), released, "term ended");
-            if *cause == EndCause::Returned && *lasted < scope.settings.ttl {
+            let is_brief = *cause == EndCause::Returned && *lasted < scope.settings.ttl;
+            // One may be meant so, such as the last one of a job that is done.
+            if scope.returned_briefly.swap(is_brief, Ordering::Relaxed) && is_brief {
                 log_brief_return(scope, *lasted);
             }
         }

@@ -2,6 +2,7 @@
 //! restart of the election's actor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ pub(crate) struct RoleScope {
     /// How long the election stood still before its present step, if that was long enough to miss a
     /// heartbeat. Then most likely the whole process did.
     pub stood_still: Mutex<Option<Duration>>,
+    /// Whether the last term ended because the handler returned soon, without being told to.
+    pub returned_briefly: AtomicBool,
     /// The failures that were logged.
     pub logged: Mutex<Repeated>,
     /// The latest health check that remote callers share.
@@ -148,6 +151,7 @@ impl RoleScope {
             running: Mutex::new(None),
             notes: Mutex::default(),
             stood_still: Mutex::default(),
+            returned_briefly: AtomicBool::new(false),
             logged: Mutex::default(),
             check: Mutex::new(None),
         });
