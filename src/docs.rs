@@ -29,6 +29,7 @@ pages! {
     operations = "../docs/operations.md";
     protocol = "../docs/protocol.md";
     security = "../docs/security.md";
+    serve = "../docs/serve.md";
 }
 
 // Its examples need the feature.

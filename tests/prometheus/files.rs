@@ -146,6 +146,8 @@ fn every_metric_that_rules_and_dashboard_name_exists() {
         .map(|metric| metric.name)
         .chain(OF_EXEC)
         .collect();
+    // A test of the command compares this page with what `serve` tells.
+    let page = file("docs/serve.md");
     let recorded = recorded();
     let names: BTreeSet<_> = recorded.iter().map(|rule| rule.place.as_str()).collect();
     for expression in recorded.iter().chain(&of_dashboard(&dashboard())) {
@@ -153,6 +155,9 @@ fn every_metric_that_rules_and_dashboard_name_exists() {
         for word in expression.text.split(|c| !is_part(c)) {
             if word.contains(":election_") {
                 assert!(names.contains(word), "{word} in {}", expression.place);
+            } else if word.starts_with("election_observed_") {
+                let is_there = page.contains(&format!("`{word}`"));
+                assert!(is_there, "{word} in {}", expression.place);
             } else if word.starts_with("election_") {
                 let parts = ["_bucket", "_sum", "_count"];
                 let whole = parts.iter().find_map(|part| word.strip_suffix(part));

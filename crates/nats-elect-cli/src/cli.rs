@@ -17,7 +17,7 @@ pub use nats_elect::duration::parse as duration;
 use crate::commands::{agent, exec};
 use crate::commands::{
     candidates, check, check_role, completions, create_bucket, doctor, end_lease, history, inspect,
-    ls, orders, retire, step_down, top, verify, watch,
+    ls, orders, retire, serve, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -228,6 +228,7 @@ pub enum Command {
     Candidates(candidates::Candidates),
     History(history::History),
     Top(top::Top),
+    Serve(serve::Serve),
     StepDown(step_down::StepDown),
     Pause(orders::Pause),
     Resume(orders::Resume),
@@ -273,6 +274,10 @@ impl Command {
             Self::Agent(_) => Some("warn,nats_elect=info".into()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
+            // It runs for long, and nobody else tells that its bucket is out of reach.
+            Self::Serve(_) => {
+                Some("error,async_nats=off,nats_elect::serve=warn,nats_elect::observer=warn".into())
+            }
             _ => Some("error,async_nats=off".into()),
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and
 //! `context` say which NATS; `output`, `text`, `logs` and `exit` how it is told; `trust` whose
-//! signatures count, `top` the live screen.
+//! signatures count, `top` the live screen, `serve` the server.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
 
 #[cfg(unix)]
 mod agent;
+mod asking;
 mod cli;
 mod columns;
 mod commands;
@@ -31,8 +32,10 @@ mod reading;
 mod record;
 mod roles;
 mod seen;
+mod serve;
 mod standby;
 mod stepped;
+mod stopped;
 mod text;
 mod top;
 mod trust;

@@ -91,7 +91,7 @@ impl Output {
     /// by line.
     pub fn data(self, value: &impl Serialize) -> io::Result<()> {
         let value = whole(serde_json::to_value(value).map_err(io::Error::other)?);
-        let json = clean_json(&value.to_string());
+        let json = json(&value);
         if self.format != Format::Yaml {
             return self.line(json);
         }
@@ -174,6 +174,12 @@ impl Output {
             let _ = writeln!(io::stderr().lock(), "{}", clean(what));
         }
     }
+}
+
+/// A value as text, in the one notation: no reader rounds a whole number of it, and no terminal
+/// acts on it.
+pub fn json(value: &Value) -> String {
+    clean_json(&whole(value.clone()).to_string())
 }
 
 /// The same JSON, in which no reader rounds a whole number: larger ones are text.

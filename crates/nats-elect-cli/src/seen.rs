@@ -6,7 +6,7 @@ use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use futures::{StreamExt, stream};
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{FencingToken, LeaderInfo, Observed, Observer, Standing};
+use nats_elect::{ChangeCause, FencingToken, LeaderInfo, Observed, Observer, RoleChange, Standing};
 use serde_json::{Value, json};
 
 use crate::text::{bar, lasted, stamp};
@@ -128,6 +128,11 @@ pub const fn state(seen: &Observed) -> &'static str {
     }
 }
 
+/// Whether the leader was seen alive, and its lease has not passed since.
+pub fn is_known_alive(seen: &Observed) -> bool {
+    seen.leader.is_some() && seen.confirmed && seen.remaining.is_some_and(|left| !left.is_zero())
+}
+
 /// Why nobody is told to lead, in a few words.
 pub fn why_nobody(seen: &Observed) -> String {
     let why = match seen.standing {
@@ -153,6 +158,37 @@ pub fn name(leader: &LeaderInfo) -> String {
         return "(no name)".into();
     }
     leader.instance_id.clone()
+}
+
+/// Why a role changed, in a few words.
+pub fn why_changed(change: &RoleChange) -> &'static str {
+    match change.cause {
+        ChangeCause::Released if change.standing == Standing::HandedOver => "freed for an heir",
+        ChangeCause::Released => "freed",
+        ChangeCause::Found => "found",
+        ChangeCause::Claimed => "claimed",
+        ChangeCause::HandedOver => "handed over",
+        ChangeCause::Deleted => "key deleted",
+        ChangeCause::Expired => "lease ran out",
+        ChangeCause::LostSight => "out of sight",
+        ChangeCause::Untrusted => "not trusted",
+        ChangeCause::BucketReplaced => "new bucket",
+        other => other.as_str(),
+    }
+}
+
+/// A change, for programs.
+pub fn change_json(change: &RoleChange) -> Value {
+    json!({
+        "event": "change",
+        "at": stamp(change.at),
+        "role": change.role,
+        "from": change.from.as_ref().map(leader_json),
+        "to": change.to.as_ref().map(leader_json),
+        "standing": change.standing,
+        "cause": change.cause,
+        "silence_seconds": change.silence.map(Seconds),
+    })
 }
 
 /// A leader, for programs.

@@ -16,6 +16,8 @@
   local of_role(metric, more=[]) = $.series(metric, matchers(['role'], more)),
   local of(metric, more=[]) = $.series(metric, matchers(['role', instance], more)),
   local of_instance(metric, more=[]) = $.series(metric, matchers([instance], more)),
+  // What instances tell of themselves, or `nats-elect serve` from the outside.
+  local either(observed, matchers) = $.series('', std.join(', ', ['__name__=~"election_standing|election_observed_%s"' % observed] + matchers)),
   // Recorded series bear no labels but ours.
   local rec_role(metric, more=[]) = '%s{%s}' % [metric, matchers(['role'], more)],
   local rec(metric, more=[]) = '%s{%s}' % [metric, matchers(['role', instance], more)],
@@ -84,12 +86,12 @@
       stat('Roles with two leaders', 'Two instances say that they lead. For as long as a scrape interval that is how a change of leaders looks.', 'count(%s > 1) or vector(0)' % rec_role('role:election_leaders:sum'), [[null, 'green'], [1, 'red']]),
       stat('Fewest candidates', 'Of the role that has the fewest instances that could lead it, the leader included.', 'min(%s)' % rec_role('role:election_candidates:count'), [[null, 'red'], [1, 'orange'], [2, 'green']]),
       stat('Least lease slack', 'The share of the lease that was left at the latest renewals, of the worst role (5th percentile, 5 minutes).', 'min(%s)' % rec('standing:election_lease_slack_ratio:p05_5m'), [[null, 'red'], [0.3, 'orange'], [0.5, 'green']], 'percentunit'),
-      stat('Instances', 'Instances that tell of themselves.', 'count(count by (%s) (%s))' % [$.instance, of_instance('election_info')], [[null, 'blue']]),
+      stat('Instances', 'Instances that are scraped; if there are none, those that answer `nats-elect serve`.', 'count(count by (%s) (%s)) or sum(max by (%s, version) (%s))' % [$.instance, of_instance('election_info'), std.join(', ', $._config.fleet), $.series('election_observed_instances', std.join(', ', picked))], [[null, 'blue']]),
       alerts,
     ]),
     row('Who leads what', [
       timeline(
-        'Leaders', 'One lane for each role on each instance.', [target('max by (%s) (%s)' % [standing, of('election_is_leader')], the_standing)],
+        'Leaders', 'One lane for each role on each instance.', [target('max by (%s) (%s or %s)' % [standing, of('election_is_leader'), of('election_observed_leader_info')], the_standing)],
         mapped({ '0': value('', 'transparent', 0), '1': value('leads', 'green', 1) }), 12
       ),
       timeline(
@@ -122,7 +124,7 @@
         target(rec('standing:election_lease_slack_ratio:p05_5m'), the_standing),
       ], 'percentunit'),
       graph('Lease remaining', 'Of the leaders, at each scrape.', [
-        target('max by (%s) (%s)' % [role, of('election_lease_remaining_seconds')], the_role),
+        target('max by (%s) (%s or %s)' % [role, of('election_lease_remaining_seconds'), of_role('election_observed_lease_remaining_seconds')], the_role),
       ], 's'),
       graph('Heartbeats by outcome', 'Each second.', [target(rate(of('election_heartbeat_duration_seconds_count'), 'status'), '{{status}}')], 'ops'),
       panel('heatmap', 'Renewal latency, all', 'All heartbeats of the roles that are picked.', [
@@ -224,9 +226,9 @@
     templating: {
       list: [
         { type: 'datasource', name: 'datasource', label: 'Prometheus', query: 'prometheus', current: {}, hide: 0, includeAll: false, multi: false, options: [], refresh: 1, regex: '', skipUrlSync: false },
-      ] + [variable(label, $.series('election_standing')) for label in $._config.fleet] + [
-        variable('role', $.series('election_standing', std.join(', ', picked))),
-        variable(instance, $.series('election_standing', matchers(['role'], []))),
+      ] + [variable(label, either('leader_known', [])) for label in $._config.fleet] + [
+        variable('role', either('leader_known', picked)),
+        variable(instance, either('leader_info', [matchers(['role'], [])])),
       ],
     },
     panels: flow,

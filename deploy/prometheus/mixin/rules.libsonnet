@@ -12,6 +12,15 @@
   local quantile(q, metric) =
     'histogram_quantile(%s, sum by (%s, le) (rate(%s[5m])))' % [q, standing, s(metric + '_bucket')],
   local rule(record, expr) = { record: record, expr: expr },
+  // The highest of what several tell of a role: instances of themselves, and `nats-elect serve` (`election_observed_…`) from
+  // the outside. Any of them may be missing, and none is added to another.
+  local most(exprs) = 'max by (%s) (%s)' % [
+    role,
+    std.join(' or ', ['label_replace(%s, "told", "%d", "", "")' % [exprs[i], i] for i in std.range(0, std.length(exprs) - 1)]),
+  ],
+  // What `serve` tells of roles that somebody led or could lead within an hour. A role that all have left stays in the bucket.
+  local wanted(metric) = '(%s and (max_over_time(%s[1h]) > 0 or max_over_time(%s[1h]) > 0))'
+                         % [s(metric), s('election_observed_candidates'), s('election_observed_leader_known')],
 
   recordingRules:: {
     groups: [
@@ -19,24 +28,40 @@
         name: 'nats-elect.roles',
         [if $._config.interval != null then 'interval']: $._config.interval,
         rules: [
-          rule('role:election_leaders:sum', 'sum by (%s) (%s)' % [role, s('election_is_leader')]),
+          rule('role:election_leaders:sum', most([
+            'sum by (%s) (%s)' % [role, s('election_is_leader')],
+            wanted('election_observed_leader_known'),
+          ])),
           // Who stands, reaches NATS and is not paused. Instances that do not tell of pauses are not paused. A role that
           // nobody has any more counts zero for an hour.
           rule(
             'role:election_candidates:count',
-            'count by (%s) ((%s == 2 and %s == 1) unless %s == 1) or 0 * max by (%s) (max_over_time(%s[1h]) == 1)'
-            % [role, s('election_connection_status'), s('election_standing'), s('election_paused'), role, s('election_standing')]
+            '%s or 0 * max by (%s) (max_over_time(%s[1h]) == 1)' % [
+              most([
+                'count by (%s) ((%s == 2 and %s == 1) unless %s == 1)'
+                % [role, s('election_connection_status'), s('election_standing'), s('election_paused')],
+                wanted('election_observed_candidates'),
+              ]),
+              role,
+              s('election_standing'),
+            ]
           ),
-          rule('role:election_lease_ttl_seconds:max', 'max by (%s) (%s)' % [role, s('election_lease_ttl_seconds')]),
+          rule(
+            'role:election_lease_ttl_seconds:max',
+            most([s('election_lease_ttl_seconds'), wanted('election_observed_lease_ttl_seconds')])
+          ),
           // The longest that an instance in reach of NATS has known of none: one that has just started knows less. 0 while
           // anybody knows one. If none is in reach, what they agree on.
           rule(
             'role:election_leaderless_seconds:max',
-            '(max by (%s) (%s and %s == 2) or min by (%s) %s) * (1 - max by (%s) %s)'
-            % [
-              role, here('election_leaderless_seconds'), s('election_connection_status'),
-              role, here('election_leaderless_seconds'),
-              role, here('election_leader_known'),
+            '(%s or min by (%s) %s) * (1 - %s)' % [
+              most([
+                '(%s and %s == 2)' % [here('election_leaderless_seconds'), s('election_connection_status')],
+                wanted('election_observed_leaderless_seconds'),
+              ]),
+              role,
+              here('election_leaderless_seconds'),
+              most([here('election_leader_known'), wanted('election_observed_leader_known')]),
             ]
           ),
           rule(
@@ -47,9 +72,11 @@
           // scrape has counted for nothing.
           rule(
             'role:election_promotions:increase1h',
-            local led = grown('election_transitions_total', '1h', role, 'to_state="leader"');
-            local seen = 'max by (%s) (increase(%s[1h]))' % [role, s('election_failover_gap_seconds_count')];
-            '%s > %s or %s or %s' % [led, seen, seen, led]
+            most([
+              grown('election_transitions_total', '1h', role, 'to_state="leader"'),
+              'increase(%s[1h])' % s('election_failover_gap_seconds_count'),
+              'sum without (cause) (increase(%s[1h]))' % s('election_observed_changes_total', 'cause=~"claimed|handed_over"'),
+            ])
           ),
           rule(
             'role:election_failover_gap_seconds:p95_1h',
@@ -58,8 +85,13 @@
           // By how much the leader's fencing token is below the highest of the last hour.
           rule(
             'role:election_fencing_token:regression',
-            'max by (%s) (max_over_time(%s[1h])) - max by (%s) (%s and %s == 1)'
-            % [role, s('election_fencing_token_sequence'), role, s('election_fencing_token_sequence'), s('election_is_leader')]
+            '%s - %s' % [
+              most(['max_over_time(%s[1h])' % s(it) for it in ['election_fencing_token_sequence', 'election_observed_fencing_token_sequence']]),
+              most([
+                '(%s and %s == 1)' % [s('election_fencing_token_sequence'), s('election_is_leader')],
+                s('election_observed_fencing_token_sequence'),
+              ]),
+            ]
           ),
         ],
       },

@@ -186,16 +186,8 @@ impl Candidate {
         }
     }
 
-    /// For programs: the status is the instance's own, as `docs/admin.md` describes it.
     pub fn json(&self) -> Value {
-        json!({
-            "instance_id": self.instance.instance_id,
-            "incarnation": self.instance.incarnation,
-            "version": self.instance.version,
-            "processes_of_this_id": self.namesakes,
-            "status": self.report.as_ref().ok(),
-            "error": self.report.as_ref().err().map(ToString::to_string),
-        })
+        json_of(&self.instance, &self.report, self.namesakes)
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
@@ -282,6 +274,22 @@ impl Candidate {
         }));
         remarks
     }
+}
+
+/// An instance for programs: the status is the instance's own, as `docs/admin.md` describes it.
+pub fn json_of(
+    instance: &Instance,
+    report: &Result<InstanceReport, AdminError>,
+    namesakes: usize,
+) -> Value {
+    json!({
+        "instance_id": instance.instance_id,
+        "incarnation": instance.incarnation,
+        "version": instance.version,
+        "processes_of_this_id": namesakes,
+        "status": report.as_ref().ok(),
+        "error": report.as_ref().err().map(ToString::to_string),
+    })
 }
 
 /// The table, and what there is to say beside it.

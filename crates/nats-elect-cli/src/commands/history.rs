@@ -213,7 +213,7 @@ fn to_the_second(ms: u64) -> String {
 }
 
 /// A time, or how long ago it was.
-fn since(text: &str) -> Result<SystemTime, String> {
+pub fn since(text: &str) -> Result<SystemTime, String> {
     if let Ok(ago) = duration(text) {
         return Ok(wall_clock()
             .checked_sub(ago)

@@ -16,6 +16,7 @@ pub mod inspect;
 pub mod ls;
 pub mod orders;
 pub mod retire;
+pub mod serve;
 pub mod step_down;
 pub mod top;
 pub mod verify;
@@ -48,6 +49,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),
+        Command::Serve(serve) => block_on(serve.run(shared, output)),
         Command::Top(top) => block_on(top.run(shared, output)),
         Command::StepDown(down) => block_on(down.run(shared, output)),
         Command::Pause(pause) => block_on(pause.run(shared, output)),

@@ -8,10 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::StreamExt;
 use futures::future::try_join_all;
-use nats_elect::duration::seconds::Seconds;
-use nats_elect::{
-    Change, ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing, WatchStatus,
-};
+use nats_elect::{Change, LeaderInfo, Observed, Observer, RoleChange, WatchStatus};
 use serde_json::json;
 
 use crate::cli::{Shared, duration};
@@ -19,7 +16,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
-use crate::seen::{leader_json, name, why_nobody};
+use crate::seen::{change_json, leader_json, name, why_changed, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
@@ -269,33 +266,12 @@ impl Printer<'_> {
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
         self.unconfirmed.remove(&change.role);
         if self.output.is_data() {
-            return self.output.data(&json!({
-                "event": "change",
-                "at": stamp(change.at),
-                "role": change.role,
-                "from": change.from.as_ref().map(leader_json),
-                "to": change.to.as_ref().map(leader_json),
-                "standing": change.standing,
-                "cause": change.cause,
-                "silence_seconds": change.silence.map(Seconds),
-            }));
+            return self.output.data(&change_json(change));
         }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);
         let (from, to) = (of(&change.from), of(&change.to));
-        let why = match change.cause {
-            ChangeCause::Released if change.standing == Standing::HandedOver => "freed for an heir",
-            ChangeCause::Released => "freed",
-            ChangeCause::Found => "found",
-            ChangeCause::Claimed => "claimed",
-            ChangeCause::HandedOver => "handed over",
-            ChangeCause::Deleted => "key deleted",
-            ChangeCause::Expired => "lease ran out",
-            ChangeCause::LostSight => "out of sight",
-            ChangeCause::Untrusted => "not trusted",
-            ChangeCause::BucketReplaced => "new bucket",
-            other => other.as_str(),
-        };
+        let why = why_changed(change);
         let (at, role, width) = (stamp(change.at), &change.role, self.width);
         self.output
             .line(format!("{at}  {role:<width$}  {from} → {to}  {why}"))

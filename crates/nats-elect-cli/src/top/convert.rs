@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use nats_elect::admin::{AdminError, Instance, InstanceReport, RoleReport};
+use nats_elect::admin::{AdminError, RoleReport};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, WatchStatus};
 
 use super::facts::{Answer, Happened, Report, Says, Seen, Told, Who};
+use crate::asking::{self, Reports};
 use crate::exit::{Code, Failure};
 use crate::past_event::PastEvent;
 use crate::text::{clean, time_of_ms};
@@ -88,8 +89,13 @@ pub fn stale(status: WatchStatus) -> Option<(Duration, String)> {
     }
 }
 
-/// What came of asking an instance.
-pub fn answer(instance: &Instance, report: Result<InstanceReport, AdminError>) -> Answer {
+/// What came of asking the instances.
+pub fn answers(reports: Reports) -> Result<Vec<Answer>, String> {
+    let reports = reports.map_err(|error| reason(&error))?;
+    Ok(reports.into_iter().map(answer).collect())
+}
+
+fn answer((instance, report): asking::Report) -> Answer {
     let who = Who {
         id: clean(&instance.instance_id),
         incarnation: Some(instance.incarnation),

@@ -17,25 +17,23 @@ use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::facts::{Answer, Facts, Now, Seen, Told};
+use super::facts::{Facts, Now, Seen, Told};
 use super::look::Look;
 use super::state::State;
 use super::{convert, keys, view};
+use crate::asking::{ask, keep_asking};
 use crate::cli::Shared;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::past_event::{MOST, past_events};
 use crate::seen::began;
+use crate::stopped::stopped;
 use crate::text::wall_clock;
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
-/// How long is waited for instances to say that they are there.
-const SEARCH: Duration = Duration::from_secs(2);
-/// So many instances are asked at a time.
-const AT_A_TIME: usize = 16;
-/// The share of time of each instance: where there are many, each is asked less often.
-const EACH: Duration = Duration::from_millis(10);
+/// So many fence records are read at a time.
+const READS: usize = 16;
 
 /// Whether anything has panicked while there was a screen.
 static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -55,7 +53,8 @@ pub struct How<'a> {
 pub async fn once(how: How<'_>, output: Output) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
-    let (answers, history) = tokio::join!(ask(&how.admin), history(how.shared));
+    let (reports, history) = tokio::join!(ask(&how.admin), history(how.shared));
+    let answers = convert::answers(reports);
     let facts = state.facts_mut();
     facts.answers(clock.now(), answers);
     look_on(&how.observer, facts, clock);
@@ -83,7 +82,7 @@ pub async fn watch(how: How<'_>) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
     let mut changes = how.observer.changes();
-    let (tell, mut answers) = mpsc::channel(1);
+    let (tell, mut reports) = mpsc::channel(1);
     tokio::spawn(keep_asking(how.admin, how.interval, tell));
     let (learns, mut learned) = mpsc::unbounded_channel();
     let (want, wanted) = mpsc::unbounded_channel();
@@ -113,7 +112,10 @@ pub async fn watch(how: How<'_>) -> Outcome {
                 Some(change) => changed(state.facts_mut(), clock.now(), change),
                 None => return Err(Failure::new(Code::Failed, "the observer ended")),
             },
-            Some(answers) = answers.recv() => state.facts_mut().answers(clock.now(), answers),
+            Some(reports) = reports.recv() => {
+                let answers = convert::answers(reports);
+                state.facts_mut().answers(clock.now(), answers);
+            }
             _ = frames.tick() => {
                 let facts = state.facts_mut();
                 look_on(&how.observer, facts, clock);
@@ -196,7 +198,7 @@ async fn read_fences(
             let at = began(bucket, &role, token).await?;
             Some((role, token, at))
         });
-        let found = reads.buffered(AT_A_TIME).filter_map(std::future::ready);
+        let found = reads.buffered(READS).filter_map(std::future::ready);
         let _ = tell.send(Past::Fences(found.collect().await));
     }
 }
@@ -209,38 +211,6 @@ fn changed(facts: &mut Facts, now: Now, change: Change) {
         Change::Lagged { missed } => facts.note(now, format!("{missed} changes were missed")),
         _ => {}
     }
-}
-
-/// Asks everyone in turns, the next one when a turn is over and the interval has passed.
-async fn keep_asking(
-    admin: AdminClient,
-    interval: Duration,
-    tell: mpsc::Sender<Result<Vec<Answer>, String>>,
-) {
-    loop {
-        let turn = async {
-            let answers = ask(&admin).await;
-            let asked = answers.as_ref().map_or(0, Vec::len);
-            let heard = tell.send(answers).await.is_ok();
-            (asked, heard)
-        };
-        let ((asked, heard), ()) = tokio::join!(turn, tokio::time::sleep(interval));
-        if !heard {
-            return;
-        }
-        let share = EACH.saturating_mul(u32::try_from(asked).unwrap_or(u32::MAX));
-        tokio::time::sleep(share.saturating_sub(interval)).await;
-    }
-}
-
-async fn ask(admin: &AdminClient) -> Result<Vec<Answer>, String> {
-    let found = admin.instances(SEARCH).await;
-    let found = found.map_err(|error| convert::reason(&error))?;
-    let answers = stream::iter(found).map(|instance| async move {
-        let report = admin.status(&instance).await;
-        convert::answer(&instance, report)
-    });
-    Ok(answers.buffered(AT_A_TIME).collect().await)
 }
 
 /// What is typed, read by a thread of its own, which ends with the process.
@@ -256,30 +226,6 @@ fn typing() -> mpsc::UnboundedReceiver<io::Result<Event>> {
         }
     });
     typed
-}
-
-/// Resolves when this process is told to end.
-#[cfg(unix)]
-async fn stopped() {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    let listen = |kind| signal(kind).ok();
-    let mut signals = [
-        listen(SignalKind::terminate()),
-        listen(SignalKind::interrupt()),
-        listen(SignalKind::hangup()),
-    ];
-    let any = signals.iter_mut().flatten().map(|signal: &mut Signal| {
-        Box::pin(async {
-            signal.recv().await;
-        })
-    });
-    futures::future::select_all(any).await;
-}
-
-#[cfg(not(unix))]
-async fn stopped() {
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// The terminal while it is a screen: it is as it was when this is dropped, and when something

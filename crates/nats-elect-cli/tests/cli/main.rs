@@ -19,6 +19,8 @@ mod orders;
 mod output;
 mod pair;
 mod retire;
+#[cfg(unix)]
+mod serve;
 mod step_down;
 #[cfg(unix)]
 mod top;

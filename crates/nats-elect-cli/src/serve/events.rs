@@ -1,0 +1,230 @@
+//! What happens, as it happens: a stream of server-sent events that can be resumed.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Extension, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use super::Served;
+use super::problem::Problem;
+use super::server::Lasting;
+use crate::output;
+
+/// Events that are kept for those who come back.
+const KEPT: usize = 1000;
+/// The longest pause between two lines, so that both sides notice a dead connection.
+const PULSE: Duration = Duration::from_secs(15);
+/// How long a browser waits before it connects again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+struct Happening {
+    number: u64,
+    kind: &'static str,
+    data: Arc<str>,
+}
+
+/// All that happens, in one order for all buckets.
+pub struct Events {
+    /// Numbers begin anew with each start, and so does this.
+    start: String,
+    kept: Mutex<Kept>,
+    tell: broadcast::Sender<Happening>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Of the last event.
+    number: u64,
+    /// The newest last.
+    events: VecDeque<Happening>,
+}
+
+/// Where a reader goes on.
+enum From {
+    /// After this one, with those that it missed.
+    Here(u64, Vec<Happening>),
+    /// It has missed something that is not kept any more.
+    Anew(u64),
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            start: format!("{:016x}", rand::random::<u64>()),
+            kept: Mutex::default(),
+            tell: broadcast::channel(KEPT).0,
+        }
+    }
+}
+
+impl Events {
+    /// Tells everyone.
+    pub fn tell(&self, kind: &'static str, data: &Value) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.number += 1;
+        let event = Happening {
+            number: kept.number,
+            kind,
+            data: output::json(data).into(),
+        };
+        if kept.events.len() == KEPT {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event.clone());
+        // Within the lock, so that readers get the events in their order. Nobody may listen.
+        let _ = self.tell.send(event);
+    }
+
+    /// Begins to listen, after the event with this id if there is one.
+    fn listen(&self, after: Option<&str>) -> (From, broadcast::Receiver<Happening>) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = self.tell.subscribe();
+        let Some(after) = after else {
+            return (From::Here(kept.number, Vec::new()), listener);
+        };
+        let number = after.split_once('-').and_then(|(start, number)| {
+            let number = number.parse::<u64>().ok()?;
+            (start == self.start && number <= kept.number).then_some(number)
+        });
+        let oldest = kept.events.front().map_or(kept.number + 1, |it| it.number);
+        let from = match number {
+            Some(number) if number + 1 >= oldest => {
+                let missed = kept.events.iter().filter(|it| it.number > number);
+                From::Here(number, missed.cloned().collect())
+            }
+            _ => From::Anew(kept.number),
+        };
+        (from, listener)
+    }
+
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.start)
+    }
+
+    fn event(&self, happening: &Happening) -> Event {
+        Event::default()
+            .id(self.id(happening.number))
+            .event(happening.kind)
+            .data(&happening.data)
+    }
+
+    /// The first event: from where the reader goes on.
+    fn beginning(&self, number: u64) -> Event {
+        let begin = Event::default().retry(RETRY).id(self.id(number));
+        begin.event("hello").data("{}")
+    }
+
+    /// The reader has to read everything again.
+    fn reload(&self, number: u64, why: &str) -> Event {
+        let data = output::json(&json!({ "reason": why }));
+        let begin = Event::default().retry(RETRY).id(self.id(number));
+        begin.event("reload").data(data)
+    }
+
+    /// All events from now on, or after that one.
+    fn follow(self: Arc<Self>, after: Option<&str>) -> impl Stream<Item = Event> + use<> {
+        let (from, listener) = self.listen(after);
+        let first: Vec<Event> = match &from {
+            From::Here(number, missed) => {
+                let missed = missed.iter().map(|it| self.event(it));
+                [self.beginning(*number)]
+                    .into_iter()
+                    .chain(missed)
+                    .collect()
+            }
+            From::Anew(number) => {
+                vec![self.reload(*number, "the last event that was read is not kept any more")]
+            }
+        };
+        let later = stream::unfold(Some((self, listener)), |state| async {
+            let (events, mut listener) = state?;
+            match listener.recv().await {
+                Ok(happening) => Some((events.event(&happening), Some((events, listener)))),
+                // It reads too slowly. What it missed may be kept: it can come back for it.
+                Err(_) => None,
+            }
+        });
+        stream::iter(first).chain(later)
+    }
+}
+
+/// `/api/v1/events`.
+pub async fn events(
+    State(served): State<Served>,
+    Extension(lasting): Extension<Lasting>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(room) = lasting.room() else {
+        let why = "too many streams of events are open";
+        return Problem::unavailable(why).into_response();
+    };
+    let after = headers.get("last-event-id");
+    // What can't be read is of nothing that is kept.
+    let after = after.map(|id| id.to_str().unwrap_or_default());
+    let events = Arc::clone(&served.events).follow(after);
+    let events = events.map(move |event| {
+        // The room is taken as long as the stream is there.
+        let _taken = &room;
+        Ok::<_, Infallible>(event)
+    });
+    Sse::new(events)
+        .keep_alive(KeepAlive::new().interval(PULSE))
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(from: &From) -> Vec<u64> {
+        match from {
+            From::Here(_, missed) => missed.iter().map(|it| it.number).collect(),
+            From::Anew(_) => panic!("anew"),
+        }
+    }
+
+    #[test]
+    fn a_reader_who_comes_back_gets_what_was_missed_in_order() {
+        let events = Events::default();
+        for _ in 0..3 {
+            events.tell("change", &json!({}));
+        }
+        let (from, _) = events.listen(Some(&events.id(1)));
+        assert_eq!(numbers(&from), [2, 3]);
+        let (from, _) = events.listen(Some(&events.id(0)));
+        assert_eq!(numbers(&from), [1, 2, 3]);
+        let (from, _) = events.listen(Some(&events.id(3)));
+        assert_eq!(numbers(&from), [0; 0]);
+        let (from, mut listener) = events.listen(None);
+        assert_eq!(numbers(&from), [0; 0]);
+        events.tell("change", &json!({}));
+        assert_eq!(listener.try_recv().expect("an event").number, 4);
+    }
+
+    #[test]
+    fn a_reader_who_missed_too_much_or_knew_another_start_begins_anew() {
+        let events = Events::default();
+        let first = events.id(0);
+        for _ in 0..=KEPT {
+            events.tell("change", &json!({}));
+        }
+        let other = Events::default().id(1);
+        let unknown = events.id(u64::try_from(KEPT).expect("small") + 9);
+        for id in [&*first, &*other, &*unknown, "", "x", "a-b"] {
+            let (from, _) = events.listen(Some(id));
+            assert!(matches!(from, From::Anew(_)), "{id}");
+        }
+        let (from, _) = events.listen(Some(&events.id(1)));
+        assert_eq!(numbers(&from).len(), KEPT);
+    }
+}

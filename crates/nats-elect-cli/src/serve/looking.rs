@@ -1,0 +1,205 @@
+//! Finds out what a view shows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::stream::PeerInfo;
+use async_nats::jetstream::{self, kv};
+use futures::StreamExt;
+use nats_elect::admin::AdminClient;
+use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
+use tokio::sync::mpsc;
+
+use super::view::{BucketState, View};
+use crate::asking::keep_asking;
+use crate::exit::{Code, Failure};
+use crate::follow::Follow;
+use crate::past_event::MOST;
+use crate::seen::began;
+
+/// The pauses between attempts to reach the bucket: the first one, and the longest one.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// How often it is looked which roles nobody leads.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it is asked how the bucket is.
+const INSPECTION: Duration = Duration::from_secs(10);
+/// The pause before a history is looked for that was not there, or broke off.
+const HISTORY_PAUSE: Duration = Duration::from_secs(30);
+
+/// Keeps a view up to date, for ever. Ends if NATS refuses what it needs, or a setting breaks a
+/// rule: no time heals that.
+pub async fn look(
+    view: Arc<View>,
+    config: ManagerConfig,
+    trust: Option<(TrustedKeys, Duration)>,
+    interval: Duration,
+) -> Failure {
+    let mut pause = PAUSES.0;
+    let mut has_begun = false;
+    loop {
+        let failure = match begin(&config, trust.clone()).await {
+            Ok((observer, client)) => {
+                view.observed_by(observer.clone());
+                has_begun = true;
+                pause = PAUSES.0;
+                Box::pin(go_on(&view, &config, observer, client, interval)).await
+            }
+            Err(failure) => failure,
+        };
+        if !has_begun && matches!(failure.code, Code::Usage | Code::Refused) {
+            return failure;
+        }
+        tracing::warn!(bucket = %view.bucket, "the bucket can't be watched: {}", failure.what);
+        view.in_trouble(&failure.what);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+async fn begin(
+    config: &ManagerConfig,
+    trust: Option<(TrustedKeys, Duration)>,
+) -> Result<(Observer, Client), Failure> {
+    // A connection of its own: it notices a dead one sooner than a plain client does.
+    let mut builder = Observer::builder().config(config.clone());
+    if let Some((keys, max_skew)) = trust {
+        builder = builder.trusted_keys(keys, max_skew);
+    }
+    let observer = builder.start().await?;
+    let client = config.connect("nats-elect").await?;
+    Ok((observer, client))
+}
+
+/// Until the observer ends.
+async fn go_on(
+    view: &View,
+    config: &ManagerConfig,
+    observer: Observer,
+    client: Client,
+    interval: Duration,
+) -> Failure {
+    let admin = AdminClient::under(client.clone(), &config.bucket, &config.admin.subject_prefix);
+    let admin = match admin {
+        Ok(admin) => admin,
+        Err(error) => return error.into(),
+    };
+    tokio::select! {
+        () = follow_roles(view, &observer) => {
+            Failure::new(Code::Failed, "the observer has ended")
+        }
+        () = ask_instances(view, admin, interval) => {
+            Failure::new(Code::Failed, "the questions to instances have ended")
+        }
+        never = date_terms(view, &client, config) => match never {},
+        never = read_history(view, &client) => match never {},
+        never = inspect_bucket(view, &client) => match never {},
+    }
+}
+
+/// Takes in each change, and looks at all roles now and then.
+async fn follow_roles(view: &View, observer: &Observer) {
+    let mut changes = observer.changes();
+    let mut looks = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            change = changes.next() => match change {
+                Some(Change::Role(change)) => view.changed(&change),
+                Some(_) => view.moved(),
+                None => return,
+            },
+            _ = looks.tick() => {}
+        }
+        view.look();
+    }
+}
+
+async fn ask_instances(view: &View, admin: AdminClient, interval: Duration) {
+    let (tell, mut told) = mpsc::channel(1);
+    let hear = async {
+        while let Some(reports) = told.recv().await {
+            view.heard(reports);
+        }
+    };
+    tokio::join!(keep_asking(admin, interval, tell), hear);
+}
+
+/// Reads when terms began. A fence record is written once, so that it is read once for each term.
+async fn date_terms(
+    view: &View,
+    client: &Client,
+    config: &ManagerConfig,
+) -> std::convert::Infallible {
+    let mut bucket: Option<kv::Store> = None;
+    loop {
+        for (role, token) in view.undated() {
+            if bucket.is_none() {
+                let jetstream = jetstream::new(client.clone());
+                bucket = jetstream.get_key_value(&config.bucket).await.ok();
+            }
+            let Some(bucket) = &bucket else { break };
+            let since = began(bucket, &role, token).await;
+            view.dated(role, token, since);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Asks how the bucket itself is.
+async fn inspect_bucket(view: &View, client: &Client) -> std::convert::Infallible {
+    let name = format!("KV_{}", view.bucket);
+    loop {
+        let stream = jetstream::new(client.clone()).get_stream(&name).await;
+        let state = stream.ok().map(|stream| {
+            let info = stream.cached_info();
+            let cluster = info.cluster.as_ref();
+            // The leader, and those that follow it.
+            let current = cluster.map_or(1, |cluster| {
+                let is_current = |peer: &&PeerInfo| peer.current && !peer.offline;
+                let others = cluster.replicas.iter().filter(is_current).count();
+                others + usize::from(cluster.leader.is_some())
+            });
+            BucketState {
+                messages: info.state.messages,
+                bytes: info.state.bytes,
+                replicas: info.config.num_replicas,
+                replicas_current: current,
+            }
+        });
+        view.bucket_is(state);
+        tokio::time::sleep(INSPECTION).await;
+    }
+}
+
+/// Reads the past, and then each event as it comes.
+async fn read_history(view: &View, client: &Client) -> std::convert::Infallible {
+    loop {
+        if let Err(why) = follow_history(view, client).await {
+            tracing::debug!(bucket = %view.bucket, "no history: {}", why.what);
+        }
+        tokio::time::sleep(HISTORY_PAUSE).await;
+    }
+}
+
+async fn follow_history(view: &View, client: &Client) -> Result<(), Failure> {
+    let past = async {
+        let history = History::open(client.clone(), &view.bucket).await?;
+        // Events that are published while the past is read are in both.
+        let later = Follow::from_now(client.clone(), &view.bucket).await?;
+        let past = history.of_all(MOST).await?;
+        Ok::<_, Failure>((past, later))
+    };
+    let (past, later) = match past.await {
+        Ok(found) => found,
+        Err(failure) => {
+            view.not_remembered(&failure.what, failure.code != Code::NotFound);
+            return Err(failure);
+        }
+    };
+    view.remembered(past);
+    let tell = |event| {
+        view.remember(&event);
+        Ok::<_, Failure>(())
+    };
+    later.each(tell).await
+}

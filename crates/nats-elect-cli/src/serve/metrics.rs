@@ -1,0 +1,336 @@
+//! What Prometheus scrapes. It is made anew for each scrape, so that the series of a role end with
+//! the role. The names are not those of instances: `docs/metrics.md` has these.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use metrics::{Label, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
+
+use uuid::Uuid;
+
+use super::view::{Asked, View};
+use super::{Served, now};
+use crate::seen::{Seen, is_known_alive};
+use crate::text::clean;
+
+/// Versions that are told apart. Whoever may answer in the name of instances can make up any number.
+const MOST_VERSIONS: usize = 20;
+const OTHER_VERSIONS: &str = "other";
+
+const GAUGES: [(&str, &str); 18] = [
+    (
+        "election_observed_leader_known",
+        "1 while a leader of the role is known to be alive, else 0",
+    ),
+    (
+        "election_observed_leaderless_seconds",
+        "How long no leader has been known to be alive, 0 while one is; absent while stale",
+    ),
+    (
+        "election_observed_leader_info",
+        "Always 1, while a leader is known to be alive",
+    ),
+    (
+        "election_observed_lease_remaining_seconds",
+        "Time until the leader's lease has passed as seen from here, if no heartbeat comes",
+    ),
+    (
+        "election_observed_lease_ttl_seconds",
+        "How long a lease of the last leader lasts without renewal",
+    ),
+    (
+        "election_observed_fencing_token_sequence",
+        "Sequence of the leader's fencing token",
+    ),
+    (
+        "election_observed_candidates",
+        "Instances that could lead: the leader, and those that say that they stand, reach NATS and are not paused",
+    ),
+    (
+        "election_observed_instances",
+        "Instances that answer, by version",
+    ),
+    (
+        "election_observed_instances_silent",
+        "Instances that were found and did not tell their status",
+    ),
+    (
+        "election_observed_instances_age_seconds",
+        "Time since the instances could be asked",
+    ),
+    (
+        "election_observed_current",
+        "1 while what is known of the bucket is current, else 0",
+    ),
+    (
+        "election_observed_stale_seconds",
+        "How long what is known has not been current; 0 while it is",
+    ),
+    (
+        "election_observed_bucket_messages",
+        "Messages in the bucket",
+    ),
+    ("election_observed_bucket_bytes", "Size of the bucket"),
+    (
+        "election_observed_bucket_replicas",
+        "Servers that are to hold the bucket",
+    ),
+    (
+        "election_observed_bucket_replicas_current",
+        "Servers that hold the bucket and are not behind",
+    ),
+    ("election_serve_info", "Always 1: the running version"),
+    ("election_serve_connections", "Connections that are open"),
+];
+const COUNTERS: [(&str, &str); 3] = [
+    (
+        "election_observed_changes_total",
+        "Changes of the role that were seen, by cause",
+    ),
+    (
+        "election_serve_requests_total",
+        "Requests that were answered, by the class of the status",
+    ),
+    (
+        "election_serve_turns_total",
+        "Times that all instances were asked, by outcome",
+    ),
+];
+
+/// What the server counts of itself.
+#[derive(Default)]
+pub struct Counts {
+    pub connections: AtomicU64,
+    /// By the first digit of the status.
+    pub requests: [AtomicU64; 6],
+}
+
+/// All of it, as text.
+pub fn render(served: &Served) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    with_local_recorder(&recorder, || {
+        for (name, help) in GAUGES {
+            describe_gauge!(name, help);
+        }
+        for (name, help) in COUNTERS {
+            describe_counter!(name, help);
+        }
+        for view in served.views.iter() {
+            of_bucket(view);
+        }
+        of_server(served);
+    });
+    handle.render()
+}
+
+fn of_bucket(view: &View) {
+    let bucket = [("bucket", view.bucket.as_str())];
+    let freshness = view.freshness();
+    let stale = freshness.stale.map(|(since, _)| since);
+    let is_stale = stale.is_some();
+    set("election_observed_current", &bucket, flag(!is_stale));
+    let stale = stale.unwrap_or_default().as_secs_f64();
+    set("election_observed_stale_seconds", &bucket, stale);
+    if let Some(state) = view.bucket_state() {
+        set(
+            "election_observed_bucket_messages",
+            &bucket,
+            whole(state.messages),
+        );
+        set(
+            "election_observed_bucket_bytes",
+            &bucket,
+            whole(state.bytes),
+        );
+        set(
+            "election_observed_bucket_replicas",
+            &bucket,
+            count(state.replicas),
+        );
+        let current = count(state.replicas_current);
+        set(
+            "election_observed_bucket_replicas_current",
+            &bucket,
+            current,
+        );
+    }
+    let candidates = view.asked(|asked| of_instances(&bucket, asked));
+    for (role, seen) in view.roles() {
+        let able = candidates.by_role.get(&role).copied();
+        // Nothing is left of it, and nobody wants it.
+        if seen.observed.standing == Standing::Unclaimed && able.is_none() {
+            continue;
+        }
+        let labels = [bucket[0], ("role", &*role)];
+        of_role(view, &seen, &labels);
+        if !is_stale {
+            let unled = view
+                .past(&role)
+                .unled
+                .filter(|_| !is_known_alive(&seen.observed));
+            let unled = unled.unwrap_or_default().as_secs_f64();
+            set("election_observed_leaderless_seconds", &labels, unled);
+        }
+        if candidates.are_known {
+            let able = able.unwrap_or(0) + usize::from(candidates.lack(&seen));
+            set("election_observed_candidates", &labels, count(able));
+        }
+    }
+}
+
+/// The instances that could lead.
+struct Candidates {
+    /// Whether the instances could be asked.
+    are_known: bool,
+    /// How many could lead each role, by their own words.
+    by_role: BTreeMap<String, usize>,
+    /// All that answer.
+    answering: BTreeSet<Uuid>,
+}
+
+impl Candidates {
+    /// Whether the role has a leader that does not answer.
+    fn lack(&self, seen: &Seen) -> bool {
+        let leader = seen.observed.leader.as_ref();
+        let leader = leader.filter(|_| is_known_alive(&seen.observed));
+        leader.is_some_and(|leader| {
+            let incarnation = leader.incarnation;
+            incarnation.is_none_or(|incarnation| !self.answering.contains(&incarnation))
+        })
+    }
+}
+
+fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
+    let mut candidates = BTreeMap::new();
+    let mut answering = BTreeSet::new();
+    let mut versions = BTreeMap::<String, usize>::new();
+    let mut silent = 0;
+    for (instance, report) in &asked.reports {
+        let Ok(report) = report else {
+            silent += 1;
+            continue;
+        };
+        answering.insert(instance.incarnation);
+        for (role, says) in &report.roles {
+            let is_ready = says.connection == Some(ConnectionStatus::Connected)
+                && !says.paused
+                && says.state.is_some_and(|state| state != RoleState::Stopped);
+            *candidates.entry(role.clone()).or_default() += usize::from(is_ready);
+        }
+        let version = clean(&instance.version);
+        let is_known = versions.contains_key(&version) || versions.len() < MOST_VERSIONS;
+        let version = if is_known {
+            version
+        } else {
+            OTHER_VERSIONS.into()
+        };
+        *versions.entry(version).or_default() += 1;
+    }
+    for (version, instances) in versions {
+        let labels = [bucket[0], ("version", &version)];
+        set("election_observed_instances", &labels, count(instances));
+    }
+    set("election_observed_instances_silent", bucket, count(silent));
+    if let Some((at, _)) = asked.at {
+        let age = now().duration_since(at).as_secs_f64();
+        set("election_observed_instances_age_seconds", bucket, age);
+    }
+    for (outcome, turns) in [("answered", asked.turns.0), ("failed", asked.turns.1)] {
+        let labels = [bucket[0], ("outcome", outcome)];
+        add("election_serve_turns_total", &labels, turns);
+    }
+    Candidates {
+        are_known: asked.at.is_some() && asked.problem.is_none(),
+        by_role: candidates,
+        answering,
+    }
+}
+
+fn of_role(view: &View, seen: &Seen, labels: &[(&'static str, &str); 2]) {
+    let past = view.past(&seen.role);
+    let observed = &seen.observed;
+    let is_known = is_known_alive(observed);
+    set("election_observed_leader_known", labels, flag(is_known));
+    // That of a free role is a default; that of its last leader says how long it may be free.
+    if let Some(ttl) = past.ttl.or(observed.ttl) {
+        set(
+            "election_observed_lease_ttl_seconds",
+            labels,
+            ttl.as_secs_f64(),
+        );
+    }
+    for cause in ChangeCause::ALL {
+        let cause = cause.as_str();
+        let changes = past.changes.get(cause).copied().unwrap_or(0);
+        let labels = [labels[0], labels[1], ("cause", cause)];
+        add("election_observed_changes_total", &labels, changes);
+    }
+    let Some(leader) = observed.leader.as_ref().filter(|_| is_known) else {
+        return;
+    };
+    let id = clean(&leader.instance_id);
+    let info = [labels[0], labels[1], ("instance_id", &id)];
+    set("election_observed_leader_info", &info, 1.0);
+    let left = observed.remaining.unwrap_or_default().as_secs_f64();
+    set("election_observed_lease_remaining_seconds", labels, left);
+    if let Some(token) = observed.fencing_token {
+        set(
+            "election_observed_fencing_token_sequence",
+            labels,
+            whole(token.sequence),
+        );
+    }
+}
+
+fn of_server(served: &Served) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    set("election_serve_info", &version, 1.0);
+    let counts = &served.counts;
+    let connections = counts.connections.load(Ordering::Relaxed);
+    set("election_serve_connections", &[], whole(connections));
+    for (class, requests) in ["2xx", "3xx", "4xx", "5xx"]
+        .into_iter()
+        .zip(&counts.requests[2..])
+    {
+        let requests = requests.load(Ordering::Relaxed);
+        add(
+            "election_serve_requests_total",
+            &[("status", class)],
+            requests,
+        );
+    }
+}
+
+fn set(name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+    gauge!(name, of(labels)).set(value);
+}
+
+fn add(name: &'static str, labels: &[(&'static str, &str)], value: u64) {
+    counter!(name, of(labels)).absolute(value);
+}
+
+fn of(labels: &[(&'static str, &str)]) -> Vec<Label> {
+    let labels = labels.iter();
+    labels
+        .map(|(name, value)| Label::new(*name, (*value).to_owned()))
+        .collect()
+}
+
+fn flag(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
+fn count(number: usize) -> f64 {
+    whole(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus has floating point numbers alone"
+)]
+const fn whole(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,88 @@
+//! What `nats-elect serve` serves: the elections of buckets, over HTTP.
+//!
+//! ```text
+//! server ── connections with limits, and what every answer bears
+//! ├─ api       JSON: roles, instances, history, the check of a leader
+//! ├─ events    what happens, as it happens
+//! ├─ metrics   what Prometheus scrapes
+//! ├─ page      the same for people, with the timeline
+//! ├─ problem   answers that are errors
+//! └─ view      what is known of one bucket
+//!    └─ looking  tasks that find it out: an observer, questions to instances, the history
+//! ```
+
+mod api;
+mod events;
+mod looking;
+mod metrics;
+mod page;
+mod problem;
+mod server;
+mod timeline;
+mod view;
+
+use std::sync::Arc;
+
+use futures::future::select_all;
+use nats_elect::{ManagerConfig, TrustedKeys};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use self::events::Events;
+use self::metrics::Counts;
+use self::view::View;
+use crate::exit::Outcome;
+use crate::stopped::stopped;
+
+/// What to serve.
+pub struct How {
+    pub listener: TcpListener,
+    /// One for each bucket: how it is reached.
+    pub buckets: Vec<ManagerConfig>,
+    /// The keys to trust, if not every record counts, and how far clocks may differ.
+    pub trust: Option<(TrustedKeys, std::time::Duration)>,
+    /// How often instances are asked.
+    pub interval: std::time::Duration,
+    /// Names under which this server is reached, besides addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// What every answer is made from.
+#[derive(Clone)]
+struct Served {
+    views: Arc<[Arc<View>]>,
+    counts: Arc<Counts>,
+    events: Arc<Events>,
+}
+
+/// Serves until this process is told to end, or until NATS refuses what this is to show.
+pub async fn serve(how: How) -> Outcome {
+    let events = Arc::<Events>::default();
+    let view = |config: &ManagerConfig| View::new(&config.bucket, Arc::clone(&events));
+    let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
+    let looking = how.buckets.into_iter().zip(views.iter());
+    let looking = looking.map(|(config, view)| {
+        let view = Arc::clone(view);
+        Box::pin(looking::look(view, config, how.trust.clone(), how.interval))
+    });
+    let looking = select_all(looking);
+    let served = Served {
+        views,
+        counts: Arc::default(),
+        events,
+    };
+    tokio::select! {
+        refused = looking => Err(refused.0),
+        () = server::run(how.listener, how.hosts, served) => Ok(0),
+        () = stopped() => Ok(0),
+    }
+}
+
+/// The clock by which ages are told.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for people to read; no lease rests on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

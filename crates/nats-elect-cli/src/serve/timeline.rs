@@ -1,0 +1,170 @@
+//! Who led a role in the last hours, as spans of a picture.
+
+use nats_elect::{LeaderChange, LeaderEvent, RoleChange};
+
+use crate::text::stamp_of;
+
+/// The width of the picture.
+pub const WIDTH: u64 = 1000;
+/// Spans of one role at most: the latest ones.
+const MOST_SPANS: usize = 200;
+
+/// From this moment on this instance leads, or nobody does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub at_ms: u64,
+    pub leader: Option<String>,
+}
+
+/// A time in which one instance led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub leader: String,
+    pub from_ms: u64,
+    pub to_ms: u64,
+    /// In the picture.
+    pub x: u64,
+    pub width: u64,
+    /// Of two that follow each other one is told from the other.
+    pub is_even: bool,
+}
+
+/// What the history says of a role. Events are in the order of its terms.
+pub fn of_history<'a>(events: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    let mut term = None;
+    for event in events {
+        let at_ms = event.at_ms;
+        match event.change {
+            LeaderChange::TermStarted { .. } => {
+                term = Some(event.fencing_token);
+                let leader = Some(event.instance_id.clone());
+                marks.push(Mark { at_ms, leader });
+            }
+            LeaderChange::TermEnded { .. } if term == Some(event.fencing_token) => {
+                term = None;
+                let leader = None;
+                marks.push(Mark { at_ms, leader });
+            }
+            _ => {}
+        }
+    }
+    marks
+}
+
+/// What was seen of a role, where no history is kept.
+pub fn of_changes<'a>(changes: impl IntoIterator<Item = &'a RoleChange>) -> Vec<Mark> {
+    let mark = |change: &RoleChange| {
+        let at = change.at.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        let at_ms = u64::try_from(at.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+        let leader = change.to.as_ref().map(|to| to.instance_id.clone());
+        Mark { at_ms, leader }
+    };
+    changes.into_iter().map(mark).collect()
+}
+
+/// The spans between two moments.
+pub fn spans(marks: &[Mark], from_ms: u64, now_ms: u64) -> Vec<Span> {
+    let length = now_ms.saturating_sub(from_ms).max(1);
+    let place = |at: u64| (at.clamp(from_ms, now_ms) - from_ms) * WIDTH / length;
+    let mut spans: Vec<Span> = Vec::new();
+    let mut start = 0;
+    for (number, mark) in marks.iter().enumerate() {
+        // Of two clocks the later one may be behind.
+        start = mark.at_ms.max(start);
+        let end = marks.get(number + 1).map_or(now_ms, |next| next.at_ms);
+        let end = end.max(start).min(now_ms);
+        let Some(leader) = &mark.leader else { continue };
+        if end <= from_ms || start > now_ms {
+            continue;
+        }
+        if let Some(last) = spans.last_mut()
+            && last.leader == *leader
+            && last.to_ms == start
+        {
+            last.to_ms = end;
+            last.width = (place(end) - last.x).max(1);
+            continue;
+        }
+        let x = place(start);
+        spans.push(Span {
+            leader: leader.clone(),
+            from_ms: start.max(from_ms),
+            to_ms: end,
+            x,
+            width: (place(end) - x).max(1),
+            is_even: spans.len().is_multiple_of(2),
+        });
+    }
+    spans.split_off(spans.len().saturating_sub(MOST_SPANS))
+}
+
+/// The same in words, for those who do not see the picture.
+pub fn words(spans: &[Span], now_ms: u64) -> String {
+    let Some(last) = spans.last() else {
+        return "nobody is known to have led".into();
+    };
+    let leader = &last.leader;
+    let since = stamp_of(last.from_ms);
+    let state = if last.to_ms == now_ms {
+        format!("{leader} has led since {since}")
+    } else {
+        let until = stamp_of(last.to_ms);
+        format!("nobody leads; {leader} led until {until}")
+    };
+    let terms = if spans.len() == 1 {
+        "leader"
+    } else {
+        "leaders"
+    };
+    format!("{} {terms} in a row; {state}", spans.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(at_ms: u64, leader: &str) -> Mark {
+        let leader = (!leader.is_empty()).then(|| leader.to_owned());
+        Mark { at_ms, leader }
+    }
+
+    #[test]
+    fn spans_lie_where_their_times_are_and_gaps_between_them() {
+        let marks = [mark(500, "a"), mark(1200, ""), mark(1400, "b")];
+        let spans = spans(&marks, 1000, 2000);
+        let places: Vec<_> = spans
+            .iter()
+            .map(|it| (&*it.leader, it.x, it.width, it.is_even))
+            .collect();
+        assert_eq!(places, [("a", 0, 200, true), ("b", 400, 600, false)]);
+        let words = words(&spans, 2000);
+        assert!(
+            words.contains("b has led since 1970-01-01T00:00:01.400Z"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn what_is_over_or_to_come_is_not_in_the_picture() {
+        let over = [mark(0, "a"), mark(900, ""), mark(5000, "b")];
+        assert_eq!(spans(&over, 1000, 2000), []);
+        assert_eq!(spans(&[], 1000, 2000), []);
+        // A clock that is behind moves nothing backwards, and nothing is wider than the picture.
+        let behind = [mark(1500, "a"), mark(1100, "b")];
+        for span in spans(&behind, 1000, 2000) {
+            assert!(span.x + span.width <= WIDTH + 1, "{span:?}");
+            assert!(span.from_ms <= span.to_ms, "{span:?}");
+        }
+        assert_eq!(spans(&[mark(u64::MAX, "a")], 0, 2000), []);
+        let whole = spans(&[mark(0, "a")], 0, 0);
+        assert!(whole.iter().all(|span| span.width <= WIDTH), "{whole:?}");
+    }
+
+    #[test]
+    fn a_leader_that_is_found_again_leads_on() {
+        let marks = [mark(1000, "a"), mark(1500, "a")];
+        let spans = spans(&marks, 1000, 2000);
+        assert_eq!((spans.len(), spans[0].width), (1, WIDTH));
+    }
+}

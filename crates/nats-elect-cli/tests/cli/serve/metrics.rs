@@ -1,0 +1,183 @@
+//! What Prometheus scrapes.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use nats_elect::{METRICS, StopOptions};
+use nats_elect_testing::{NatsServer, TcpProxy};
+use serde_json::json;
+
+use super::prometheus::programs;
+use super::{Answer, Serving, serving};
+use crate::fleet::{ROLE, at, bucket, client, instance, leader, stranger};
+
+/// The samples that begin with this.
+fn samples<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
+    let lines = answer.body.lines();
+    lines.filter(|line| line.starts_with(name)).collect()
+}
+
+/// `promtool` reads it, and finds no fault but names that it would choose otherwise.
+#[track_caller]
+fn is_read_by_promtool(text: &str) {
+    let mut promtool = Command::new(programs().join("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    let mut stdin = promtool.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("written");
+    drop(stdin);
+    let output = promtool.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}\n{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let b = instance(&server, "node-2").start().await.expect("start");
+    let serve = serving(&server, &[]);
+    let led = |answer: &Answer| {
+        let has = |sample: &str| answer.body.lines().any(|line| line == sample);
+        has(
+            "election_observed_leader_info{bucket=\"leaders\",role=\"scheduler\",instance_id=\"node-1\"} 1",
+        ) && has("election_observed_leader_known{bucket=\"leaders\",role=\"scheduler\"} 1")
+            && has("election_observed_leaderless_seconds{bucket=\"leaders\",role=\"scheduler\"} 0")
+            && has("election_observed_lease_ttl_seconds{bucket=\"leaders\",role=\"scheduler\"} 3")
+            && has("election_observed_candidates{bucket=\"leaders\",role=\"scheduler\"} 2")
+            && has("election_observed_instances_silent{bucket=\"leaders\"} 0")
+            && has("election_observed_current{bucket=\"leaders\"} 1")
+            && has("election_observed_bucket_replicas_current{bucket=\"leaders\"} 1")
+            && samples(answer, "election_observed_fencing_token_sequence").len() == 1
+    };
+    let led = serve.until("a leader's series", "/metrics", led).await;
+    let kind = led.header("content-type");
+    assert_eq!(kind, Some("text/plain; version=0.0.4; charset=utf-8"));
+    is_read_by_promtool(&led.body);
+    let named: BTreeSet<_> = (led.body.lines())
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    for metric in METRICS {
+        assert!(
+            !named.contains(metric.name),
+            "{} is an instance's",
+            metric.name
+        );
+    }
+    let page = include_str!("../../../../../docs/serve.md");
+    for name in &named {
+        assert!(page.contains(&format!("`{name}`")), "{name} is in no table");
+    }
+    let tables = page.lines().filter(|line| line.starts_with("| `election_"));
+    for name in tables.flat_map(|line| line.split(" | ").next().unwrap_or_default().split('`')) {
+        let is_name = name.starts_with("election_");
+        assert!(!is_name || named.contains(name), "{name} is not told");
+    }
+
+    a.stop(StopOptions::default()).await.expect("a stop");
+    b.stop(StopOptions::default()).await.expect("a stop");
+    let released =
+        "election_observed_changes_total{bucket=\"leaders\",role=\"scheduler\",cause=\"released\"}";
+    let free = |answer: &Answer| {
+        let known = "election_observed_leader_known{bucket=\"leaders\",role=\"scheduler\"} 0";
+        let counted = samples(answer, released);
+        answer.body.lines().any(|line| line == known)
+            && counted.first().is_some_and(|line| !line.ends_with(" 0"))
+    };
+    let free = serve.until("a role without leader", "/metrics", free).await;
+    assert_eq!(samples(&free, "election_observed_leader_info{"), [""; 0]);
+    is_read_by_promtool(&free.body);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_vanishes_takes_its_series_along() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let record = json!({ "id": "node-1", "ttl_ms": 1000 }).to_string();
+    bucket.put("gone", record.into()).await.expect("put");
+    let serve = serving(&server, &[]);
+    let has = |answer: &Answer| answer.body.contains("role=\"gone\"");
+    serve.until("its series", "/metrics", has).await;
+    // The bucket is made anew: nothing in it is of before.
+    let jetstream = async_nats::jetstream::new(client(&server).await);
+    let deleted = jetstream.delete_key_value("leaders").await;
+    deleted.expect("delete");
+    crate::fleet::bucket(&server).await;
+    let is_gone = |answer: &Answer| answer.status == 200 && !has(answer);
+    serve
+        .until("the end of its series", "/metrics", is_gone)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_can_inject_nothing() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let ids = [
+        "a\"} 1\nelection_observed_leader_known{role=\"owned\"} 1\n#",
+        "ends with a backslash\\",
+        "\\\"",
+        "\\n\\\\\"",
+        "<script>alert(1)</script>",
+    ];
+    let _stranger = stranger(&server, None).await;
+    let serve = serving(&server, &[]);
+    // They are leaders as soon as they send a heartbeat.
+    let known =
+        |answer: &Answer| samples(answer, "election_observed_leader_info{").len() == ids.len();
+    let mut beats = tokio::time::interval(std::time::Duration::from_millis(200));
+    let told = loop {
+        beats.tick().await;
+        for (number, id) in ids.iter().enumerate() {
+            let record = json!({ "id": id, "ttl_ms": 60_000 }).to_string();
+            bucket
+                .put(format!("odd-{number}"), record.into())
+                .await
+                .expect("put");
+        }
+        let answer = serve.get("/metrics");
+        if known(&answer) {
+            break answer;
+        }
+    };
+    is_read_by_promtool(&told.body);
+    assert_eq!(
+        samples(&told, "election_observed_leader_known{role=\"owned\""),
+        [""; 0]
+    );
+    assert!(!told.body.contains('\u{1b}'), "{}", told.body);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_told_and_no_leader_is_known_beyond_the_lease() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut command = at(&server, &["serve", "--interval", "1s"]);
+    command.env("NATS_URL", proxy.url());
+    let serve = Serving::start(command);
+    let known = format!("election_observed_leader_known{{bucket=\"leaders\",role=\"{ROLE}\"}}");
+    let says =
+        |answer: &Answer, value: &str| samples(answer, &known) == [format!("{known} {value}")];
+    serve
+        .until("a leader", "/metrics", |it| says(it, "1"))
+        .await;
+    proxy.black_hole();
+    let cut_off = |answer: &Answer| {
+        let is_stale = "election_observed_current{bucket=\"leaders\"} 0";
+        says(answer, "0") && answer.body.lines().any(|line| line == is_stale)
+    };
+    let cut_off = serve.until("the outage", "/metrics", cut_off).await;
+    // Nobody can tell how long.
+    let leaderless = samples(&cut_off, "election_observed_leaderless_seconds{");
+    assert_eq!(leaderless, [""; 0]);
+    assert_eq!(
+        samples(&cut_off, "election_observed_lease_remaining_seconds{"),
+        [""; 0]
+    );
+}

@@ -1,0 +1,25 @@
+//! `serve`: elections over HTTP.
+
+mod api;
+#[path = "../../../../../tests/support/debian.rs"]
+mod debian;
+mod events;
+mod limits;
+mod metrics;
+mod openapi;
+mod page;
+#[path = "../../../../../tests/prometheus/programs.rs"]
+mod prometheus;
+mod server;
+
+pub use self::server::{Answer, SHORTLY, Serving};
+
+use nats_elect_testing::NatsServer;
+
+use crate::fleet::at;
+
+/// The command beside the bucket `leaders`, asking the instances often.
+pub fn serving(server: &NatsServer, arguments: &[&str]) -> Serving {
+    let command = [&["serve", "--interval", "1s"], arguments].concat();
+    Serving::start(at(server, &command))
+}

@@ -1,0 +1,169 @@
+//! The document of the API, and what is answered.
+
+use nats_elect::StepDown;
+use nats_elect_testing::{NatsServer, TcpProxy};
+use serde_json::{Value, json};
+
+use super::events::Events;
+use super::{Answer, Serving, serving};
+use crate::fleet::{ROLE, at, instance, leader, silent, stranger};
+
+/// The document, in which no object may have a field that it does not name.
+struct Document(Value);
+
+impl Document {
+    fn of(serve: &Serving) -> Self {
+        // Names of fields are no values: it is not in the notation itself.
+        let document = serve.get("/api/v1/openapi.json").body;
+        let mut document: Value = serde_json::from_str(&document).expect("JSON");
+        close(&mut document["components"]["schemas"]);
+        Self(document)
+    }
+
+    /// The answer has the form that the document gives for its path, status and kind.
+    #[track_caller]
+    fn describes(&self, path: &str, answer: &Answer) {
+        let kind = answer.header("content-type").expect("a kind");
+        let responses = &self.0["paths"][path]["get"]["responses"];
+        let content = &responses[answer.status.to_string()]["content"][kind];
+        let schema = &content["schema"];
+        assert!(schema.is_object(), "{path} {}: {kind}", answer.status);
+        self.holds(schema, &answer.json());
+    }
+
+    /// The data of an event has the form of this name.
+    #[track_caller]
+    fn describes_event(&self, name: &str, data: &Value) {
+        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
+        self.holds(&schema, data);
+    }
+
+    #[track_caller]
+    fn holds(&self, schema: &Value, value: &Value) {
+        let mut schema = schema.clone();
+        schema["components"] = self.0["components"].clone();
+        let schema = jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("a schema");
+        let faults = schema.iter_errors(value);
+        let faults: Vec<_> = faults
+            .map(|it| format!("{} at {}", it, it.instance_path()))
+            .collect();
+        assert!(faults.is_empty(), "{faults:#?}\n{value:#}");
+    }
+}
+
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("properties") {
+                fields.insert("additionalProperties".into(), json!(false));
+            }
+            fields.values_mut().for_each(close);
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+const ROLES: &str = "/api/v1/roles";
+const ONE: &str = "/api/v1/roles/{role}";
+const INSTANCES: &str = "/api/v1/instances";
+const HISTORY: &str = "/api/v1/history";
+const LEADER: &str = "/api/v1/leader/{role}/{instance}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_answer_is_what_the_document_says() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let _b = instance(&server, "node-2").start().await.expect("start");
+    let _silent = silent(&server, "node-3").await;
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut command = at(&server, &["serve", "--interval", "1s"]);
+    command.env("NATS_URL", proxy.url());
+    let serve = Serving::start(command);
+    let document = Document::of(&serve);
+    let led = "/api/v1/leader/scheduler/node-1";
+    let is_ok = |answer: &Answer| answer.status == 200;
+    let known = serve.until("a known leader", led, is_ok).await;
+    document.describes(LEADER, &known);
+    document.describes(LEADER, &serve.get("/api/v1/leader/none/none"));
+    document.describes(LEADER, &serve.get(&format!("{led}?bucket=other")));
+
+    // Somebody who does not tell a status, and a role without leader.
+    let _stranger = stranger(&server, None).await;
+    let both = |answer: &Answer| {
+        let json = answer.json();
+        let instances = json["instances"].as_array().expect("instances");
+        instances.iter().any(|it| it["error"].is_string())
+            && instances.iter().any(|it| it["status"].is_object())
+    };
+    let instances = serve.until("both kinds", INSTANCES, both).await;
+    document.describes(INSTANCES, &instances);
+    document.describes(ONE, &serve.get("/api/v1/roles/scheduler"));
+    document.describes(ONE, &serve.get("/api/v1/roles/none"));
+    document.describes(ROLES, &serve.get(ROLES));
+    document.describes(ROLES, &serve.get("/api/v1/roles?bukket=x"));
+    let mut events = Events::open(&serve, None);
+    let leading = a.role(ROLE).expect("it");
+    let down = leading.step_down(StepDown::any()).await;
+    down.expect("a step-down");
+    let three = |answer: &Answer| answer.json()["events"].as_array().map(Vec::len) == Some(3);
+    let history = serve.until("the past", HISTORY, three).await;
+    document.describes(HISTORY, &history);
+    document.describes(HISTORY, &serve.get("/api/v1/history?since=yesterday"));
+    let is_end = |it: &Value| it["cause"] == "released" || it["cause"] == "stepped_down";
+    for event in events.until(&["change", "history"], is_end) {
+        match &*event.kind {
+            "change" => document.describes_event("Change", &event.data),
+            "history" => document.describes_event("Event", &event.data),
+            "view" => document.describes_event("View", &event.data),
+            _ => {}
+        }
+    }
+
+    proxy.black_hole();
+    let unknown = |answer: &Answer| answer.json()["roles"][0]["standing"] == "unknown";
+    let roles = serve.until("an outage", ROLES, unknown).await;
+    document.describes(ROLES, &roles);
+    let silence = |answer: &Answer| answer.json()["asked"][0]["problem"].is_string();
+    let instances = serve.until("silence", INSTANCES, silence).await;
+    document.describes(INSTANCES, &instances);
+}
+
+#[tokio::test]
+async fn before_anything_is_known_each_answer_is_what_the_document_says() {
+    let server = NatsServer::start().expect("start");
+    let serve = serving(&server, &["--timeout", "1s"]);
+    let document = Document::of(&serve);
+    for (path, asked) in [
+        (ROLES, ROLES),
+        (ONE, "/api/v1/roles/scheduler"),
+        (INSTANCES, INSTANCES),
+        (HISTORY, HISTORY),
+        (LEADER, "/api/v1/leader/scheduler/node-1"),
+    ] {
+        let answer = serve.get(asked);
+        assert_eq!(answer.status, 503, "{answer:?}");
+        document.describes(path, &answer);
+    }
+}
+
+#[tokio::test]
+async fn each_path_of_the_document_is_served_and_no_more_of_the_api() {
+    let server = NatsServer::start().expect("start");
+    let serve = serving(&server, &[]);
+    let document = Document::of(&serve).0;
+    let paths = document["paths"].as_object().expect("paths");
+    let source = include_str!("../../../src/serve/server.rs");
+    let routes = source.lines().filter_map(|line| {
+        let path = line.trim().strip_prefix(".route(\"")?.split('"').next()?;
+        path.starts_with("/api/").then_some(path)
+    });
+    let mut routes: Vec<_> = routes.collect();
+    routes.sort_unstable();
+    let mut named: Vec<_> = paths.keys().map(String::as_str).collect();
+    named.sort_unstable();
+    assert_eq!(routes, named);
+}

@@ -1,0 +1,110 @@
+//! The page for people.
+
+use nats_elect_testing::NatsServer;
+use serde_json::json;
+
+use super::{Answer, serving};
+use crate::fleet::{ROLE, bucket, instance, leader, stranger};
+
+fn is_ok(answer: &Answer) -> bool {
+    answer.status == 200
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_shows_leaders_leases_tokens_candidates_and_changes_without_script() {
+    let server = NatsServer::start().expect("start");
+    let a = leader(&server, "node-1").await;
+    let _b = instance(&server, "node-2").start().await.expect("start");
+    let token = a.role(ROLE).expect("it").status().fencing_token;
+    let token = token.expect("a term").to_string();
+    let serve = serving(&server, &[]);
+    let whole = |answer: &Answer| {
+        let has = |text: &str| answer.body.contains(text);
+        has("</span> confirmed")
+            && has(">node-1<")
+            && has("<meter min=\"0\" max=\"1000\"")
+            && has(&format!("title=\"{token}\""))
+            && has("<li>node-1: leader, healthy, connected</li>")
+            && has("<li>node-2: follower, healthy, connected</li>")
+            && has("leads: no earlier leader")
+            && has("aria-label=\"scheduler: 1 leader in a row; node-1 has led since ")
+            && has("class=\"even\"><title>node-1 led from ")
+    };
+    let page = serve.until("the page", "/", whole).await;
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(!page.body.contains("style="), "the policy forbids it");
+    assert!(!page.body.contains("<script>"), "the policy forbids it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_it_is_small_and_asks_for_nothing_from_elsewhere() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let serve = serving(&server, &[]);
+    serve.until("the bucket", "/readyz", is_ok).await;
+    let page = serve.get("/");
+    let mut size = page.body.len();
+    for (file, kind) in [
+        ("style.css", "text/css; charset=utf-8"),
+        ("script.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ] {
+        assert!(page.body.contains(&format!("\"{file}\"")), "{file}");
+        let asset = serve.get(&format!("/{file}"));
+        assert_eq!(
+            (asset.status, asset.header("content-type")),
+            (200, Some(kind))
+        );
+        let body = asset
+            .body
+            .replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        assert!(!body.contains("//") || file == "script.js", "{file}");
+        assert!(!body.contains("http"), "{file}");
+        size += asset.body.len();
+    }
+    assert!(!page.body.contains("http:") && !page.body.contains("https:"));
+    assert!(size <= 100 * 1024, "{size} bytes");
+    assert_eq!(serve.get("/other.js").status, 404);
+    assert_eq!(serve.get("/..%2f..%2fetc%2fpasswd").status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_can_inject_nothing() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let odd = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{1b}[2J\u{202e}";
+    let record = json!({ "id": odd, "ttl_ms": 60_000, "meta": { "a": odd } });
+    bucket
+        .put("odd", record.to_string().into())
+        .await
+        .expect("put");
+    let garbage = "<script>alert(2)</script>";
+    bucket.put("garbage", garbage.into()).await.expect("put");
+    let _stranger = stranger(&server, None).await;
+    let serve = serving(&server, &[]);
+    let shows = |answer: &Answer| answer.body.contains("alert(1)") && answer.body.contains("mute");
+    let page = serve.until("both", "/", shows).await.body;
+    assert!(
+        !page.contains("<script>") && !page.contains("<img"),
+        "{page}"
+    );
+    assert!(!page.contains("'>") && !page.contains("\"'"), "{page}");
+    assert!(!page.contains(['\u{1b}', '\u{202e}', '\u{9b}']), "{page}");
+    for path in ["/api/v1/roles", "/api/v1/instances"] {
+        let json = serve.get(path).body;
+        assert!(!json.contains(['\u{1b}', '\u{202e}', '\u{9b}']), "{json}");
+    }
+}
+
+#[tokio::test]
+async fn before_the_bucket_is_read_it_says_so() {
+    let server = NatsServer::start().expect("start");
+    let serve = serving(&server, &["--timeout", "1s"]);
+    let page = serve.get("/");
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("Stale: for "), "{}", page.body);
+    assert!(!page.body.contains("Current."), "{}", page.body);
+}

@@ -1,0 +1,130 @@
+//! A running `nats-elect serve`, and requests to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nats_elect_testing::eventually;
+use serde_json::Value;
+
+use crate::fleet::{SOON, json};
+
+/// The process. It ends with this.
+pub struct Serving {
+    child: Child,
+    pub address: String,
+}
+
+/// What it answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Serving {
+    /// On any port.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command
+            .args(["--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let stdout = child.stdout.take().expect("a pipe");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("http://").expect("an address");
+        let address = address.to_owned();
+        Self { child, address }
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, "")
+    }
+
+    /// A request with more headers.
+    pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
+        let address = &self.address;
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"
+        ))
+    }
+
+    /// Sends this, and reads all that comes.
+    pub fn send(&self, request: &str) -> Answer {
+        let mut stream = self.connect();
+        // It may be refused before it was read.
+        let _ = stream.write_all(request.as_bytes());
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        Answer::parse(&String::from_utf8(text).expect("text"))
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("a connection");
+        stream.set_read_timeout(Some(SOON)).expect("a timeout");
+        stream.set_write_timeout(Some(SOON)).expect("a timeout");
+        stream
+    }
+
+    /// The answer as soon as it satisfies this.
+    pub async fn until(&self, what: &str, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+        eventually(SOON, what, async || {
+            let answer = self.get(path);
+            is_so(&answer).then_some(answer)
+        })
+        .await
+    }
+
+    pub fn terminate(&self) {
+        let pid = i32::try_from(self.child.id()).expect("a pid");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    }
+
+    pub fn code(&mut self) -> Option<i32> {
+        self.child.wait().expect("its end").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").expect(text);
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|it| it.split(' ').nth(1));
+        let status = status.expect("a status").parse().expect("a number");
+        let header = |line: &str| {
+            let (name, value) = line.split_once(": ").expect("a header");
+            (name.to_ascii_lowercase(), value.to_owned())
+        };
+        Self {
+            status,
+            headers: lines.map(header).collect(),
+            body: body.to_owned(),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let of = |it: &&(String, String)| it.0 == name;
+        self.headers.iter().find(of).map(|(_, value)| &**value)
+    }
+
+    /// In the notation of `docs/admin.md`.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        json(&self.body)
+    }
+}
+
+/// For answers that an attempt may not get.
+pub const SHORTLY: Duration = Duration::from_secs(12);
