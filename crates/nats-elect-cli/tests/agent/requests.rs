@@ -280,6 +280,11 @@ async fn keys_are_written_on_conditions_and_only_by_the_term() {
     let created = client
         .ask("PUT", &key, &new, b"\x00\xff")
         .expect("an answer");
+    if server.version() < (2, 12, 0) {
+        // Conditions beside the fence need batches.
+        assert_eq!(created.problem(), (501, "unsupported".into()));
+        return;
+    }
     assert_eq!(created.status, 200);
     let tag = created.header("etag").expect("a tag").to_owned();
     let read = client.get(&key).expect("an answer");
