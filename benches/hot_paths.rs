@@ -17,6 +17,7 @@ use nats_elect::{
     LeaderProof, LeaseToken, MAX_SKEW, RoleConfig, RoleHandle, RoleManager, SigningKey, Term,
     TrustedKeys, handler_fn,
 };
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, Entry, FenceEntry, FenceRecord, SeenRecord};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{
@@ -241,6 +242,7 @@ fn foreign_record(beat: u64) -> Entry {
             incarnation: Some(Uuid::from_u128(3)),
             beat: Some(beat),
             release: None,
+            heirs: Heirs::NONE,
             proof: None,
         })),
     }

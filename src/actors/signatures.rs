@@ -227,6 +227,7 @@ mod tests {
 
     use super::*;
     use crate::model::keyring::Signer;
+    use nats_elect_core::heirs::Heirs;
     use nats_elect_core::record::Release;
     use nats_elect_core::release::ReleaseSecret;
     use nats_elect_core::token::LeaseToken;
@@ -295,6 +296,7 @@ mod tests {
                 incarnation: Some(Uuid::from_u128(incarnation)),
                 beat: Some(1),
                 release: None,
+                heirs: Heirs::default(),
                 proof: proof.map(ToOwned::to_owned),
             })),
         }
@@ -400,6 +402,7 @@ mod tests {
                 beat: 1,
             },
             release: ReleaseSecret::new(1).hash(),
+            heirs: Heirs::default(),
             proof: None,
         };
         let token = statement().fencing_token;

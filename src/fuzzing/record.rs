@@ -7,6 +7,7 @@ use async_nats::HeaderMap;
 use nats_elect_core::token::LeaseToken;
 
 use crate::store::{fence_entry, role_entry};
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FOREIGN_LEASE, FenceRecord, Nonce, Record, SeenRecord};
 use nats_elect_core::release::ReleaseSecret;
 use uuid::Uuid;
@@ -109,6 +110,7 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         ttl: Duration::from_millis(message::number(u)?),
         nonce,
         release,
+        heirs: Heirs::default(),
         proof: u.arbitrary()?,
     };
     let value = record.to_json();

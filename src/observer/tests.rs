@@ -11,6 +11,7 @@ use super::tracked_role::Now;
 use super::tracked_roles::{Scope, TrackedRoles};
 use crate::model::keyring::Keyring;
 use nats_elect_core::Moment;
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{
     Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
@@ -40,6 +41,7 @@ fn record(id: u128, revision: u64) -> Entry {
             incarnation: Some(Uuid::from_u128(id)),
             beat: Some(revision),
             release: None,
+            heirs: Heirs::default(),
             proof: None,
         })),
     }

@@ -3,8 +3,9 @@
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MARKER_REASON;
 
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{
-    Content, Entry, FenceEntry, FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER,
+    Content, Entry, FenceEntry, FenceRecord, HEIR_HEADER, LINE_HEADER, Nonce, RELEASE_HEADER,
     RELEASE_SECRET_HEADER, Release,
 };
 use nats_elect_core::release::ReleaseSecret;
@@ -58,6 +59,7 @@ impl Marker {
                 Some(nonce) => Self::Released(Release {
                     nonce: Nonce::parse(nonce),
                     heir: last(HEIR_HEADER).and_then(|heir| heir.parse().ok()),
+                    line: last(LINE_HEADER).map(Heirs::parse).unwrap_or_default(),
                     secret: last(RELEASE_SECRET_HEADER).and_then(ReleaseSecret::parse),
                 }),
                 None => Self::Foreign,
@@ -103,10 +105,12 @@ mod tests {
             (RELEASE_HEADER, &text),
             (RELEASE_SECRET_HEADER, &secret.expose()),
             (HEIR_HEADER, "00000000-0000-0000-0000-000000000002"),
+            (LINE_HEADER, "00000000-0000-0000-0000-000000000003,?"),
         ];
         let told = Release {
             secret: Some(secret),
             heir: Some(Uuid::from_u128(2)),
+            line: [Uuid::from_u128(3)].into_iter().collect(),
             ..old_form
         };
         assert_eq!(content(&headers, b""), Content::Release(told));

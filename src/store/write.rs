@@ -6,16 +6,14 @@ use std::time::Duration;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
-use uuid::Uuid;
 
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{
-    FenceRecord, HEIR_HEADER, Nonce, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record,
+    FenceRecord, HEIR_HEADER, LINE_HEADER, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record, Release,
 };
-use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::text::printable;
 
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
@@ -69,22 +67,27 @@ impl Bucket {
     }
 
     /// Frees the role with a delete marker over the sequence `over`. The marker shows that the
-    /// leader itself wrote it, and names the instance that should lead next.
+    /// leader itself wrote it, and names who should lead next.
     pub async fn release(
         &self,
         role: &RoleName,
         over: u64,
-        nonce: &Nonce,
-        secret: ReleaseSecret,
-        heir: Option<Uuid>,
+        release: &Release,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let mut headers = expecting(over);
         headers.insert(OPERATION_HEADER, DELETE);
-        headers.insert(RELEASE_HEADER, nonce.to_string());
-        headers.insert(RELEASE_SECRET_HEADER, secret.expose());
-        if let Some(heir) = heir {
+        if let Some(nonce) = release.nonce {
+            headers.insert(RELEASE_HEADER, nonce.to_string());
+        }
+        if let Some(secret) = release.secret {
+            headers.insert(RELEASE_SECRET_HEADER, secret.expose());
+        }
+        if let Some(heir) = release.heir {
             headers.insert(HEIR_HEADER, heir.to_string());
+        }
+        if !release.line.is_empty() {
+            headers.insert(LINE_HEADER, release.line.to_string());
         }
         let request = Request::new().headers(headers);
         self.publish(self.role_subject(role), request, timeout)

@@ -47,3 +47,4 @@ mod signing;
 mod slow_network;
 mod support;
 mod takeover;
+mod trips;

@@ -189,6 +189,7 @@ pub mod duration;
 mod election;
 pub mod event;
 pub mod handoff;
+pub mod heirs;
 mod label;
 mod moment;
 pub mod name;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::heirs::{Heirs, MOST_HEIRS};
 use crate::release::{ReleaseHash, ReleaseSecret};
 use crate::text::printable;
 use crate::token::LeaseToken;
@@ -26,6 +27,9 @@ pub const RELEASE_SECRET_HEADER: &str = "Nats-Elect-Release-Secret";
 
 /// The header of a release that names the instance that should lead next, by its incarnation.
 pub const HEIR_HEADER: &str = "Nats-Elect-Heir";
+
+/// The header of a release with the line of succession, where it names no single heir.
+pub const LINE_HEADER: &str = "Nats-Elect-Line";
 
 /// The bounds of a lease that a record may claim: 100 ms to 1 h.
 pub const FOREIGN_LEASE: (Duration, Duration) =
@@ -78,6 +82,9 @@ pub struct Record {
     pub nonce: Nonce,
     /// The hash of the secret that its release will tell.
     pub release: ReleaseHash,
+    /// The candidates that should lead next. They claim the role in this order when its lease is
+    /// over.
+    pub heirs: Heirs,
     /// The leader's signed statement, if it has a signing key.
     pub proof: Option<String>,
 }
@@ -96,6 +103,10 @@ impl Record {
             "beat": self.nonce.beat,
             "release": self.release.to_string(),
         });
+        if !self.heirs.is_empty() {
+            let heirs = self.heirs.iter().map(|heir| heir.to_string());
+            object["heirs"] = heirs.collect::<Vec<_>>().into();
+        }
         if let Some(proof) = &self.proof {
             object["proof"] = proof.as_str().into();
         }
@@ -173,6 +184,8 @@ pub struct SeenRecord {
     /// The hash of the secret that its release will tell. Records of other libraries and of older
     /// versions have none.
     pub release: Option<ReleaseHash>,
+    /// The candidates that should lead next.
+    pub heirs: Heirs,
     /// The leader's signed statement. It is not verified here.
     pub proof: Option<String>,
 }
@@ -192,8 +205,11 @@ impl SeenRecord {
 pub struct Release {
     /// The nonce in the header, if it can be read.
     pub nonce: Option<Nonce>,
-    /// The incarnation that should lead next. The others let it claim the role first.
+    /// The incarnation that should lead next, and said that it is ready. The others leave it the
+    /// role for a while.
     pub heir: Option<Uuid>,
+    /// The candidates that should lead next, where no single one is named.
+    pub line: Heirs,
     /// The secret of the term. Its hash shows that the term's leader wrote the release. Older
     /// versions tell none.
     pub secret: Option<ReleaseSecret>,
@@ -233,6 +249,7 @@ impl Content {
                 .or_else(|| incarnation_of(&object)),
             beat: nonce.map(|n| n.beat),
             release: release_of(&object),
+            heirs: heirs_of(&object),
             proof: proof_of(&object),
         };
         Self::Record(Box::new(record))
@@ -327,6 +344,14 @@ fn release_of(object: &Map<String, Value>) -> Option<ReleaseHash> {
     ReleaseHash::parse(object.get("release")?.as_str()?)
 }
 
+fn heirs_of(object: &Map<String, Value>) -> Heirs {
+    let heirs = object.get("heirs").and_then(Value::as_array);
+    let named = heirs.into_iter().flatten().take(MOST_HEIRS);
+    named
+        .filter_map(|heir| heir.as_str()?.parse().ok())
+        .collect()
+}
+
 fn proof_of(object: &Map<String, Value>) -> Option<String> {
     let proof = object.get("proof")?.as_str()?;
     (proof.len() <= MAX_PROOF_BYTES).then(|| proof.to_owned())
@@ -369,6 +394,7 @@ mod tests {
                 beat: 17,
             },
             release: ReleaseSecret::new(5).hash(),
+            heirs: Heirs::NONE,
             proof: None,
         }
     }
@@ -403,6 +429,20 @@ mod tests {
             assert_eq!(parsed(&signed.to_json()).proof, proof.filter(|_| carried));
         }
         assert_eq!(parsed(br#"{"id":"n","proof":{"of":"what"}}"#).proof, None);
+    }
+
+    #[test]
+    fn heirs_are_read_as_they_were_written_and_rubbish_is_none() {
+        let heirs: Heirs = [Uuid::from_u128(8), Uuid::from_u128(9)]
+            .into_iter()
+            .collect();
+        let named = Record { heirs, ..record() };
+        assert_eq!(parsed(&named.to_json()).heirs, heirs);
+        assert!(!String::from_utf8_lossy(&record().to_json()).contains("heirs"));
+        for rubbish in [r#""x""#, "7", r#"["x", 7, null]"#, "{}"] {
+            let value = format!(r#"{{"id":"n","heirs":{rubbish}}}"#);
+            assert!(parsed(value.as_bytes()).heirs.is_empty(), "{rubbish}");
+        }
     }
 
     #[test]

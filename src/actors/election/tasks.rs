@@ -15,7 +15,7 @@ use crate::role::{Health, RunningTerm};
 use crate::store::{Bucket, StoreError};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
-use nats_elect_core::record::Record;
+use nats_elect_core::record::{Record, Release};
 use nats_elect_core::{
     Failure, MOST_LATE, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
 };
@@ -60,10 +60,19 @@ impl ElectionState {
                     record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
                     bucket.renew(&role, over, &record, patience).await
                 }
-                WriteKind::Release { over, secret, heir } => {
-                    bucket
-                        .release(&role, over, &nonce, secret, heir, patience)
-                        .await
+                WriteKind::Release {
+                    over,
+                    secret,
+                    heir,
+                    line,
+                } => {
+                    let release = Release {
+                        nonce: Some(nonce),
+                        heir,
+                        line,
+                        secret: Some(secret),
+                    };
+                    bucket.release(&role, over, &release, patience).await
                 }
             };
             if let (Some((term, proof)), Ok(_)) = (signed, &outcome) {

@@ -22,9 +22,10 @@ use uuid::Uuid;
 
 use super::{Bucket, BucketInfo, IfMissing, StoreError};
 use crate::model::config::Storage;
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::Snapshot;
-use nats_elect_core::record::{FenceRecord, Nonce, Record};
+use nats_elect_core::record::{FenceRecord, Nonce, Record, Release};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_testing::NatsServer;
@@ -92,11 +93,8 @@ impl Lab {
     }
 
     async fn release(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
-        let nonce = nonce(beat);
-        let released = self
-            .bucket
-            .release(name, over, &nonce, SECRET, None, TIMEOUT);
-        released.await
+        let release = release(beat);
+        self.bucket.release(name, over, &release, TIMEOUT).await
     }
 
     async fn fence(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
@@ -131,6 +129,14 @@ fn role(name: &str) -> RoleName {
     RoleName::new(name).unwrap()
 }
 
+fn release(beat: u64) -> Release {
+    Release {
+        nonce: Some(nonce(beat)),
+        secret: Some(SECRET),
+        ..Release::default()
+    }
+}
+
 fn nonce(beat: u64) -> Nonce {
     Nonce {
         incarnation: Uuid::from_u128(1),
@@ -147,6 +153,7 @@ fn record(beat: u64) -> Record {
         ttl: Duration::from_secs(15),
         nonce: nonce(beat),
         release: SECRET.hash(),
+        heirs: Heirs::default(),
         proof: None,
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::clock;
 use crate::store::Delivery;
 use crate::store::watch::Watch;
-use nats_elect_core::record::{Content, Entry, Release};
+use nats_elect_core::record::{Content, Entry};
 use nats_elect_testing::eventually;
 
 impl Watch {
@@ -60,12 +60,7 @@ async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
     seen.push(watch.next_entry().await);
     assert_eq!((&seen[0].0, seen[0].1.revision), (&b, at_b));
     assert_eq!((&seen[1].0, seen[1].1.revision), (&a, released.unwrap()));
-    let release = Release {
-        nonce: Some(nonce(4)),
-        heir: None,
-        secret: Some(SECRET),
-    };
-    assert_eq!(seen[1].1.content, Content::Release(release));
+    assert_eq!(seen[1].1.content, Content::Release(release(4)));
     assert_eq!(seen[2].1.content, Content::ForeignMarker);
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::clock;
 use crate::store::Denied;
-use nats_elect_core::record::{Content, Entry, Release};
+use nats_elect_core::record::{Content, Entry};
 use nats_elect_testing::{NatsCluster, eventually};
 
 async fn content(lab: &Lab, name: &str) -> Content {
@@ -53,11 +53,7 @@ async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
     let released = lab.release(&r, claimed, 2).await;
     let released = released.unwrap();
     let keys = lab.read(&r).await;
-    let content = Content::Release(Release {
-        nonce: Some(nonce(2)),
-        heir: None,
-        secret: Some(SECRET),
-    });
+    let content = Content::Release(release(2));
     let revision = released;
     assert_eq!(keys.role, Some(Entry { revision, content }));
 
@@ -293,9 +289,9 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
         let (claim, fence) = (record(beat), fence_record(beat));
         let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();
         fenced = bucket.fence(&r, fenced, &fence, TIMEOUT).await.unwrap();
-        let (renewal, release) = (record(100 + beat), nonce(200 + beat));
+        let (renewal, release) = (record(100 + beat), release(200 + beat));
         let renewed = bucket.renew(&r, claimed, &renewal, TIMEOUT).await;
-        let released = bucket.release(&r, renewed.unwrap(), &release, SECRET, None, TIMEOUT);
+        let released = bucket.release(&r, renewed.unwrap(), &release, TIMEOUT);
         over = released.await.unwrap();
     }
 }

@@ -289,6 +289,7 @@ impl Election {
         }));
         self.become_state(RoleState::Leader);
         self.tell(Event::TermStarted { fencing_token });
+        self.renew_line();
         if !matches!(self.link, Link::Up(_)) {
             self.suspend();
         }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::input::{Failure, OpId, PeerRequestId, ReplyId, RequestId, TermId};
 use crate::event::Event;
 use crate::handoff::Handoff;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{FenceRecord, Nonce, Record};
@@ -157,6 +158,8 @@ pub enum WriteKind {
         secret: ReleaseSecret,
         /// The incarnation that may claim the role before the others, if one is named.
         heir: Option<Uuid>,
+        /// The candidates that should claim it one after the other, if no heir is named.
+        line: Heirs,
     },
 }
 

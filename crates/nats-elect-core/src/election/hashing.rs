@@ -6,6 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::leading::Leadership;
+use super::line::Line;
 use super::machine::Election;
 use super::operations::{Operation, Operations};
 use super::phase::Phase;
@@ -151,6 +152,7 @@ impl Leadership {
             suspended_since,
             proofs,
             handoff_asked,
+            line,
             verify_at,
             check_at,
             checking,
@@ -162,7 +164,19 @@ impl Leadership {
         let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
         handoff_asked.hash(hasher);
+        line.hash_state(now, settings, hasher);
         (verify_at, check_at, checking, failed_checks).hash(hasher);
+    }
+}
+
+impl Line {
+    fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
+        let Self { heirs, poll, asked } = self;
+        // A request's number only tells it from others.
+        let ready = poll.as_ref().map(|poll| &poll.ready);
+        // It does not matter how long the next one has been due.
+        let asked = asked.map(|at| at.max(now - settings.ttl));
+        (heirs, ready, asked).hash(hasher);
     }
 }
 

@@ -91,6 +91,7 @@ impl Election {
         let Some(held) = self.phase.held().copied() else {
             return;
         };
+        self.renew_line();
         let secrets = held.secrets;
         let over = held.revision;
         let expected = Expected { over, fence: 0 };

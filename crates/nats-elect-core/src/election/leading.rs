@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
+use super::line::Line;
 use super::machine::Election;
 use super::phase::{HeldLease, Phase};
 use super::succession::PendingHandoff;
@@ -27,6 +28,8 @@ pub(super) struct Leadership {
     pub proofs: Vec<(RequestId, u64)>,
     /// The handoff for which a named successor is being asked.
     pub handoff_asked: Option<PendingHandoff>,
+    /// The candidates that could lead next.
+    pub line: Line,
     pub verify_at: Moment,
     pub check_at: Moment,
     pub checking: bool,
@@ -47,6 +50,7 @@ impl Leadership {
             suspended_since: None,
             proofs: Vec::new(),
             handoff_asked: None,
+            line: Line::default(),
             verify_at: now + settings.validation_interval,
             check_at: now + settings.health.interval,
             checking: false,

@@ -9,6 +9,7 @@ mod input;
 mod keeping;
 mod labels;
 mod leading;
+mod line;
 mod link;
 mod machine;
 mod mutation;

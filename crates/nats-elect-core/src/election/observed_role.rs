@@ -14,6 +14,7 @@ use super::input::Snapshot;
 use super::mutation::mutated;
 use super::observed_record::{LastRecord, ObservedRecord};
 use crate::event::WaitReason;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord};
 use crate::release::{ReleaseHash, ReleaseSecret};
@@ -351,6 +352,9 @@ impl ObservedRole {
     /// seen.
     pub fn free_at(&self) -> Option<Moment> {
         let latest = self.latest.as_ref()?;
+        mutated!(HeirsDoNotWait => if self.line().has(self.own_incarnation) {
+            return Some(latest.received);
+        });
         #[cfg(nats_elect_mutations)]
         if let Some(free_at) = super::mutation::free_at(
             latest.entry.as_ref(),
@@ -449,6 +453,15 @@ impl ObservedRole {
         let own = self.own_incarnation;
         let release = self.latest.as_ref().and_then(ObservedRecord::release);
         release.is_some_and(|release| release.heir == Some(own))
+    }
+
+    /// The candidates that should lead next, by the message last seen.
+    pub fn line(&self) -> Heirs {
+        match self.seen().map(|entry| &entry.content) {
+            Some(Content::Record(record)) => record.heirs,
+            Some(Content::Release(release)) => release.line,
+            Some(Content::Opaque | Content::ForeignMarker) | None => Heirs::NONE,
+        }
     }
 
     /// The record of another incarnation, whether its lease lasts or not.

@@ -9,6 +9,7 @@ use super::releasing::Releasing;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::token::FencingToken;
 
@@ -80,6 +81,16 @@ impl Phase {
             self,
             Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_)
         )
+    }
+
+    /// The candidates that should lead next.
+    pub fn heirs(&self) -> Heirs {
+        match self {
+            Self::Leading(leadership) => leadership.line.heirs(),
+            Self::WindingDown(winding_down) => winding_down.succession.line,
+            Self::Releasing(releasing) => releasing.succession.line,
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
+        }
     }
 
     /// How a term that comes to its end hands the role over.

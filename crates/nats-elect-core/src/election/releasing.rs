@@ -195,7 +195,7 @@ impl Election {
             None => return,
         };
         releasing.succession.close();
-        let heir = releasing.succession.heir().map(|heir| heir.incarnation);
+        let (heir, line) = releasing.succession.named();
         let secret = held.secrets.release;
         let expected = Expected { over, fence: 0 };
         self.send(
@@ -203,7 +203,12 @@ impl Election {
             held.term,
             held.secrets,
             expected,
-            |_, _| WriteKind::Release { over, secret, heir },
+            |_, _| WriteKind::Release {
+                over,
+                secret,
+                heir,
+                line,
+            },
         );
     }
 
@@ -219,9 +224,11 @@ impl Election {
             WriteOutcome::Acked { revision } => {
                 let (marker, at) = (*revision, self.now);
                 releasing.step = Step::Released { marker, at };
+                let (heir, line) = releasing.succession.named();
                 let release = Release {
                     nonce,
-                    heir: releasing.succession.heir().map(|heir| heir.incarnation),
+                    heir,
+                    line,
                     secret: Some(releasing.held.secrets.release),
                 };
                 let content = Content::Release(release);

@@ -5,6 +5,7 @@ use super::effect::{Effect, Write, WriteKind};
 use super::input::TermId;
 use super::machine::Election;
 use super::operations::{Operation, SentWrite};
+use crate::heirs::Heirs;
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Election {
@@ -63,6 +64,7 @@ impl Election {
             ttl: self.settings.ttl,
             nonce,
             release: secrets.release.hash(),
+            heirs: self.phase.heirs(),
             proof: None,
         }
     }
@@ -94,6 +96,7 @@ impl Election {
             incarnation: Some(self.candidate.incarnation),
             beat: Some(beat),
             release: attempt.map(|attempt| attempt.secrets.release.hash()),
+            heirs: Heirs::NONE,
             proof: None,
         }))
     }

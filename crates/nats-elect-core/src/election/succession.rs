@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::effect::{Effect, Reply};
 use super::input::{Link, PeerRequestId, ReplyId, RequestId};
 use super::machine::Election;
@@ -15,6 +17,7 @@ use super::phase::Phase;
 use super::releasing::Replaced;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce};
@@ -33,6 +36,8 @@ pub(super) struct PendingHandoff {
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Succession {
     heir: Option<Contender>,
+    /// The line of succession, for a release that names no heir.
+    pub line: Heirs,
     search: Option<Search>,
     /// Whether a release was sent. Its heir can no longer change.
     closed: bool,
@@ -56,13 +61,29 @@ struct Search {
 }
 
 impl Succession {
+    pub fn of(line: Heirs) -> Self {
+        Self {
+            line,
+            ..Self::default()
+        }
+    }
+
     pub const fn heir(&self) -> Option<&Contender> {
         self.heir.as_ref()
     }
 
-    /// Until when the release waits for replies.
+    /// Until when the release waits for replies. With a line of succession it does not wait.
     pub fn search_until(&self) -> Option<Moment> {
-        self.search.map(|search| search.until)
+        let search = self.search.filter(|_| self.line.is_empty());
+        search.map(|search| search.until)
+    }
+
+    /// Whom a release names: an heir that said that it is ready, or else the line.
+    pub fn named(&self) -> (Option<Uuid>, Heirs) {
+        match &self.heir {
+            Some(heir) => (Some(heir.incarnation), Heirs::NONE),
+            None => (None, self.line),
+        }
     }
 
     pub const fn close(&mut self) {
@@ -184,6 +205,24 @@ impl Election {
         }
     }
 
+    /// Asks all candidates who could lead next, unless they were asked within the last lease.
+    pub(super) fn renew_line(&mut self) {
+        let linked = matches!(self.link, Link::Up(_));
+        let recently = self.now - self.settings.ttl;
+        let Phase::Leading(leadership) = &self.phase else {
+            return;
+        };
+        if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
+            return;
+        }
+        let release = self.release_hash();
+        let question = self.ask(PeerRequest::Ready { to: None, release });
+        let now = self.now;
+        if let Phase::Leading(leadership) = &mut self.phase {
+            leadership.line.asked(question, now);
+        }
+    }
+
     /// Asks all candidates which is ready, so that the role is handed over and not left to a race.
     /// They are asked while the handler winds down.
     pub(super) fn search_heir(&mut self) {
@@ -228,8 +267,9 @@ impl Election {
         match &mut self.phase {
             Phase::Leading(leadership) => {
                 let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
-                if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
-                    self.successor_answered(handoff_asked, answer);
+                match leadership.handoff_asked.take_if(asked) {
+                    Some(handoff_asked) => self.successor_answered(handoff_asked, answer),
+                    None => leadership.line.answered(question, answer),
                 }
             }
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),

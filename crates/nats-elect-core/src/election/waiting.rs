@@ -396,12 +396,14 @@ impl Election {
         (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
     }
 
-    /// The random delay before a claim. An heir does not wait, because the others leave the role to
-    /// it.
+    /// The delay before a claim. Heirs claim in their turn, and the others after them, each at
+    /// random.
     fn claim_wait(&self) -> Duration {
-        if self.observed_role.names_us() {
-            return Duration::ZERO;
+        let own = self.candidate.incarnation;
+        let line = self.observed_role.line();
+        if self.observed_role.names_us() || line.has(own) {
+            return line.turn_of(own);
         }
-        self.settings.claim_delay.mul_f64(self.fresh.chance)
+        line.turn_of(own) + self.settings.claim_delay.mul_f64(self.fresh.chance)
     }
 }

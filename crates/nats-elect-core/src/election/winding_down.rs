@@ -152,6 +152,7 @@ impl Election {
         let fencing_token = leadership.fencing_token;
         let proofs = std::mem::take(&mut leadership.proofs);
         let handoff_asked = leadership.handoff_asked.take();
+        let line = leadership.line.heirs();
         let winding_down = WindingDown {
             keeper,
             cause,
@@ -165,7 +166,7 @@ impl Election {
             handler: Handler::Cancelled,
             stop_by,
             replaced: release.then_some(Replaced::OwnRecord),
-            succession: Succession::default(),
+            succession: Succession::of(line),
         };
         self.phase = Phase::WindingDown(winding_down);
         self.emit(Effect::Resign {

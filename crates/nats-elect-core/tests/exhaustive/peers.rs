@@ -27,13 +27,18 @@ pub enum Stage {
 const FIRST: ReplyId = ReplyId(0);
 
 impl Turn<'_> {
-    pub fn ask(&mut self, index: usize, id: PeerRequestId, question: PeerRequest) {
-        self.process(index).reply_to = Some(PeerMessage {
+    /// An instance asks. For its question before this one the time is up.
+    pub fn ask(&mut self, index: usize, id: PeerRequestId, question: PeerRequest) -> Option<Input> {
+        let before = self.process(index).reply_to.replace(PeerMessage {
             id,
             question,
             stage: Stage::Sent,
             age: 0,
         });
+        before.map(|before| Input::PeerReplied {
+            question: before.id,
+            answer: None,
+        })
     }
 
     /// The question reaches another instance.

@@ -387,7 +387,7 @@ impl<'a> Turn<'a> {
                 }
             }
             Effect::Abort { .. } => self.term(index).aborted = true,
-            Effect::AskPeers { id, question, .. } => self.ask(index, id, question),
+            Effect::AskPeers { id, question, .. } => return self.ask(index, id, question),
             Effect::AnswerPeer { answer, .. } => self.answer_peer(answer),
             Effect::Reply {
                 reply:

@@ -7,6 +7,7 @@ use uuid::Uuid;
 #[cfg(nats_elect_mutations)]
 use nats_elect_core::Mutation;
 
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::Snapshot;
 use nats_elect_core::record::{
     Content, Entry, FenceEntry, FenceRecord, Record, Release, SeenFence, SeenRecord,
@@ -187,10 +188,16 @@ impl ModelBucket {
             WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
                 self.set_role(*over, seen(record), now)
             }
-            WriteKind::Release { over, secret, heir } => {
+            WriteKind::Release {
+                over,
+                secret,
+                heir,
+                line,
+            } => {
                 let release = Release {
                     nonce: Some(nonce),
                     heir: *heir,
+                    line: *line,
                     secret: Some(*secret),
                 };
                 self.set_role(*over, Content::Release(release), now)
@@ -409,6 +416,7 @@ pub fn seen(record: &Record) -> Content {
         incarnation: Some(record.nonce.incarnation),
         beat: Some(record.nonce.beat),
         release: Some(record.release),
+        heirs: record.heirs,
         proof: None,
     }))
 }
@@ -428,6 +436,7 @@ pub fn stray(ttl: Option<Duration>, incarnation: Option<Uuid>) -> Content {
         incarnation,
         beat: incarnation.map(|_| 1),
         release: None,
+        heirs: Heirs::NONE,
         proof: None,
     }))
 }

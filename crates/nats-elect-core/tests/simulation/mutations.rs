@@ -66,7 +66,7 @@ const SCHEDULES: [(Mutation, &str, fn()); 9] = [
 ];
 
 /// A breakage that so many seeds do not show goes unnoticed.
-const MOST: u64 = 300_000;
+const MOST: u64 = 1_000_000;
 
 #[test]
 fn each_broken_rule_is_noticed() {
@@ -81,7 +81,9 @@ fn each_broken_rule_is_noticed() {
             say(&format!("{mutation:?}:{what}\n    {name} fails"));
             continue;
         }
-        let survey = survey(0, MOST, &[], 1, !only.is_empty());
+        let known = crate::found::known(*mutation).filter(|_| only.is_empty());
+        let (first, count) = known.map_or((0, MOST), |seed| (seed, 1));
+        let survey = survey(first, count, &[], 1, !only.is_empty());
         let mut line = format!("{mutation:?}:{what}\n    ");
         match survey.failed.first() {
             Some(seed) => {
@@ -90,9 +92,8 @@ fn each_broken_rule_is_noticed() {
                 let (plan, violation) = shrink(&plan, violation);
                 let _ = write!(
                     line,
-                    "{:?} broken after {} seeds (by {seed}), with {} faults among {} instances",
+                    "{:?} broken by seed {seed}, with {} faults among {} instances",
                     violation.promise,
-                    survey.seeds,
                     plan.blows.len(),
                     plan.members.len()
                 );
@@ -104,7 +105,6 @@ fn each_broken_rule_is_noticed() {
         }
         say(&line);
     }
-    crate::found::come_back();
     mend();
     let noticed = MUTATIONS.len() - unnoticed.len();
     say(&format!(

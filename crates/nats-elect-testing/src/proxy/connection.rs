@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::faults::{AckFault, Faults};
 use super::line::{Line, Next};
 use super::protocol::{Piece, Splitter};
+use super::published::{Listener, Transcript};
 use super::{Counters, Direction};
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ pub(super) struct Connection {
     upstream: Arc<str>,
     faults: watch::Receiver<Faults>,
     counters: Arc<Counters>,
+    transcript: Arc<Transcript>,
 }
 
 impl Connection {
@@ -27,11 +29,13 @@ impl Connection {
         upstream: Arc<str>,
         faults: watch::Receiver<Faults>,
         counters: Arc<Counters>,
+        transcript: Arc<Transcript>,
     ) -> Self {
         Self {
             upstream,
             faults,
             counters,
+            transcript,
         }
     }
 
@@ -81,6 +85,7 @@ impl Connection {
         let mut faults = self.faults.clone();
         let mut wire = Line::new(direction);
         let mut splitter = Splitter::default();
+        let mut listener = Listener::default();
         let mut buffer = vec![0; READ_SIZE];
         let mut acks_held = Share::of(&self.counters.acks_held, 0);
         loop {
@@ -103,6 +108,9 @@ impl Connection {
                 readable = from.readable(), if wire.takes_more() => {
                     readable?;
                     let read = from.try_read(&mut buffer);
+                    if let (Direction::ToServer, Ok(count)) = (direction, &read) {
+                        listener.hear(&buffer[..*count], &self.transcript);
+                    }
                     self.take_in(direction, read, &buffer, &mut splitter, &mut wire);
                 }
                 writable = to.writable(), if matches!(next, Next::Write(_) | Next::End) => {

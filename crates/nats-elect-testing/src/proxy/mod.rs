@@ -4,6 +4,7 @@ mod connection;
 mod faults;
 mod line;
 mod protocol;
+mod published;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::connection::Connection;
 use self::faults::{AckFault, Faults};
+use self::published::Transcript;
 use super::TestingError;
 
 /// The direction in which bytes flow through a [`TcpProxy`].
@@ -64,6 +66,7 @@ pub struct TcpProxy {
     port: u16,
     faults: watch::Sender<Faults>,
     counters: Arc<Counters>,
+    transcript: Arc<Transcript>,
     stop: Option<DropGuard>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,7 +106,13 @@ impl TcpProxy {
         let stopped = stop.clone().cancelled_owned();
         let counters = Arc::new(Counters::default());
         let (faults, watched) = watch::channel(Faults::default());
-        let template = Connection::new(upstream.into(), watched, counters.clone());
+        let transcript = Arc::new(Transcript::default());
+        let template = Connection::new(
+            upstream.into(),
+            watched,
+            counters.clone(),
+            transcript.clone(),
+        );
         let thread = thread::Builder::new()
             .name("nats-elect-proxy".to_owned())
             .spawn(move || {
@@ -119,6 +128,7 @@ impl TcpProxy {
             port,
             faults,
             counters,
+            transcript,
             stop: Some(stop.drop_guard()),
             thread: Some(thread),
         })
@@ -197,6 +207,19 @@ impl TcpProxy {
     /// Ends all faults. Data that was held back flows on, in order.
     pub fn restore(&self) {
         self.faults.send_modify(Faults::clear);
+    }
+
+    /// Begins to record what clients publish, and forgets what was recorded before.
+    ///
+    /// Connections with TLS can't be read.
+    pub fn record(&self) {
+        self.transcript.begin();
+    }
+
+    /// Returns the subjects of the messages that clients have published since
+    /// [`TcpProxy::record`], in their order. Requests are among them.
+    pub fn published(&self) -> Vec<String> {
+        self.transcript.so_far()
     }
 
     /// Returns the number of client connections that are open now.

@@ -113,6 +113,8 @@ mutations! {
     ForceOverTheUnseen,
     /// An instance does not wait for a leader whose fence record has expired.
     ForgetExpiredFences,
+    /// An heir of the line of succession does not wait for the leader's lease.
+    HeirsDoNotWait,
 }
 
 impl Mutation {

@@ -7,6 +7,7 @@ use super::solo::{
 };
 use crate::election::{Bucket, Effect, Input, Link, Write, WriteKind, WriteOutcome};
 use crate::event::{Event, FailureKind};
+use crate::heirs::Heirs;
 use crate::record::{Content, Nonce, Release};
 
 const TTL: std::time::Duration = ms(1000);
@@ -244,6 +245,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let freed = Content::Release(Release {
         nonce: Some(release.nonce),
         heir: None,
+        line: Heirs::NONE,
         secret: Some(SECRET),
     });
     let freed = entry(105, freed);
@@ -281,6 +283,7 @@ fn a_server_that_refuses_every_fence_record_gets_fewer_and_fewer_claims() {
             WriteKind::Release { secret, heir, .. } => Content::Release(Release {
                 nonce: Some(write.nonce),
                 heir,
+                line: Heirs::NONE,
                 secret: Some(secret),
             }),
             _ => own(&write, TTL),

@@ -8,6 +8,7 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
 use crate::election::{Input, WriteKind};
+use crate::heirs::Heirs;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release};
 use crate::release::ReleaseSecret;
 
@@ -29,6 +30,7 @@ fn release(secret: Option<ReleaseSecret>) -> Entry {
     let release = Release {
         nonce: stranger(None).nonce(),
         heir: None,
+        line: Heirs::NONE,
         secret,
     };
     entry(101, Content::Release(release))
@@ -79,6 +81,7 @@ fn a_forged_release_names_no_heir() {
     let forged = Content::Release(Release {
         nonce: None,
         heir: Some(OWN),
+        line: Heirs::NONE,
         secret: Some(ANOTHER),
     });
     let forged = entry(101, forged);

@@ -15,6 +15,7 @@ mod forging;
 mod freeing;
 mod keeping;
 mod leading;
+mod line;
 mod pausing;
 mod proving;
 mod slow;

@@ -14,6 +14,7 @@ use crate::election::{
 };
 use crate::event::{EndCause, Event, FailureKind};
 use crate::handoff::Handoff;
+use crate::heirs::Heirs;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
@@ -320,7 +321,8 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
         WriteKind::Release {
             over: 101,
             secret,
-            heir
+            heir,
+            line: Heirs::NONE,
         }
     );
     solo.ack(&release, 103);

@@ -10,6 +10,7 @@ use crate::election::{
     Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::event::{Event, FailureKind};
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
@@ -291,6 +292,7 @@ pub const fn release_over(over: u64) -> WriteKind {
         over,
         secret: SECRET,
         heir: None,
+        line: Heirs::NONE,
     }
 }
 
@@ -319,6 +321,7 @@ pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content
         incarnation: Some(incarnation),
         beat: Some(beat),
         release: None,
+        heirs: Heirs::NONE,
         proof: None,
     }))
 }

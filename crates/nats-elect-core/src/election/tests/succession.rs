@@ -11,6 +11,7 @@ use crate::election::{
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
+use crate::heirs::Heirs;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release};
 use crate::release::ReleaseSecret;
@@ -139,7 +140,7 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
     let release = Some(SECRET.hash());
     assert_eq!(
         question(&solo),
-        Some((PeerRequestId(1), PeerRequest::Ready { to, release }))
+        Some((PeerRequestId(2), PeerRequest::Ready { to, release }))
     );
     assert_eq!(solo.election.status().state, RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
@@ -391,6 +392,7 @@ fn release(secret: ReleaseSecret, heir: Uuid) -> Content {
     Content::Release(Release {
         nonce: stranger(None).nonce(),
         heir: Some(heir),
+        line: Heirs::NONE,
         secret: Some(secret),
     })
 }

@@ -7,6 +7,7 @@ use crate::config::{RoleSettings, Takeover};
 use crate::election::{
     Bucket, Effect, HandlerEnd, Input, Link, PeerRequestId, RequestId, Snapshot, WriteKind,
 };
+use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, SeenRecord};
 use crate::status::RoleState;
@@ -23,6 +24,7 @@ fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
         incarnation,
         beat: Some(beat),
         release: None,
+        heirs: Heirs::NONE,
         proof: None,
     }))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::solo::{BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, ms, settings, stranger};
 use crate::election::{Candidate, Effect, Election, Fresh, Input, Link};
 use crate::event::{Event, FailureKind};
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, SeenRecord};
 use crate::status::{LeaderInfo, RoleState};
@@ -48,6 +49,7 @@ fn a_leader_is_reported_with_its_whole_record_until_its_lease_ends() {
         incarnation: Some(uuid::Uuid::from_u128(2)),
         beat: Some(1),
         release: None,
+        heirs: Heirs::NONE,
         proof: None,
     };
     solo.read(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{
     Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
 };
@@ -55,9 +56,12 @@ impl Honest {
             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => self.put(
                 record_of(write.nonce, Some(record.ttl), Some(record.release)),
             ),
-            WriteKind::Release { heir, secret, .. } => self.put(Content::Release(Release {
+            WriteKind::Release {
+                heir, line, secret, ..
+            } => self.put(Content::Release(Release {
                 nonce: Some(write.nonce),
                 heir: *heir,
+                line: *line,
                 secret: Some(*secret),
             })),
             WriteKind::Fence { fence, .. } => {
@@ -90,6 +94,7 @@ pub(super) fn record_of(
         incarnation: Some(nonce.incarnation),
         beat: Some(nonce.beat),
         release,
+        heirs: Heirs::NONE,
         proof: None,
     }))
 }

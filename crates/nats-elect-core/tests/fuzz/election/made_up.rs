@@ -5,6 +5,7 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 use nats_elect_core::event::FailureKind;
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence, Snapshot};
 use nats_elect_core::release::ReleaseHash;
 use nats_elect_core::{Bucket, Failure, HandlerEnd, Input, Link, OpId, TermId, WriteOutcome};
@@ -145,6 +146,7 @@ impl Life {
             2 | 7 => Content::Release(Release {
                 nonce: bool::arbitrary(u)?.then(|| self.nonce(u)).transpose()?,
                 heir: *u.choose(&[None, None, Some(OWN), Some(STRANGER)])?,
+                line: Heirs::NONE,
                 secret: u.ratio(3, 4)?.then(|| message::secret(u)).transpose()?,
             }),
             3 => Content::parse(&message::value(u)?),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nats_elect_core::event::{Event, Outcome};
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FenceRecord, Nonce, Release};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Input, RequestId};
@@ -162,6 +163,7 @@ fn a_forged_release_frees_nothing() {
         Content::Release(Release {
             nonce: None,
             heir: Some(incarnation),
+            line: Heirs::NONE,
             secret,
         })
     };
@@ -216,6 +218,7 @@ fn a_made_up_term_and_its_release_free_nothing_that_is_held() {
     let release = Content::Release(Release {
         nonce: Some(nonce),
         heir: None,
+        line: Heirs::NONE,
         secret: Some(secret),
     });
     for with_record in [false, true] {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::config::{RoleSettings, Takeover};
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FenceRecord, Nonce};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Input, OpId, RequestId, WriteOutcome};
@@ -371,6 +372,7 @@ fn an_operator_ends_the_wait_after_a_made_up_release_too() {
     world.put(Content::Release(nats_elect_core::record::Release {
         nonce: Some(fence.nonce),
         heir: None,
+        line: Heirs::NONE,
         secret: Some(ReleaseSecret::new(4)),
     }));
     world.run(ms(100));

@@ -1,0 +1,67 @@
+//! The line of succession: the candidates that could lead next, as the leader knows them.
+//!
+//! The leader asks at the start of its term, and once a lease from then on. It names up to three of
+//! them in its records, for the case that it crashes, and in its release. So nobody has to be asked
+//! when a term ends. All of it is a hint: the heirs claim one after the other, by compare-and-set,
+//! when the role is free.
+
+use super::input::PeerRequestId;
+use crate::heirs::{Heirs, MOST_HEIRS};
+use crate::moment::Moment;
+use crate::peer::{Contender, PeerReply};
+
+/// The candidates that said that they could lead, the highest priority first.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Line {
+    pub heirs: Vec<Contender>,
+    pub poll: Option<Poll>,
+    /// When the candidates were last asked.
+    pub asked: Option<Moment>,
+}
+
+/// The request to all candidates, and who has answered it.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Poll {
+    pub question: PeerRequestId,
+    pub ready: Vec<Contender>,
+}
+
+impl Line {
+    pub fn asked(&mut self, question: PeerRequestId, now: Moment) {
+        self.asked = Some(now);
+        self.poll = Some(Poll {
+            question,
+            ready: Vec::new(),
+        });
+    }
+
+    /// Takes a reply. Candidates that have not answered when the time is up leave the line.
+    pub fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
+        let Some(poll) = self.poll.as_mut().filter(|it| it.question == question) else {
+            return;
+        };
+        match answer {
+            Some(PeerReply::Ready { contender }) => {
+                join(&mut poll.ready, contender.clone());
+                join(&mut self.heirs, contender);
+            }
+            Some(_) => {}
+            None => {
+                self.heirs = std::mem::take(&mut poll.ready);
+                self.poll = None;
+            }
+        }
+    }
+
+    pub fn heirs(&self) -> Heirs {
+        self.heirs.iter().map(|heir| heir.incarnation).collect()
+    }
+}
+
+/// Adds a candidate behind those of at least its priority.
+fn join(line: &mut Vec<Contender>, contender: Contender) {
+    line.retain(|it| it.incarnation != contender.incarnation);
+    let place = line.partition_point(|it| it.priority >= contender.priority);
+    line.insert(place, contender);
+    line.truncate(MOST_HEIRS);
+}
