@@ -1,12 +1,12 @@
 //! Proofs of leadership.
 
-use nats_elect::{ConnectionStatus, Error, Event, FencingConfig, StepDown, TermError};
+use nats_elect::{ConnectionStatus, EndCause, Error, Event, FencingConfig, StepDown, TermError};
 use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_validation_is_a_write() {
@@ -149,4 +149,43 @@ async fn an_old_term_proves_nothing_although_its_instance_leads_again() {
     assert_eq!(second.term().authorize().await, Ok(second.fencing_token));
     assert_eq!(first.term().remaining(), ms(0));
     never("a revival", ms(500), || first.term().is_valid()).await;
+}
+
+/// The watch shows fence records and heartbeats in their order. So a leader whose heartbeats come
+/// back on it has nothing to look for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_sends_heartbeats_and_nothing_else_while_its_watch_is_alive() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let fencing = FencingConfig::default().validation_interval(ms(400));
+    let config = leased_for(ms(60_000))
+        .heartbeat_interval(ms(100))
+        .fencing(fencing);
+    let a = instance("a", proxy.url(), &journal).standing(config);
+    let a = a.start().await;
+    let first = journal.started(ROLE, 0).await;
+    let key = format!("$KV.{BUCKET}.{ROLE}");
+    let heartbeats = async |count: usize| {
+        proxy.record();
+        eventually(SOON, "heartbeats", async || {
+            let sent = proxy.published();
+            let of_key = sent.iter().filter(|it| **it == key).count();
+            (of_key >= count).then_some(sent)
+        })
+        .await
+    };
+    heartbeats(5).await;
+    let mut sent = heartbeats(20).await;
+    sent.retain(|it| *it != key);
+    assert_eq!(sent, [""; 0]);
+
+    // Another's fence record is seen at once all the same, long before the next look.
+    let stranger = Stranger::connect(&server.url()).await;
+    let bucket = stranger.store().await;
+    let put = bucket.put(format!("_fence.{ROLE}"), "by hand".into()).await;
+    put.expect("stored");
+    let superseded = |event: &Event| matches!(event, Event::TermEnding { cause, .. } if *cause == EndCause::Superseded);
+    a.log().wait_for("the end of the term", superseded).await;
+    first.term().cancelled().await;
 }

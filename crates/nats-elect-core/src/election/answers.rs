@@ -125,6 +125,9 @@ impl Election {
         let own = self.is_own(&entry);
         let ours = self.attempts.find(entry.content.nonce());
         let shown = entry.clone();
+        if let Some(attempt) = ours.filter(|_| own) {
+            self.watch_showed_own(attempt);
+        }
         if !self.observed_role.watched(entry, own, self.now) {
             return;
         }

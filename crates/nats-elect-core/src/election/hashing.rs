@@ -154,6 +154,7 @@ impl Leadership {
             handoff_asked,
             line,
             verify_at,
+            fence_in_doubt,
             check_at,
             checking,
             failed_checks,
@@ -165,7 +166,8 @@ impl Leadership {
         (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
         handoff_asked.hash(hasher);
         line.hash_state(now, settings, hasher);
-        (verify_at, check_at, checking, failed_checks).hash(hasher);
+        (verify_at, fence_in_doubt, check_at).hash(hasher);
+        (checking, failed_checks).hash(hasher);
     }
 }
 

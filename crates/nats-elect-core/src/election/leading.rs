@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::attempts::Attempt;
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
@@ -14,6 +15,7 @@ use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
+use crate::record::FenceEntry;
 use crate::token::FencingToken;
 
 /// A term of this instance that has not begun to end.
@@ -30,7 +32,10 @@ pub(super) struct Leadership {
     pub handoff_asked: Option<PendingHandoff>,
     /// The candidates that could lead next.
     pub line: Line,
+    /// When to read the fence record, unless the watch shows that it is as it was.
     pub verify_at: Moment,
+    /// Whether the watch showed another's fence record. Only a read tells.
+    pub fence_in_doubt: bool,
     pub check_at: Moment,
     pub checking: bool,
     pub failed_checks: u32,
@@ -52,6 +57,7 @@ impl Leadership {
             handoff_asked: None,
             line: Line::default(),
             verify_at: now + settings.validation_interval,
+            fence_in_doubt: false,
             check_at: now + settings.health.interval,
             checking: false,
             failed_checks: 0,
@@ -219,7 +225,43 @@ impl Election {
         }
     }
 
-    /// Reads the fence record from time to time. Heartbeats prove only the lease.
+    /// Takes an own record that the watch showed. The watch shows messages in their order, so it
+    /// has shown all fence records that were stored before this one was sent.
+    pub(super) fn watch_showed_own(&mut self, attempt: Attempt) {
+        let next = attempt.sent + self.settings.validation_interval;
+        if let Phase::Leading(leadership) = &mut self.phase
+            && leadership.keeper.held.term == attempt.term
+            && !leadership.fence_in_doubt
+        {
+            leadership.verify_at = leadership.verify_at.max(next);
+        }
+    }
+
+    /// Takes a fence record that the watch showed. One above our own is looked for at once.
+    pub(super) fn watch_showed_fence(&mut self, fence: FenceEntry) {
+        let now = self.now;
+        if self.outranks(fence)
+            && let Phase::Leading(leadership) = &mut self.phase
+        {
+            leadership.fence_in_doubt = true;
+            leadership.verify_at = now;
+        }
+    }
+
+    /// Whether this fence record ends our term.
+    fn outranks(&self, fence: FenceEntry) -> bool {
+        let own = self.candidate.incarnation;
+        // Where keys expire it may be the server's own marker.
+        let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
+        // A fence record without a nonce was written by hand; fenced writes are no longer
+        // protected.
+        let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
+        let token = self.phase.fencing_token();
+        token.is_some_and(|token| fence.revision > token.sequence) && anothers.unwrap_or(!expires)
+    }
+
+    /// Reads the fence record, if the watch has not shown for a while that it is as it was.
+    /// Heartbeats prove only the lease.
     pub(super) fn verify_fence(&mut self) {
         let next = self.now + self.settings.validation_interval;
         let Phase::Leading(leadership) = &mut self.phase else {
@@ -231,18 +273,11 @@ impl Election {
 
     /// Handles a read of the keys while leading.
     pub(super) fn leader_has_read(&mut self, snapshot: &Snapshot) {
-        let own = self.candidate.incarnation;
-        // Where keys expire it may be the server's own marker.
-        let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        // A read above our fence record is not stale. A fence record without a nonce was written by
-        // hand; fenced writes are no longer protected.
-        let outranked = snapshot.fence.is_some_and(|fence| {
-            let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
-            fence.revision > leadership.fencing_token.sequence && anothers.unwrap_or(!expires)
-        });
+        // A read above our fence record is not stale.
+        let outranked = snapshot.fence.is_some_and(|fence| self.outranks(fence));
+        if let Phase::Leading(leadership) = &mut self.phase {
+            leadership.fence_in_doubt = false;
+        }
         if outranked {
             self.tell(Event::ValidationFailed);
             self.wind_down(EndCause::Superseded);

@@ -209,7 +209,10 @@ impl Election {
                 self.link_changed(link);
             }
             Input::Observed(entry) => self.observed(entry),
-            Input::ObservedFence(fence) => self.observed_role.watched_fence(fence, self.now),
+            Input::ObservedFence(fence) => {
+                self.observed_role.watched_fence(fence, self.now);
+                self.watch_showed_fence(fence);
+            }
             Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
             Input::HandlerEnding { term, end } => self.handler_ending(term, end),

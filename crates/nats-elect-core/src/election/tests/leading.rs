@@ -124,6 +124,66 @@ fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours(
     assert!(!ends_at_all(&solo));
 }
 
+/// The watch shows messages in their order, fence records too.
+#[test]
+fn the_fence_record_is_not_read_while_the_watch_shows_the_own_heartbeats() {
+    let (mut solo, mut renewal) = renewing(|config| {
+        config.fencing.validation_interval = Some(ms(300));
+    });
+    solo.ack(&renewal, 103);
+    solo.take();
+    for revision in 103..120 {
+        let shown = entry(revision, own(&renewal, TTL));
+        solo.feed(Input::Observed(shown));
+        solo.wait(ms(200));
+        assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+        renewal = solo.write();
+        solo.ack(&renewal, revision + 1);
+    }
+    solo.wait(ms(150));
+    assert!(solo.find_read().is_some(), "the watch is silent");
+}
+
+#[test]
+fn a_fence_record_that_the_watch_shows_over_ours_is_read_at_once() {
+    let others = fence_of(104, stranger(None).nonce().expect("a nonce"));
+    let by_hand = FenceEntry {
+        revision: 104,
+        record: None,
+    };
+    for shown in [others, by_hand] {
+        let (mut solo, renewal) = looking();
+        let stands = entry(103, own(&renewal, TTL));
+        solo.feed(Input::Observed(stands.clone()));
+        solo.take();
+        solo.feed(Input::ObservedFence(shown));
+        let op = solo.find_read().expect("a read");
+        // The watch is no proof, and the next heartbeat on it does not calm anybody.
+        assert!(!ends_at_all(&solo));
+        solo.feed(Input::Observed(stands.clone()));
+        solo.show(op, Some(stands), Some(shown));
+        assert!(ends(&solo, EndCause::Superseded));
+    }
+}
+
+#[test]
+fn the_own_fence_record_on_the_watch_is_no_news() {
+    let (mut solo, _) = looking();
+    solo.take();
+    let incarnation = OWN;
+    let ours = fence_of(
+        102,
+        Nonce {
+            incarnation,
+            beat: 1,
+        },
+    );
+    for shown in [ours, OLD_FENCE] {
+        solo.feed(Input::ObservedFence(shown));
+        assert_eq!(solo.find_read(), None);
+    }
+}
+
 #[test]
 fn a_read_of_the_fence_record_never_delays_a_heartbeat() {
     let (mut solo, renewal) = renewing(|config| {
