@@ -7,7 +7,7 @@ mod labels;
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-pub(crate) use labels::{InstanceLabels, Labels};
+pub(crate) use labels::{InstanceLabels, Labels, Stage};
 
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,9 @@ const GAP_BUCKETS: [f64; 13] = [
     0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0, 3600.0,
 ];
 
+/// Buckets for a stage of a failover: from a round trip to a lease.
+const STAGE_BUCKETS: [f64; 8] = [0.001, 0.005, 0.02, 0.1, 0.5, 2.5, 20.0, 3600.0];
+
 /// Buckets for a timer's lateness: from a scheduler's tick to a process that was paused.
 const LAG_BUCKETS: [f64; 10] = [
     0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0,
@@ -240,6 +243,18 @@ const FAILOVER_GAP: Metric = histogram(
     &GAP_BUCKETS,
 )
 .seconds();
+const FAILOVER_STAGE: Metric = histogram(
+    "election_failover_stage_seconds",
+    "How long each stage of winning the role took",
+    &STAGE_BUCKETS,
+)
+.labelled(&["stage"])
+.seconds();
+const TERMS_STARTED: Metric = counter(
+    "election_terms_started_total",
+    "Terms of this instance, by how the role was found to be free",
+)
+.labelled(&["found"]);
 const TERMS_ENDED: Metric = counter(
     "election_terms_ended_total",
     "Terms of this instance that are over, by cause",
@@ -321,6 +336,8 @@ pub const METRICS: &[Metric] = &[
     LEADER_KNOWN,
     LEADERLESS,
     FAILOVER_GAP,
+    FAILOVER_STAGE,
+    TERMS_STARTED,
     TERMS_ENDED,
     FENCING_SEQUENCE,
     HANDOFFS,

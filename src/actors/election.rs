@@ -23,6 +23,7 @@ use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::namesake::Namesake;
 use super::signatures::Signatures;
+use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
@@ -30,7 +31,7 @@ use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
-use nats_elect_core::event::{Event, FailureKind, Vacancy};
+use nats_elect_core::event::{Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::record::Entry;
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
@@ -79,6 +80,7 @@ pub(super) struct ElectionState {
     /// The moment since which there is no leader to report.
     leaderless_since: Option<Moment>,
     leaderless: Leaderless,
+    stages: Stages,
     /// When the last sign of the leader before came, as known when the role was claimed.
     last_sign: Option<Moment>,
     lasting_failure: LastingFailure,
@@ -119,6 +121,7 @@ impl Actor for ElectionActor {
             vacancy: Vacancy::Untouched,
             leaderless_since: Some(clock::now()),
             leaderless: Leaderless::default(),
+            stages: Stages::default(),
             last_sign: None,
             lasting_failure: LastingFailure::default(),
             namesake: Namesake::default(),
@@ -320,9 +323,10 @@ impl ElectionState {
                 // Wakes those who wait until this instance leads.
                 self.scope.status.send_modify(|_| {});
                 let (id, span) = self.spans.promoted(&self.scope, &start);
-                let running = RunningTerm::start(&self.scope, &start, id, span, move |report| {
+                let report = move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
-                });
+                };
+                let running = RunningTerm::start(&self.scope, &start, id, span, report);
                 self.running = Some(running);
                 // The claim was written before its fencing token was known, so an immediate
                 // heartbeat carries the first proof. No caller waits for this answer.
@@ -414,7 +418,8 @@ impl ElectionState {
         }
     }
 
-    /// Has the event publisher report the beginning and the end of a term.
+    /// Has the event publisher report the beginning and the end of a term, and records how it came
+    /// about.
     fn publish(&mut self, event: &Event) {
         let (fencing_token, change) = match *event {
             Event::ClaimBegan { vacancy } => {
@@ -425,9 +430,18 @@ impl ElectionState {
                     Vacancy::Untouched | Vacancy::Forced => None,
                     _ => self.leaderless.last_sign(own),
                 };
+                self.stages.claim_began(self.last_sign, self.stepped);
+                return;
+            }
+            Event::ClaimEnded {
+                outcome: Outcome::Confirmed,
+            } => {
+                self.stages.claim_confirmed(self.stepped);
                 return;
             }
             Event::TermStarted { fencing_token } => {
+                self.stages.term_started(&self.scope.labels, self.stepped);
+                self.scope.labels.term_started(self.vacancy);
                 let previous = self.predecessor.clone();
                 let silence = self.last_sign.map(|at| self.stepped.since(at));
                 let change = LeaderChange::started(self.vacancy, previous, silence);

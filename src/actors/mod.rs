@@ -30,6 +30,7 @@ mod publisher;
 mod rate_limit;
 mod routes;
 mod signatures;
+mod stages;
 mod supervisor;
 mod thread;
 mod watch;

@@ -6,17 +6,38 @@ use std::time::Duration;
 use metrics::{Label, counter, gauge, histogram};
 
 use super::{
-    ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILOVER_GAP, FAILURES, FENCED_WRITES, FENCING_SEQUENCE,
-    HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT, HEARTBEAT_BUDGET, HEARTBEAT_INTERVAL,
-    INFO, IS_LEADER, LEADER_DURATION, LEADER_KNOWN, LEADERLESS, LEASE_REMAINING, LEASE_SLACK,
-    LEASE_TTL, Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING, TERMS_ENDED, TIMER_LAG,
-    TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES, WATCH_RESTARTS,
+    ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILOVER_GAP, FAILOVER_STAGE, FAILURES, FENCED_WRITES,
+    FENCING_SEQUENCE, HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT, HEARTBEAT_BUDGET,
+    HEARTBEAT_INTERVAL, INFO, IS_LEADER, LEADER_DURATION, LEADER_KNOWN, LEADERLESS,
+    LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING,
+    TERMS_ENDED, TERMS_STARTED, TIMER_LAG, TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES,
+    WATCH_RESTARTS,
 };
 use crate::model::config::RoleSettings;
-use nats_elect_core::event::{Distrust, EndCause, Event, FailureKind, Outcome};
+use nats_elect_core::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
+
+/// A stage of winning a role.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    /// From the last sign of the leader before to the sending of the claim.
+    Detection,
+    /// From there to the claim's confirmation.
+    Claim,
+    /// From there to the promotion: the fence record.
+    Fence,
+    /// From there to the handler's first step.
+    Start,
+}
+
+nats_elect_core::labels!(Stage {
+    Detection => "detection",
+    Claim => "claim",
+    Fence => "fence",
+    Start => "start",
+});
 
 /// The labels of one role on one instance.
 #[derive(Clone, Debug)]
@@ -95,6 +116,12 @@ impl Labels {
         for &outcome in Outcome::ALL {
             self.add(ACQUIRE, &[("status", outcome.as_str())], 0);
         }
+        for stage in Stage::ALL {
+            let _ = histogram!(FAILOVER_STAGE.name, self.with(&[("stage", stage.as_str())]));
+        }
+        for found in Vacancy::ALL {
+            self.add(TERMS_STARTED, &[("found", found.as_str())], 0);
+        }
         for &cause in EndCause::ALL {
             self.add(TERMS_ENDED, &[("cause", cause.as_str())], 0);
         }
@@ -133,6 +160,17 @@ impl Labels {
     /// Records the time between a leader and the next one, or a new term of the same leader.
     pub fn failed_over(&self, gap: Duration) {
         self.observe(FAILOVER_GAP, gap.as_secs_f64());
+    }
+
+    /// Records how long a stage of winning the role took.
+    pub fn stage(&self, stage: Stage, took: Duration) {
+        let labels = [("stage", stage.as_str())];
+        histogram!(FAILOVER_STAGE.name, self.with(&labels)).record(took.as_secs_f64());
+    }
+
+    /// Records that a term started, and how the role had been found to be free.
+    pub fn term_started(&self, found: Vacancy) {
+        self.add(TERMS_STARTED, &[("found", found.as_str())], 1);
     }
 
     /// Records how late a timer was handled.

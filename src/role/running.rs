@@ -19,6 +19,7 @@ use super::scope::RoleScope;
 use super::term::{Term, TermInner};
 use crate::clock;
 use crate::lock::lock;
+use crate::metrics::Stage;
 use crate::model::config::Overrun;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
@@ -50,6 +51,7 @@ impl RunningTerm {
         span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
+        let promoted = clock::now();
         let bucket = scope.bucket.subscribe();
         let (running, leading) = Self::begin(scope, start, id, bucket, report);
         if scope.settings.overrun == Overrun::Exit {
@@ -57,9 +59,13 @@ impl RunningTerm {
         }
         // Set this first, so that the handler finds its own term in the role's status.
         scope.set_running(running.clone());
-        scope.runtime.spawn(
-            run(Arc::clone(&scope.handler), leading, scope.settings.cooldown).instrument(span),
-        );
+        let (labels, handler) = (scope.labels.clone(), Arc::clone(&scope.handler));
+        let cooldown = scope.settings.cooldown;
+        let running_handler = async move {
+            labels.stage(Stage::Start, clock::now().since(promoted));
+            run(handler, leading, cooldown).await;
+        };
+        scope.runtime.spawn(running_handler.instrument(span));
         running
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{
     Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
-    Refusal, RoleState, StepDown,
+    Refusal, RoleState, StepDown, Vacancy,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -34,6 +34,8 @@ fn labels<T: Copy>(all: &[T], as_str: fn(T) -> &'static str) -> Vec<&'static str
     all.iter().copied().map(as_str).collect()
 }
 
+const STAGES: [&str; 4] = ["detection", "claim", "fence", "start"];
+
 /// The values that a label may have.
 fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
     match (metric, label) {
@@ -54,6 +56,8 @@ fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
             let outcomes = labels(Handoff::ALL, Handoff::as_str);
             outcomes.into_iter().chain(["not_awaited"]).collect()
         }
+        (_, "stage") => STAGES.to_vec(),
+        (_, "found") => labels(Vacancy::ALL, Vacancy::as_str),
         (_, "version") => vec![env!("CARGO_PKG_VERSION")],
         _ => panic!("an unknown label {label} of {metric}"),
     }
@@ -220,6 +224,11 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
         assert_eq!(value("election_request_timeout_seconds", id), 0.3);
         let ended = value("election_leader_duration_seconds", id);
         assert_eq!(value("election_terms_ended_total", id), ended);
+        for stage in &STAGES[1..] {
+            let stages = "election_failover_stage_seconds";
+            let stages = scrape.value(stages, id, Some(("stage", stage)));
+            assert!(stages >= 1.0, "{id}: {stage}");
+        }
         // From the one to the other, and from the record that was put there to the next.
         assert!(value("election_failover_gap_seconds", id) >= 2.0, "{id}");
     }

@@ -103,6 +103,10 @@
       graph('Terms that began', 'Promotions of any instance.', [target(grown(of('election_transitions_total', ['to_state="leader"']), role), the_role)], style=bars),
       graph('Terms that ended, by cause', 'Why leaders changed, as far as it was scraped before the process ended: rollouts and crashes mostly are not. `nats-elect history` has the orderly ends.', [target(grown(of('election_terms_ended_total'), 'cause'), '{{cause}}')], style=bars),
       graph('How long failovers took', 'From the last sign of a leader to the next one\'s claim, as the instances saw it, within the last hour.', [target(rec_role('role:election_failover_gap_seconds:p95_1h'), the_role + ' p95')], 's'),
+      graph('Stages of failovers', 'Mean on the instances that won. Detection is a lease after a crash and next to nothing after a release, claim and fence are round trips to NATS, start is the runtime of the handlers.', [
+        target('%s / %s' % [grown(of('election_failover_stage_seconds_sum'), 'stage'), grown(of('election_failover_stage_seconds_count'), 'stage')], '{{stage}}'),
+      ], 's'),
+      graph('Terms that began, by how the role was found', 'Released and handed over: the leader before ended in order. Expired: its lease was waited for.', [target(grown(of('election_terms_started_total'), 'found'), '{{found}}')], style=bars),
       graph('Time without a leader', 'For how long no instance has known of one, and the lease for comparison.', [
         target(rec_role('role:election_leaderless_seconds:max'), the_role),
         target('max(%s)' % rec_role('role:election_lease_ttl_seconds:max'), 'longest lease'),
