@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -134,7 +135,9 @@ async fn authorized(State(agent): State<Agent>, request: Request, next: Next) ->
     let Some(secret) = &agent.secret else {
         return next.run(request).await;
     };
-    let said = request.headers().get(header::AUTHORIZATION);
+    let mut said = request.headers().get_all(header::AUTHORIZATION).iter();
+    // Two of them say nothing.
+    let said = said.next().filter(|_| said.next().is_none());
     let said = said.and_then(|it| it.as_bytes().split_at_checked(7));
     let is_it = |(scheme, said): (&[u8], &[u8])| {
         scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(said.ct_eq(secret.as_bytes()))
@@ -157,8 +160,11 @@ async fn within_bounds(request: Request, next: Next) -> Response {
     };
     match tokio::time::timeout(BODY, axum::body::to_bytes(body, most)).await {
         Ok(Ok(body)) => next.run(Request::from_parts(head, body.into())).await,
+        Ok(Err(error)) if is_broken(&error) => {
+            Problem::bad_request("the body was cut off, or its form is wrong").into_response()
+        }
         Ok(Err(_)) => {
-            let detail = format!("the body was cut off, or has more than {most} bytes");
+            let detail = format!("the body has more than {most} bytes");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail).into_response()
         }
         Err(_) => {
@@ -166,6 +172,13 @@ async fn within_bounds(request: Request, next: Next) -> Response {
             Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail).into_response()
         }
     }
+}
+
+/// Whether a body could not be read, whatever its size.
+fn is_broken(error: &axum::Error) -> bool {
+    let first: &(dyn Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |it| (*it).source());
+    causes.any(<dyn Error>::is::<hyper::Error>)
 }
 
 /// Makes a problem of what axum itself refuses: a path or a body that it can't read.
@@ -189,6 +202,10 @@ async fn understood(response: Response) -> Response {
 fn body<T: DeserializeOwned + Default>(bytes: &Bytes) -> Result<T, Problem> {
     if bytes.is_empty() {
         return Ok(T::default());
+    }
+    // A list would count as the values of the fields, in their order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::bad_request("the body must be a JSON object"));
     }
     let read = serde_json::from_slice(bytes);
     read.map_err(|error| Problem::bad_request(format!("the body can't be read: {error}")))

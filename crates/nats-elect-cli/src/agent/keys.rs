@@ -31,8 +31,11 @@ enum Requires {
 impl Requires {
     fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let text = |name| {
-            let value = headers.get(name).map(|it| it.to_str().unwrap_or_default());
-            value.map(str::trim)
+            let mut values = headers.get_all(name).iter();
+            let value = values.next()?;
+            // Two of them are a list, which is no condition here.
+            let value = value.to_str().ok().filter(|_| values.next().is_none());
+            Some(value.unwrap_or_default().trim())
         };
         match (text(header::IF_NONE_MATCH), text(header::IF_MATCH)) {
             (None, None) => Ok(Self::Nothing),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::uri::Authority;
@@ -147,6 +147,7 @@ fn routes(gate: Gate, served: Served) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
         })
         .with_state(served)
+        .layer(middleware::map_response(understood))
         .layer(middleware::from_fn_with_state(gate, guarded))
 }
 
@@ -176,10 +177,31 @@ async fn converse(stream: TcpStream, routes: Router, lasting: Lasting) {
     }
 }
 
+/// Makes a problem of what axum itself refuses: a path that it can't read.
+async fn understood(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE);
+    let is_text = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
+    if !status.is_client_error() || !is_text {
+        return response;
+    }
+    let text = axum::body::to_bytes(response.into_body(), 4096).await;
+    let text = text.unwrap_or_default();
+    Problem::new(status, String::from_utf8_lossy(&text)).into_response()
+}
+
 /// Refuses requests under a name that is not this server's, and sets the headers of each answer.
 async fn guarded(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let host = request.headers().get(HOST);
-    let mut response = if gate.allows(host.and_then(|host| host.to_str().ok())) {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    // A target with a name of its own overrides the header.
+    let host = match request.uri().authority() {
+        Some(name) => Some(name.as_str()),
+        None => host.and_then(|host| host.to_str().ok()),
+    };
+    let mut response = if second.is_some() {
+        Problem::bad_request("the header Host stands there twice").into_response()
+    } else if gate.allows(host) {
         next.run(request).await
     } else {
         let why = "this server is not known by that name: see --host";

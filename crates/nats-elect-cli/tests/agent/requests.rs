@@ -60,6 +60,8 @@ async fn an_application_brings_the_settings_of_a_role_that_the_agent_does_not_kn
         (r#"{"ttl": 5}"#, "body"),
         (r#"{"tll": "5s"}"#, "tll"),
         (r#"{"ttl": "1us"}"#, "ttl"),
+        (r#"["5s"]"#, "object"),
+        (r#"{"ttl": "5s", "ttl": "6s"}"#, "ttl"),
     ] {
         let refused = client
             .post("/v1/roles/worker", settings)
@@ -215,6 +217,10 @@ async fn a_request_without_the_secret_is_refused_and_one_on_loopback_needs_one()
         assert_eq!(refused.problem(), (401, "unauthorized".into()), "{wrong:?}");
         assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
     }
+    let twice = [("authorization", "Bearer a-secret-of-this-tesT")];
+    let mut client = agent_with_secret.client(Some(secret));
+    let refused = client.ask("GET", "/v1", &twice, b"").expect("an answer");
+    assert_eq!(refused.problem(), (401, "unauthorized".into()));
     let open = agent(&server.url())
         .args(["--listen", "127.0.0.1:0"])
         .stderr(Stdio::piped())
@@ -397,4 +403,36 @@ async fn a_request_that_is_wrong_is_refused_with_a_reason_and_harms_nobody() {
     }
     let renewed = agent.client().post(&format!("{term}/renew"), "");
     assert_eq!(renewed.expect("an answer").status, 200);
+}
+
+#[tokio::test]
+async fn headers_that_contradict_and_bodies_that_break_off_are_refused() {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    let term = stream.promoted("worker");
+    let key = format!("{term}/keys/k");
+    for (headers, body, detail) in [
+        (&[("transfer-encoding", "chunked")][..], "zz\r\n", "form"),
+        (&[("if-match", "\"1\""), ("if-match", "\"2\"")], "x", "If-"),
+        (
+            &[("if-none-match", "*"), ("if-none-match", "\"1\"")],
+            "x",
+            "If-",
+        ),
+    ] {
+        let refused = agent.client().ask("PUT", &key, headers, body.as_bytes());
+        let refused = refused.expect("an answer");
+        assert_eq!(
+            refused.problem(),
+            (400, "bad_request".into()),
+            "{headers:?}"
+        );
+        let why = refused.json()["detail"].to_string();
+        assert!(why.contains(detail), "{headers:?}: {why}");
+    }
+    let large = vec![b' '; (64 << 10) + 1];
+    let refused = agent.client().ask("POST", "/v1/roles/worker", &[], &large);
+    let refused = refused.expect("an answer").problem();
+    assert_eq!(refused, (413, "too_large".into()));
 }

@@ -15,6 +15,7 @@ async fn errors_are_problems_and_each_answer_bears_the_headers() {
     let ready = |answer: &super::Answer| answer.status == 200;
     serve.until("the bucket", "/readyz", ready).await;
     let host = "Host: evil.example.org\r\n";
+    let near = "Host: localhost\r\n";
     let wrong = [
         (serve.get("/api/v1/roles/none"), 404),
         (serve.get("/api/v2"), 404),
@@ -29,6 +30,19 @@ async fn errors_are_problems_and_each_answer_bears_the_headers() {
             421,
         ),
         (serve.send("GET /livez HTTP/1.0\r\n\r\n"), 421),
+        (
+            serve.send(&format!(
+                "GET http://evil.example.org/livez HTTP/1.1\r\n{near}\r\n"
+            )),
+            421,
+        ),
+        (
+            serve.send(&format!("GET /livez HTTP/1.1\r\n{near}{host}\r\n")),
+            400,
+        ),
+        (serve.get("/%ff"), 400),
+        (serve.get("/api/v1/roles/%ff"), 400),
+        (serve.get("/api/v1/leader/scheduler/%ff"), 400),
     ];
     for (answer, status) in &wrong {
         assert_eq!(answer.status, *status, "{answer:?}");
