@@ -1,21 +1,17 @@
 //! The manifests of `deploy/kubernetes`: valid by the schema of Kubernetes, and by what they
 //! promise.
-#![cfg(unix)]
-
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use nats_elect::{ManagerConfig, RoleConfig};
 use nats_elect_testing::NatsServer;
 
-/// The validator and the schemas of many versions, from `PyPI`.
-const VALIDATOR: &str = "kubernetes-validate==1.37.0";
-/// Old and new versions of Kubernetes by which the manifests are valid.
-const VERSIONS: [&str; 3] = ["1.27", "1.31", "1.37"];
+use crate::validator::{VERSIONS, validate};
+use crate::{text_of, top};
 
 fn manifests() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+    let folder = top().join("deploy/kubernetes");
     let files = std::fs::read_dir(folder).expect("the folder");
     let files = files.map(|file| file.expect("readable").path());
     let mut files: Vec<_> = files
@@ -45,59 +41,6 @@ fn grace_period(manifest: &str) -> Duration {
 fn leave(role: &RoleConfig) -> Duration {
     let role = role.settings().expect("valid");
     role.stop_budget + role.request_timeout * 4
-}
-
-fn text_of(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(out),
-        String::from_utf8_lossy(err)
-    )
-}
-
-/// A folder with the validator, fetched once.
-fn validator() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(VALIDATOR.replace("==", "-"));
-    if folder.join("complete").exists() {
-        return folder;
-    }
-    let fetch = |program: &[&str]| {
-        Command::new(program[0])
-            .args(&program[1..])
-            .args(["install", "--quiet", "--upgrade", "--target"])
-            .arg(&folder)
-            .arg(VALIDATOR)
-            .output()
-            .map_or_else(
-                |error| Err(format!("{program:?}: {error}")),
-                |output| {
-                    output
-                        .status
-                        .success()
-                        .then_some(())
-                        .ok_or(text_of(&output))
-                },
-            )
-    };
-    let pips: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
-    let problems: Vec<_> = pips.into_iter().map_while(|pip| fetch(pip).err()).collect();
-    assert!(
-        problems.len() < pips.len(),
-        "the manifests can't be checked: {VALIDATOR} could not be had from PyPI (needs Python 3 with pip):\n{}",
-        problems.join("\n")
-    );
-    std::fs::write(folder.join("complete"), "").expect("writable");
-    folder
-}
-
-fn validate(manifest: &Path, version: &str) -> Output {
-    Command::new("python3")
-        .args(["-m", "kubernetes_validate", "--strict", "-k", version])
-        .arg(manifest)
-        .env("PYTHONPATH", validator())
-        .output()
-        .expect("python3 was there")
 }
 
 /// The same command knows a manifest that is wrong, and every manifest is right.
@@ -224,7 +167,7 @@ fn a_pod_with_an_agent_serves_its_application_and_its_probes() {
         .env("NATS_URL", server.url())
         .spawn()
         .expect("it runs");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent/worker.py");
+    let script = top().join("examples/agent/worker.py");
     let mut worker = Command::new("python3")
         .arg("-c")
         .arg(format!(
