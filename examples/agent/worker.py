@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 import socket
 import sys
 import threading
@@ -107,4 +108,6 @@ def work(term):
 
 
 if __name__ == "__main__":
+    # As a container's first process it would not get SIGTERM without a handler.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     stand(sys.argv[1], sys.argv[2], work)

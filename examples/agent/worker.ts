@@ -71,6 +71,12 @@ async function stand(work: (term: Term) => Promise<void>): Promise<void> {
   if (stream.statusCode !== 200) throw new Error(await body(stream));
   let [event, rest, term] = ["", "", undefined as Term | undefined];
   let leading: Promise<void> = Promise.resolve();
+  // As a container's first process it would not get SIGTERM without a handler.
+  process.once("SIGTERM", async () => {
+    term?.stop();
+    await leading;
+    process.exit();
+  });
   try {
     for await (const part of stream.iterator({ destroyOnReturn: false })) {
       const lines = (rest + part).split("\n");

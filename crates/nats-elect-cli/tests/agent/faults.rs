@@ -150,6 +150,52 @@ async fn an_agent_that_is_stopped_lets_its_application_stop_first() {
     fleet.history.judge();
 }
 
+/// As Kubernetes ends a pod with a sidecar, and systemd two units: first the application, then the
+/// agent.
+#[tokio::test]
+async fn an_application_that_is_told_to_end_gives_its_role_up_and_then_its_agent_ends() {
+    let languages = [Some(Language::python()), Language::typescript()];
+    for language in languages.into_iter().flatten() {
+        let mut fleet = Fleet::start_in(&language, "10m").await;
+        fleet.leader.signal(Signal::TERM);
+        // It has a handler, without which the first process of a container would not end.
+        assert_eq!(fleet.leader.exited().await.code(), Some(0));
+        fleet.follower_works().await;
+        fleet.first.signal(Signal::TERM);
+        assert_eq!(fleet.first.exited().await, Some(0));
+        fleet.history.judge();
+    }
+}
+
+/// As the kubelet does it on a node without memory: it grants no time.
+#[tokio::test]
+async fn an_application_that_is_killed_together_with_its_agent_costs_a_lease() {
+    let mut fleet = Fleet::start("3s").await;
+    fleet.first.signal(Signal::KILL);
+    fleet.leader.kill();
+    let gap = fleet.follower_works().await;
+    assert!(gap > 1.0, "nobody freed the role: {gap}");
+    fleet.history.judge();
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_and_started_again_serves_at_the_same_place() {
+    let mut fleet = Fleet::start("3s").await;
+    fleet.first.restart().await;
+    fleet.leader.exited().await;
+    let again = Worker::start(&fleet.first, "again", &fleet.history);
+    fleet.follower_works().await;
+    eventually(crate::SOON, "a follower", async || {
+        let status = fleet.first.client().get("/v1/roles/worker").ok()?;
+        (status.status == 200 && status.json()["state"] == "follower").then_some(())
+    })
+    .await;
+    let known = fleet.history.runs();
+    fleet.follower.kill();
+    fleet.history.works(again.name(), &known).await;
+    fleet.history.judge();
+}
+
 /// Each example goes through all of it: step-down, a pause, the loss of its agent, and its own end.
 #[tokio::test]
 async fn the_examples_in_go_and_typescript_never_act_beside_another() {

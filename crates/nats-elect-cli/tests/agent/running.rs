@@ -12,6 +12,7 @@ use crate::client::Client;
 pub struct Agent {
     pub socket: PathBuf,
     child: Child,
+    command: Command,
     folder: tempfile::TempDir,
 }
 
@@ -42,25 +43,38 @@ impl Agent {
         let socket = folder.path().join("agent.sock");
         let file = folder.path().join("agent.toml");
         std::fs::write(&file, config).expect("a file");
-        let mut child = agent(&server.url());
-        child
+        let mut command = agent(&server.url());
+        command
             .arg("--listen")
             .arg(format!("unix:{}", socket.display()));
         if !config.is_empty() {
-            child.arg("--config").arg(file);
+            command.arg("--config").arg(file);
         }
-        let child = child.args(["--id", id]).args(more).spawn();
+        command.args(["--id", id]).args(more);
         let agent = Self {
             socket,
-            child: child.expect("an agent"),
+            child: command.spawn().expect("an agent"),
+            command,
             folder,
         };
+        agent.answers().await;
+        agent
+    }
+
+    async fn answers(&self) {
         eventually(SOON, "an agent that answers", async || {
-            let answer = Client::connect(&agent.socket).ok()?.get("/v1").ok()?;
+            let answer = Client::connect(&self.socket).ok()?.get("/v1").ok()?;
             (answer.status == 200).then_some(())
         })
         .await;
-        agent
+    }
+
+    /// Kills it, and starts it again, as a supervisor does.
+    pub async fn restart(&mut self) {
+        self.child.kill().expect("a living process");
+        self.child.wait().expect("reap");
+        self.child = self.command.spawn().expect("an agent");
+        self.answers().await;
     }
 
     pub fn folder(&self) -> &std::path::Path {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
@@ -143,11 +143,11 @@ impl Worker {
         self.child.wait().expect("reap");
     }
 
-    pub async fn exited(&mut self) {
+    pub async fn exited(&mut self) -> ExitStatus {
         eventually(SOON, "the end of the worker", async || {
             self.child.try_wait().expect("a child")
         })
-        .await;
+        .await
     }
 }
 
