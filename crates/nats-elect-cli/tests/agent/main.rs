@@ -12,8 +12,13 @@ mod document;
 mod faults;
 mod kills;
 mod languages;
+#[path = "../../../../tests/support/markdown.rs"]
+mod markdown;
 mod requests;
 mod running;
+mod sessions;
+#[path = "../../../../tests/support/transcript.rs"]
+mod transcript;
 mod worker;
 
 use std::time::Duration;

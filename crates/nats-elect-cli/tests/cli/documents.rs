@@ -1,11 +1,8 @@
 //! Configuration as the documentation shows it.
 
-#[path = "../../../../tests/support/markdown.rs"]
-mod markdown;
-
 use std::path::Path;
 
-use crate::{ended, nats_elect, with_stdin};
+use crate::{ended, markdown, nats_elect, with_stdin};
 
 #[test]
 fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {

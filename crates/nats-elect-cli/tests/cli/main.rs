@@ -15,6 +15,8 @@ mod fleet;
 mod history;
 mod inspect;
 mod ls;
+#[path = "../../../../tests/support/markdown.rs"]
+mod markdown;
 mod orders;
 mod output;
 mod pair;
@@ -24,6 +26,9 @@ mod serve;
 mod step_down;
 #[cfg(unix)]
 mod top;
+#[cfg(unix)]
+#[path = "../../../../tests/support/transcript.rs"]
+mod transcript;
 mod verify;
 mod watch;
 

@@ -11,6 +11,7 @@ mod page;
 #[path = "../../../../../tests/prometheus/programs.rs"]
 mod prometheus;
 mod server;
+mod sessions;
 
 pub use self::server::{Answer, SHORTLY, Serving};
 
