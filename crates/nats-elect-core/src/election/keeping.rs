@@ -113,7 +113,7 @@ impl Election {
         let SentWrite { beat, over, .. } = write;
         self.tell(Event::HeartbeatEnded {
             outcome: match outcome {
-                WriteOutcome::Acked { .. } if self.is_deadline_over() => Outcome::TooLate,
+                WriteOutcome::Acked { .. } if self.is_answer_late() => Outcome::TooLate,
                 outcome => outcome_of(outcome),
             },
             took: self.now.since(write.sent),
@@ -350,6 +350,15 @@ impl Election {
     /// nothing.
     fn is_deadline_over(&self) -> bool {
         self.acting_until().is_none_or(|until| self.now >= until)
+    }
+
+    /// Whether a heartbeat that is confirmed now is too late. After a term that ended in order it is
+    /// not, although nothing rests on it any more.
+    fn is_answer_late(&self) -> bool {
+        match &self.phase {
+            Phase::Leading(_) => self.is_deadline_over(),
+            phase => phase.held().is_none_or(|held| self.now >= held.until),
+        }
     }
 
     /// Until when this instance may act on its lease. `None` if it has resigned.

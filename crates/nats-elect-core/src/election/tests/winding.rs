@@ -9,7 +9,7 @@ use crate::config::RoleConfig;
 use crate::election::{
     Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteOutcome,
 };
-use crate::event::{EndCause, Event, FailureKind};
+use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{Content, FenceEntry, Release};
 use crate::status::RoleState;
@@ -484,4 +484,21 @@ fn the_cool_down_doubles_while_claims_are_given_back() {
     }
     assert!(pauses[1] >= ms(400) && pauses[1] < ms(410), "{pauses:?}");
     assert!(pauses[2] >= ms(800) && pauses[2] < ms(810), "{pauses:?}");
+}
+
+/// Its lease was revoked in order. The answer says nothing bad about NATS.
+#[test]
+fn a_heartbeat_that_is_confirmed_after_the_handlers_end_is_not_late() {
+    let (mut solo, term) = leading(|_| {});
+    let heartbeat = solo.settings.heartbeat;
+    solo.wait(heartbeat);
+    let renewal = solo.write();
+    end(&mut solo, term);
+    solo.wait(ms(1));
+    solo.ack(&renewal, 103);
+    let confirmed = Outcome::Confirmed;
+    assert!(solo.told(
+        |event| matches!(event, Event::HeartbeatEnded { outcome, .. } if *outcome == confirmed)
+    ));
+    assert_eq!(solo.write().kind, release_over(103));
 }
