@@ -1,6 +1,6 @@
 //! How fast a role changes hands: `cargo bench -p nats-elect-benches --bench handoff`. After
 //! ` -- `, `--quick` measures less, `--cluster` against three NATS servers and buckets with three
-//! replicas.
+//! replicas, `--many 500` with so many candidates instead of a hundred.
 //!
 //! Everything is a ratio to the raw NATS operation, measured in the same run in alternation: one
 //! client deletes a key, the others watch it, one of them creates it. Milliseconds of one machine
@@ -74,6 +74,12 @@ async fn main() {
         (true, true) => QUICK,
         (true, false) => FULL,
     };
+    let many = arguments.iter().position(|argument| argument == "--many");
+    let many = many.and_then(|at| arguments.get(at + 1)?.parse().ok());
+    let extent = Extent {
+        many: many.unwrap_or(extent.many),
+        ..extent
+    };
     let nats = if has("--cluster") {
         Nats::Three(NatsCluster::start(3).expect("a private cluster"))
     } else {
@@ -84,6 +90,7 @@ async fn main() {
     let floor = graceful(&nats, &mut raw, &extent).await;
     crashed(&nats, &extent, floor).await;
     among_many(&nats, &mut raw, &extent, &claims).await;
+    crashed_among_many(&nats, &extent, &claims).await;
 }
 
 fn config(ttl: Duration) -> RoleConfig {
@@ -186,6 +193,35 @@ async fn crashed(nats: &Nats, extent: &Extent, floor: Duration) {
         ms(sample.p95()),
         ratio(sample.median(), ttl),
         ratio(sample.median(), floor)
+    );
+}
+
+/// The leader's process is killed, and a hundred others follow it: who claims?
+async fn crashed_among_many(nats: &Nats, extent: &Extent, claims: &Claims) {
+    let ttl = Duration::from_secs(2);
+    let mut fleet = Fleet::start(nats, "many-crashes", extent.many).await;
+    let (mut took, mut lost) = (Sample::default(), 0);
+    for round in 0..extent.crashes {
+        let role = format!("crash-among-many-{round}");
+        let victim = Victim::start(nats, "many-crashes", &role, ttl);
+        fleet.follow(&role, &config(ttl), crash::NAME).await;
+        // The leader asks who could lead once a lease, and names them with a heartbeat.
+        tokio::time::sleep(ttl * 2).await;
+        let before = claims.lost();
+        let killed = victim.kill();
+        took.add(fleet.next_start().await.at.since(killed));
+        // Claims on their way are answered by then.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        lost += claims.lost() - before;
+        fleet.leave(&role).await;
+    }
+    let rounds = took.rounds();
+    println!(
+        "\ncrash: SIGKILL to next handler, {} candidates, ttl 2 s, {rounds} rounds: median {} ms, \
+         {} of the ttl; {lost} lost claims in all",
+        extent.many,
+        ms(took.median()),
+        ratio(took.median(), ttl),
     );
 }
 
