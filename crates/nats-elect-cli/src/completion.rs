@@ -77,7 +77,7 @@ fn roles() -> Vec<CompletionCandidate> {
 fn instances() -> Vec<CompletionCandidate> {
     asked(async |shared| {
         let ask = async |admin: AdminClient| Ok(admin.instances(ANSWERS).await?);
-        let found = operating(&shared, ask).await?;
+        let found = operating(&shared.config()?, ask).await?;
         Ok(found.into_iter().map(|it| it.instance_id).collect())
     })
 }

@@ -203,15 +203,7 @@ impl Shared {
         &self,
         read: impl AsyncFnOnce(Client, String) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let config = self.config()?;
-        let line = Line::connect(&config, None, self.patience()).await?;
-        // Consumers that nobody uses any more end by themselves, too.
-        let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
-        tokio::select! {
-            biased;
-            denied = line.hears(matters) => Err(denied.into()),
-            read = read(line.client.clone(), config.bucket.clone()) => read,
-        }
+        reading(&self.config()?, read).await
     }
 
     /// The election's bucket, for reading.
@@ -222,24 +214,7 @@ impl Shared {
 
     /// The election's bucket, over this connection.
     pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
-        let offered = client.server_info().jetstream;
-        let mut jetstream = jetstream::new(client);
-        jetstream.set_timeout(self.patience());
-        jetstream.get_key_value(name).await.map_err(|error| {
-            if error.kind() == KeyValueErrorKind::InvalidStoreName {
-                return Failure::usage(format!("{name:?} is not a valid bucket name"));
-            }
-            match WhyNot::of(&error, offered) {
-                WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
-                    .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`"),
-                WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
-                WhyNot::Other => Failure::new(
-                    Code::Unreachable,
-                    format!("bucket {name:?} could not be read: {error}"),
-                )
-                .advice("`nats-elect doctor` finds the cause"),
-            }
-        })
+        bucket_of(client, name, self.patience()).await
     }
 
     /// What to say if JetStream is off, where something else than the bucket was looked for and not
@@ -258,6 +233,48 @@ impl Shared {
         auth.creds_file.clone_from(&self.creds);
         auth
     }
+}
+
+/// Asks NATS, and ends as soon as the server forbids one of the requests: nothing else would tell
+/// before the time is over.
+pub async fn reading<T>(
+    config: &ManagerConfig,
+    read: impl AsyncFnOnce(Client, String) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let line = Line::connect(config, None, config.start_timeout).await?;
+    // Consumers that nobody uses any more end by themselves, too.
+    let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
+    tokio::select! {
+        biased;
+        denied = line.hears(matters) => Err(denied.into()),
+        read = read(line.client.clone(), config.bucket.clone()) => read,
+    }
+}
+
+/// The election's bucket, over this connection; each request waits for so long.
+pub async fn bucket_of(
+    client: Client,
+    name: &str,
+    patience: Duration,
+) -> Result<kv::Store, Failure> {
+    let offered = client.server_info().jetstream;
+    let mut jetstream = jetstream::new(client);
+    jetstream.set_timeout(patience);
+    jetstream.get_key_value(name).await.map_err(|error| {
+        if error.kind() == KeyValueErrorKind::InvalidStoreName {
+            return Failure::usage(format!("{name:?} is not a valid bucket name"));
+        }
+        match WhyNot::of(&error, offered) {
+            WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
+                .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`"),
+            WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
+            WhyNot::Other => Failure::new(
+                Code::Unreachable,
+                format!("bucket {name:?} could not be read: {error}"),
+            )
+            .advice("`nats-elect doctor` finds the cause"),
+        }
+    })
 }
 
 /// Why a bucket was not found.

@@ -135,7 +135,13 @@ impl From<ConfigError> for Failure {
 
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
-        let code = match &error {
+        Self::from(&error)
+    }
+}
+
+impl From<&AdminError> for Failure {
+    fn from(error: &AdminError) -> Self {
+        let code = match error {
             AdminError::Name(_) | AdminError::Config(_) | AdminError::Ambiguous { .. } => {
                 Code::Usage
             }

@@ -21,7 +21,6 @@ use nats_elect::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +28,7 @@ use super::application::{self, Application};
 use super::attach::{Attached, NotAttached};
 use super::keys;
 use super::problem::Problem;
+use crate::secret::Secret;
 
 /// The largest body of a request, and that of a fenced key: NATS takes no larger message.
 const MOST_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub struct Agent {
     pub roles: Arc<BTreeMap<String, RoleConfig>>,
     pub bucket: Arc<str>,
     /// The secret of every request.
-    pub secret: Option<Arc<str>>,
+    pub secret: Option<Secret>,
     /// Cancelled when the agent stops: nothing new begins then.
     pub stopping: CancellationToken,
 }
@@ -132,17 +132,8 @@ pub fn router(agent: Agent) -> Router {
 
 /// Lets requests pass that have the secret.
 async fn authorized(State(agent): State<Agent>, request: Request, next: Next) -> Response {
-    let Some(secret) = &agent.secret else {
-        return next.run(request).await;
-    };
-    let mut said = request.headers().get_all(header::AUTHORIZATION).iter();
-    // Two of them say nothing.
-    let said = said.next().filter(|_| said.next().is_none());
-    let said = said.and_then(|it| it.as_bytes().split_at_checked(7));
-    let is_it = |(scheme, said): (&[u8], &[u8])| {
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(said.ct_eq(secret.as_bytes()))
-    };
-    if said.is_some_and(is_it) {
+    let secret = agent.secret.as_ref();
+    if secret.is_none_or(|secret| secret.is_shown(request.headers())) {
         return next.run(request).await;
     }
     let detail = "send the agent's token: `Authorization: Bearer TOKEN`";

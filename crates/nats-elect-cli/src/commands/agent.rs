@@ -1,7 +1,6 @@
 //! `agent`: elections for applications in any language.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,11 +18,10 @@ use crate::config_file::Source;
 use crate::context;
 use crate::exec::listener::Listener as Health;
 use crate::exit::{Code, Failure, Outcome};
+use crate::secret::Secret;
 
 /// How long the agent waits for its roles to be freed, beyond their stop budgets.
 const RELEASE_TIME: Duration = Duration::from_secs(5);
-/// The shortest secret. Other users of the machine can try secrets on loopback.
-const LEAST_SECRET: usize = 16;
 
 /// Hold elections for applications in any language, over HTTP
 ///
@@ -119,7 +117,7 @@ impl Agent {
             stopping: stopping.clone(),
             roles: Arc::new(roles),
             bucket,
-            secret: secret.map(Into::into),
+            secret,
         });
         let end = CancellationToken::new();
         let mut serving = tokio::spawn(listen::serve(listener, router, end.clone()));
@@ -138,26 +136,14 @@ impl Agent {
         Ok(0)
     }
 
-    fn secret(&self) -> Result<Option<String>, Failure> {
-        let Some(path) = &self.token_file else {
-            if let Address::Loopback(_) = self.listen {
-                return Err(Failure::usage(
-                    "every user of this machine can reach an address on loopback: add --token-file, or listen on unix:PATH",
-                ));
-            }
-            return Ok(None);
-        };
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("{} can't be read: {error}", path.display()))
-        })?;
-        let secret = text.trim();
-        if secret.len() < LEAST_SECRET || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Failure::usage(format!(
-                "{} must have at least {LEAST_SECRET} characters, and none but letters, digits and punctuation of ASCII",
-                path.display()
-            )));
+    fn secret(&self) -> Result<Option<Secret>, Failure> {
+        match (&self.token_file, &self.listen) {
+            (Some(path), _) => Secret::read(path).map(Some),
+            (None, Address::Unix(_)) => Ok(None),
+            (None, Address::Loopback(_)) => Err(Failure::usage(
+                "every user of this machine can reach an address on loopback: add --token-file, or listen on unix:PATH",
+            )),
         }
-        Ok(Some(secret.to_owned()))
     }
 
     /// What to connect by, and the roles that applications may stand for.

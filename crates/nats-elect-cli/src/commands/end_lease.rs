@@ -13,10 +13,10 @@ use super::step_down::progress;
 use crate::cli::Shared;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
+use crate::operating::stepped::{leader_json, new_leader};
 use crate::operating::{Member, members, operating};
 use crate::output::Output;
 use crate::record::Written;
-use crate::stepped::{leader_json, new_leader};
 use crate::text::{lasted, stamp, wall_clock};
 
 const MORE: &str = "\
@@ -103,7 +103,7 @@ impl EndLease {
         let written = shared.reading(read).await?;
         let holding = Holding::of(written.as_ref());
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
-        operating(shared, acting).await
+        operating(&shared.config()?, acting).await
     }
 
     async fn act(

@@ -174,7 +174,7 @@ impl Retire {
     async fn refuse_if_used(&self, shared: &Shared) -> Result<(), Failure> {
         let asking =
             async |admin: AdminClient| Ok(members(&admin, &self.role, shared.patience()).await?);
-        let members = operating(shared, asking).await?;
+        let members = operating(&shared.config()?, asking).await?;
         let Some(member) = members.first() else {
             return Ok(());
         };

@@ -1,11 +1,23 @@
-//! Asking instances by a user who may not be allowed to.
+//! Operating instances, by a user who may not be allowed to.
+//!
+//! ```text
+//! step_down   a leader hands its role over
+//! orders      an instance stands for election, or does not
+//! stepped     what became of a term that was ended on purpose
+//! standby     which candidates could take a role over
+//! ```
+
+pub mod orders;
+pub mod standby;
+pub mod step_down;
+pub mod stepped;
 
 use std::time::Duration;
 
 use futures::future::join_all;
+use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
 
-use crate::cli::Shared;
 use crate::exit::{Code, Failure};
 use crate::line::Line;
 
@@ -18,11 +30,10 @@ pub struct Member {
 /// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell
 /// before the time is over.
 pub async fn operating<T>(
-    shared: &Shared,
+    config: &ManagerConfig,
     act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let config = shared.config()?;
-    let line = Line::connect(&config, None, shared.patience()).await?;
+    let line = Line::connect(config, None, config.start_timeout).await?;
     let prefix = &config.admin.subject_prefix;
     let admin = AdminClient::under(line.client.clone(), &config.bucket, prefix)?;
     let ours = format!("{prefix}.{}.", config.bucket);

@@ -1,0 +1,263 @@
+//! Orders: whether an instance stands for election.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
+use nats_elect::{RoleName, SteppedDown};
+use serde_json::{Value, json};
+
+use super::standby::{UNSEEN, hindrance};
+use super::stepped::Stepped;
+use crate::commands::candidates::asked;
+use crate::exit::{Code, Failure};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    Cordon,
+}
+
+/// What is ordered.
+#[derive(Debug)]
+pub struct Request {
+    pub order: Order,
+    /// Only for these roles. Without one, for all roles, also those that are added later.
+    pub roles: Vec<String>,
+}
+
+/// What came of an order to one instance.
+pub struct Done {
+    order: Order,
+    pub instance: Instance,
+    stepped: Vec<Stepped>,
+    /// What it still leads, where that matters.
+    leads: Vec<String>,
+    failure: Option<AdminError>,
+}
+
+impl Order {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Cordon => "cordon",
+        }
+    }
+
+    async fn give(
+        self,
+        admin: &AdminClient,
+        instance: &Instance,
+        role: Option<&str>,
+    ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
+        match self {
+            Self::Pause => admin.pause(instance, role).await?,
+            Self::Resume => admin.resume(instance, role).await?,
+            Self::Cordon => return admin.cordon(instance, role).await,
+        }
+        Ok(BTreeMap::new())
+    }
+}
+
+impl Request {
+    /// # Errors
+    /// If a role can't have that name.
+    pub fn new(order: Order, mut roles: Vec<String>) -> Result<Self, Failure> {
+        let mut named = BTreeSet::new();
+        roles.retain(|role| named.insert(role.clone()));
+        for role in &roles {
+            RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        Ok(Self { order, roles })
+    }
+
+    /// Gives the order to an instance.
+    pub async fn give(&self, admin: &AdminClient, instance: Instance, patience: Duration) -> Done {
+        let order = self.order;
+        let roles: Vec<_> = if self.roles.is_empty() {
+            vec![None]
+        } else {
+            self.roles.iter().map(|role| Some(role.as_str())).collect()
+        };
+        let asked = roles
+            .into_iter()
+            .map(|role| order.give(admin, &instance, role));
+        let (mut ended, mut failure) = (BTreeMap::new(), None);
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(more) => ended.extend(more),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        // The order comes first: a status waits for health checks.
+        let mut reports = match order {
+            Order::Pause => reports(admin, &instance).await,
+            // How long a lease lasts that was not freed.
+            Order::Cordon if ended.values().any(|it| !it.released) => {
+                reports(admin, &instance).await
+            }
+            Order::Cordon | Order::Resume => BTreeMap::new(),
+        };
+        let waited = ended.into_iter().map(|(role, ended)| {
+            let report = reports.remove(&role);
+            async move { Stepped::of(admin, &role, ended, report.as_ref(), patience).await }
+        });
+        let waited: Vec<_> = waited.collect();
+        let stepped = join_all(waited).await;
+        let leads = match order {
+            Order::Pause => reports
+                .into_iter()
+                .filter(|(role, it)| it.is_leader && self.is_for(role))
+                .map(|(role, _)| role)
+                .collect(),
+            Order::Resume | Order::Cordon => Vec::new(),
+        };
+        Done {
+            order,
+            instance,
+            stepped,
+            leads,
+            failure,
+        }
+    }
+
+    /// What to know of the roles of these instances that no instance could take over now.
+    pub async fn warning(
+        &self,
+        admin: &AdminClient,
+        did: &[Instance],
+        patience: Duration,
+    ) -> Option<String> {
+        if self.order == Order::Resume || did.is_empty() {
+            return None;
+        }
+        // The order is done. If nobody says how things are, nothing is known to warn of.
+        let found = asked(admin, None, patience).await;
+        let found = found.unwrap_or_default();
+        let reports = || {
+            let reports = found.iter();
+            reports.filter_map(|one| Some((&one.instance, &one.report.as_ref().ok()?.roles)))
+        };
+        let of_these = reports().filter(|(instance, _)| did.contains(instance));
+        let roles: BTreeSet<_> = of_these.flat_map(|(_, roles)| roles.keys()).collect();
+        let is_standby = |it: &RoleReport| !it.is_leader && hindrance(it).is_none();
+        let has_one =
+            |role: &String| reports().any(|(_, roles)| roles.get(role).is_some_and(is_standby));
+        let wanting: Vec<_> = roles
+            .into_iter()
+            .filter(|role| self.is_for(role) && !has_one(role))
+            .map(String::as_str)
+            .collect();
+        (!wanting.is_empty()).then(|| {
+            let wanting = wanting.join(", ");
+            format!(
+                "no instance that answers could take over now: {wanting}. `resume` ends a pause; {UNSEEN}"
+            )
+        })
+    }
+
+    fn is_for(&self, role: &String) -> bool {
+        self.roles.is_empty() || self.roles.contains(role)
+    }
+
+    pub fn words(&self, done: &Done) -> Vec<String> {
+        let name = done.instance.to_string();
+        let mut lines: Vec<_> = done.stepped.iter().map(|it| it.words(&name)).collect();
+        if done.failure.is_some() {
+            return lines;
+        }
+        let what = match &*self.roles {
+            [] => "any role".to_owned(),
+            roles => roles.join(", "),
+        };
+        let nothing = if self.order == Order::Cordon && done.stepped.is_empty() {
+            "led none of these roles and "
+        } else {
+            ""
+        };
+        lines.push(match (self.order, &*self.roles) {
+            (Order::Resume, []) => {
+                format!("{name} takes part in the elections of all its roles again")
+            }
+            (Order::Resume, _) => format!("{name} takes part in the elections of {what} again"),
+            (Order::Pause | Order::Cordon, _) => {
+                format!("{name} {nothing}takes no new term of {what} until it is resumed")
+            }
+        });
+        if !done.leads.is_empty() {
+            lines.push(format!(
+                "{name} still leads {}: `cordon` makes it hand over",
+                done.leads.join(", ")
+            ));
+        }
+        lines
+    }
+}
+
+/// How its roles are; nothing if it does not say.
+async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, RoleReport> {
+    admin
+        .status(instance)
+        .await
+        .map(|it| it.roles)
+        .unwrap_or_default()
+}
+
+/// Why an order could not be given, and what to do about it.
+pub fn failure_of(error: &AdminError) -> Failure {
+    let advice = match error {
+        AdminError::NoSuchInstance(_) => Some("`nats-elect candidates` lists the instances"),
+        AdminError::Timeout { .. } => Some(
+            "the request may have been carried out: `nats-elect candidates` shows which instances are paused",
+        ),
+        _ => None,
+    };
+    let failure = Failure::from(error);
+    match advice {
+        Some(advice) => failure.advice(advice),
+        None => failure,
+    }
+}
+
+impl Done {
+    /// Whether the instance took the order.
+    pub const fn is_given(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    pub fn refusal(&self) -> Option<ProblemCode> {
+        self.failure.as_ref().and_then(AdminError::refusal)
+    }
+
+    /// Why the instance did not take the order, if it did not.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.as_ref().map(failure_of)
+    }
+
+    /// Why it is no success, if it is none.
+    pub fn shortfall(&self) -> Option<Code> {
+        let unfreed = self.stepped.iter().any(|it| !it.is_done());
+        let failed = self.failure().map(|it| it.code);
+        failed.or(unfreed.then_some(Code::Unreachable))
+    }
+
+    pub fn json(&self) -> Value {
+        let ended: BTreeMap<_, _> = self
+            .stepped
+            .iter()
+            .map(|it| (&it.role, it.json()))
+            .collect();
+        json!({
+            "instance_id": self.instance.instance_id,
+            "incarnation": self.instance.incarnation,
+            "order": self.order.word(),
+            "done": self.is_given(),
+            "ended": ended,
+            "still_leads": self.leads,
+            "error": self.failure.as_ref().map(ToString::to_string),
+        })
+    }
+}
