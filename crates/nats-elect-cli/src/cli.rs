@@ -274,10 +274,12 @@ impl Command {
             Self::Agent(_) => Some("warn,nats_elect=info".into()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
-            // It runs for long, and nobody else tells that its bucket is out of reach.
-            Self::Serve(_) => {
-                Some("error,async_nats=off,nats_elect::serve=warn,nats_elect::observer=warn".into())
-            }
+            // It runs for long, and nobody else tells that its bucket is out of reach, and who
+            // operated.
+            Self::Serve(_) => Some(
+                "error,async_nats=off,nats_elect::serve=warn,nats_elect::serve::operate=info,nats_elect::observer=warn"
+                    .into(),
+            ),
             _ => Some("error,async_nats=off".into()),
         }
     }

@@ -18,6 +18,9 @@ use crate::text::lasted;
 /// How long is waited for the record of a leader that was not found.
 const RECORD: Duration = Duration::from_secs(2);
 
+const OTHER_TERM: &str =
+    "nothing was done, because that term is over: `nats-elect ls -o wide` shows the present one";
+
 /// What is asked for.
 #[derive(Debug)]
 pub struct Request {
@@ -75,8 +78,14 @@ impl Request {
             Err(error) => return Err(error.into()),
         };
         let from = leader.instance.to_string();
+        self.check_term(&leader)?;
         if self.to.as_ref() == Some(&leader.instance.instance_id) {
-            return self.leads_already(leader);
+            return Ok(Done {
+                role: role.to_owned(),
+                leader,
+                stepped: None,
+                waited: false,
+            });
         }
         if self.to.is_none() && !self.force {
             self.check_standbys(admin, &leader, patience).await?;
@@ -186,22 +195,14 @@ impl Request {
         others.any(could)
     }
 
-    fn leads_already(&self, leader: LeaderFound) -> Result<Done, Failure> {
-        let role = &self.role;
-        if let Some(expected) = self.expected.filter(|it| *it != leader.fencing_token) {
-            let (instance, token) = (&leader.instance, leader.fencing_token);
-            return Err(Failure::new(
-                Code::Refused,
-                format!("{instance} leads {role:?} already, but in term {token}, not {expected}"),
-            )
-            .advice("nothing was done: `nats-elect ls -o wide` shows the term"));
-        }
-        Ok(Done {
-            role: role.clone(),
-            leader,
-            stepped: None,
-            waited: false,
-        })
+    /// Refuses if the leader is in another term than the one that is to end.
+    fn check_term(&self, leader: &LeaderFound) -> Result<(), Failure> {
+        let Some(expected) = self.expected.filter(|it| *it != leader.fencing_token) else {
+            return Ok(());
+        };
+        let (role, instance, token) = (&self.role, &leader.instance, leader.fencing_token);
+        let what = format!("{instance} leads {role:?} in term {token}, not {expected}");
+        Err(Failure::new(Code::Refused, what).advice(OTHER_TERM))
     }
 
     /// Why there is nobody to ask.
@@ -285,10 +286,9 @@ impl Request {
                 self.role
             )),
             _ => match error.refusal() {
-                Some(ProblemCode::NotLeader | ProblemCode::UnexpectedTerm) => Some(
-                    "nothing was done, because that term is over: `nats-elect ls -o wide` shows the present one"
-                        .to_owned(),
-                ),
+                Some(ProblemCode::NotLeader | ProblemCode::UnexpectedTerm) => {
+                    Some(OTHER_TERM.to_owned())
+                }
                 Some(ProblemCode::SuccessorAbsent) => Some(format!(
                     "`nats-elect candidates {}` lists the candidates",
                     self.role

@@ -28,7 +28,7 @@ use crate::text::stamp;
 /// Events of the history in one answer: the latest ones.
 const MOST_EVENTS: usize = 1000;
 
-const JSON: &str = "application/json";
+pub const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -38,7 +38,7 @@ type Answer = Result<Response, Problem>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Where {
-    bucket: Option<String>,
+    pub bucket: Option<String>,
 }
 
 /// Which part of the past is meant.
@@ -161,11 +161,6 @@ pub async fn leader(
     Ok((status, told(&body)).into_response())
 }
 
-/// The description of these paths. A test compares it with their answers.
-pub async fn openapi() -> Response {
-    ([(CONTENT_TYPE, JSON)], include_str!("openapi.json")).into_response()
-}
-
 /// Whether all buckets were read: then there is something to show.
 pub async fn ready(State(served): State<Served>) -> Answer {
     match served.views.iter().find(|view| !view.freshness().read) {
@@ -264,12 +259,12 @@ fn candidates(asked: &Asked, role: &str) -> Value {
 /// The parameters of a query, or what is wrong with them.
 pub type Parsed<T> = Result<Query<T>, QueryRejection>;
 
-fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
+pub fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
     let wrong = |why: QueryRejection| Problem::bad_request(why.body_text());
     asked.map(|Query(asked)| asked).map_err(wrong)
 }
 
-fn told(body: &Value) -> Response {
+pub fn told(body: &Value) -> Response {
     let body = output::json(body) + "\n";
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }

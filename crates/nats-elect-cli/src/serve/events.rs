@@ -164,7 +164,7 @@ pub async fn events(
     Extension(lasting): Extension<Lasting>,
     headers: HeaderMap,
 ) -> Response {
-    let Some(room) = lasting.room() else {
+    let Some(room) = lasting.stream() else {
         let why = "too many streams of events are open";
         return Problem::unavailable(why).into_response();
     };

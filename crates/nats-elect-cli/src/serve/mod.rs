@@ -6,6 +6,9 @@
 //! ├─ events    what happens, as it happens
 //! ├─ metrics   what Prometheus scrapes
 //! ├─ page      the same for people, with the timeline
+//! ├─ operate   step-down and orders, if they are allowed
+//! ├─ openapi   all paths, described
+//! ├─ names     who is meant by a request, and which page sent it
 //! ├─ problem   answers that are errors
 //! └─ view      what is known of one bucket
 //!    └─ looking  tasks that find it out: an observer, questions to instances, the history
@@ -13,8 +16,12 @@
 
 mod api;
 mod events;
+mod limits;
 mod looking;
 mod metrics;
+mod names;
+mod openapi;
+mod operate;
 mod page;
 mod problem;
 mod server;
@@ -29,9 +36,13 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use self::events::Events;
+use self::limits::Limits;
 use self::metrics::Counts;
+use self::names::Names;
+use self::operate::Operate;
 use self::view::View;
 use crate::exit::Outcome;
+use crate::secret::Secret;
 use crate::stopped::stopped;
 
 /// What to serve.
@@ -45,6 +56,8 @@ pub struct How {
     pub interval: std::time::Duration,
     /// Names under which this server is reached, besides addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// The secret of those who may operate, if anyone may.
+    pub secret: Option<Secret>,
 }
 
 /// What every answer is made from.
@@ -60,6 +73,11 @@ pub async fn serve(how: How) -> Outcome {
     let events = Arc::<Events>::default();
     let view = |config: &ManagerConfig| View::new(&config.bucket, Arc::clone(&events));
     let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
+    let (names, limits) = (Names::new(how.hosts), Limits::default());
+    let operate = how.secret.map(|secret| {
+        let buckets = how.buckets.clone();
+        Operate::new(secret, buckets, names.clone(), limits.patience)
+    });
     let looking = how.buckets.into_iter().zip(views.iter());
     let looking = looking.map(|(config, view)| {
         let view = Arc::clone(view);
@@ -73,7 +91,7 @@ pub async fn serve(how: How) -> Outcome {
     };
     tokio::select! {
         refused = looking => Err(refused.0),
-        () = server::run(how.listener, how.hosts, served) => Ok(0),
+        () = server::run(how.listener, names, served, operate, limits) => Ok(0),
         () = stopped() => Ok(0),
     }
 }

@@ -20,6 +20,7 @@ async fn errors_are_problems_and_each_answer_bears_the_headers() {
         (serve.get("/api/v1/roles/none"), 404),
         (serve.get("/api/v2"), 404),
         (serve.get("/api/v1/roles?bukket=x"), 400),
+        (serve.get("/api/v1/roles/%ff"), 400),
         (serve.get("/api/v1/history?since=yesterday"), 400),
         (
             serve.ask("POST", "/api/v1/roles", "Content-Length: 0\r\n"),
@@ -65,7 +66,7 @@ async fn errors_are_problems_and_each_answer_bears_the_headers() {
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
-    assert_eq!(wrong[4].0.header("allow"), Some("GET,HEAD"));
+    assert_eq!(wrong[5].0.header("allow"), Some("GET,HEAD"));
     let head = serve.ask("HEAD", "/api/v1/roles", "");
     assert_eq!((head.status, &*head.body), (200, ""));
 }

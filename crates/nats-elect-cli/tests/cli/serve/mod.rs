@@ -7,6 +7,7 @@ mod events;
 mod limits;
 mod metrics;
 mod openapi;
+mod operate;
 mod page;
 #[path = "../../../../../tests/prometheus/programs.rs"]
 mod prometheus;

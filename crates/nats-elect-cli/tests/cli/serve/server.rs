@@ -57,9 +57,7 @@ impl Serving {
         let mut stream = self.connect();
         // It may be refused before it was read.
         let _ = stream.write_all(request.as_bytes());
-        let mut text = Vec::new();
-        let _ = stream.read_to_end(&mut text);
-        Answer::parse(&String::from_utf8(text).expect("text"))
+        Answer::read(stream)
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -97,6 +95,14 @@ impl Drop for Serving {
 }
 
 impl Answer {
+    /// All that comes.
+    #[track_caller]
+    pub fn read(mut stream: TcpStream) -> Self {
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        Self::parse(&String::from_utf8(text).expect("text"))
+    }
+
     #[track_caller]
     fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").expect(text);

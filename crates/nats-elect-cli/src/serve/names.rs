@@ -1,0 +1,125 @@
+//! Who is meant by a request, and which page sent it: so that no other site uses a visitor's
+//! browser to reach this server.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri};
+
+/// The names under which this server is known, besides addresses and `localhost`.
+#[derive(Clone)]
+pub struct Names(Arc<[String]>);
+
+impl Names {
+    pub fn new(names: Vec<String>) -> Self {
+        Self(names.into())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a request is for this server by name. Addresses are no names: for them nobody else's
+    /// name server answers.
+    pub fn has(&self, target: &Uri, headers: &HeaderMap) -> bool {
+        // A target with a name of its own overrides the header.
+        let host = match target.authority() {
+            Some(name) => Some(name.clone()),
+            None => {
+                let host = headers.get(HOST);
+                host.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok())
+            }
+        };
+        let Some(host) = host else { return false };
+        let name = host.host();
+        let address = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        address.unwrap_or(name).parse::<IpAddr>().is_ok()
+            || name.eq_ignore_ascii_case("localhost")
+            || self.0.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+}
+
+/// How many headers say who is meant.
+pub fn hosts(headers: &HeaderMap) -> usize {
+    headers.get_all(HOST).iter().count()
+}
+
+/// Whether a page of another origin sent the request. Browsers name the page's origin with each
+/// request that is no GET; other programs name none.
+pub fn is_cross_origin(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else {
+        return false;
+    };
+    let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let is_same =
+        |(_, origin): (_, &str)| host.is_some_and(|host| host.eq_ignore_ascii_case(origin));
+    !origin.is_some_and(is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn addresses_and_own_names_are_known_and_no_others() {
+        let names = Names::new(vec!["leaders.example.org".to_owned()]);
+        let asked = |uri: &str, host: Option<&'static str>| {
+            let host = host.map(|host| (HOST, HeaderValue::from_static(host)));
+            let target = uri.parse().expect("a target");
+            names.has(&target, &host.into_iter().collect())
+        };
+        let has = |host| asked("/", Some(host));
+        for host in [
+            "127.0.0.1:8642",
+            "[::1]:8642",
+            "[::1]",
+            "localhost",
+            "LOCALHOST:1",
+            "Leaders.example.org:443",
+        ] {
+            assert!(has(host), "{host}");
+        }
+        for host in [
+            "evil.example.org:8642",
+            "127.0.0.1.example.org",
+            "",
+            "[localhost",
+        ] {
+            assert!(!has(host), "{host}");
+        }
+        assert!(!asked("/", None));
+        let target = "http://evil.example.org/";
+        assert!(!asked(target, Some("localhost")));
+    }
+
+    #[test]
+    fn only_pages_of_this_server_are_of_its_origin() {
+        let is_cross = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("127.0.0.1:8642"));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            is_cross_origin(&headers)
+        };
+        assert!(!is_cross(None) && !is_cross(Some("http://127.0.0.1:8642")));
+        for origin in [
+            "null",
+            "",
+            "http://127.0.0.1",
+            "http://127.0.0.1:9999",
+            "http://evil.example.org",
+            "http://127.0.0.1:8642.example.org",
+            "127.0.0.1:8642",
+        ] {
+            assert!(is_cross(Some(origin)), "{origin}");
+        }
+        let origin = [(ORIGIN, HeaderValue::from_static("http://127.0.0.1"))];
+        assert!(is_cross_origin(&HeaderMap::from_iter(origin)));
+    }
+}
