@@ -20,7 +20,7 @@ fn samples<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
 
 /// `promtool` reads it, and finds no fault but names that it would choose otherwise.
 #[track_caller]
-fn is_read_by_promtool(text: &str) {
+pub fn is_read_by_promtool(text: &str) {
     let mut promtool = Command::new(programs().join("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

@@ -4,6 +4,7 @@ mod api;
 #[path = "../../../../../tests/support/debian.rs"]
 mod debian;
 mod events;
+mod injection;
 mod limits;
 mod metrics;
 mod openapi;

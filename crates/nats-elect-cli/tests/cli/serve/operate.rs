@@ -356,6 +356,16 @@ async fn what_is_asked_wrongly_is_refused_and_nothing_is_done() {
     for manager in [&fleet.first, &fleet.second] {
         assert!(!manager.role("scheduler").expect("a role").status().paused);
     }
+    // Names that nobody checks before they are logged.
+    let forging = "/api/v1/instances/x%0a2026%20ERROR%20forged%1b%5b2J%e2%80%ae/cordon";
+    let forged = operating.post(forging, &json!({}));
+    assert_eq!(forged.status, 404, "{forged:?}");
+    let lines = operating.logged("forged");
+    assert!(lines.len() == 2 && lines.iter().all(|it| it.contains(" nats_elect::")));
+    assert!(
+        !lines.concat().contains(['\u{1b}', '\u{202e}']),
+        "{lines:?}"
+    );
     // A body in which nothing comes.
     let mut slow = operating.serve.connect();
     let request = operating.request(STEP_DOWN, "", &right);
