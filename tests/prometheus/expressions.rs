@@ -18,6 +18,8 @@ const VARIABLES: [(&str, &str); 4] = [
 /// The metrics of `nats-elect exec` alone. Its own test, `crates/nats-elect-cli/tests/exec/alerts.rs`,
 /// has a Prometheus evaluate them.
 pub const OF_EXEC: [&str; 1] = ["election_command_down"];
+/// What `nats-elect serve` alone tells, and no instance anything like it.
+pub const OF_SERVE: [&str; 1] = ["election_observed_stale_seconds"];
 
 /// An expression, and where it stands.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-// What dashboards and alerts need. Each rule keeps the labels that its name begins with: of a role in a fleet (`role:`), of a
-// role on one instance (`standing:`), of an instance (`instance:`).
+// What dashboards and alerts need. Each rule keeps the labels that its name begins with: of a fleet (`fleet:`), of a role in it
+// (`role:`), of a role on one instance (`standing:`), of an instance (`instance:`).
 {
   local s = $.series,
   local role = $.role,
@@ -93,6 +93,14 @@
               ]),
             ]
           ),
+        ],
+      },
+      {
+        name: 'nats-elect.observers',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          // `nats-elect serve`: one of several that sees the bucket is enough.
+          rule('fleet:election_observed_stale_seconds:min', 'min by (%s) (%s)' % [$.fleet, s('election_observed_stale_seconds')]),
         ],
       },
       {

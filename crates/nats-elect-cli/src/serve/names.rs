@@ -25,13 +25,10 @@ impl Names {
     /// name server answers.
     pub fn has(&self, target: &Uri, headers: &HeaderMap) -> bool {
         // A target with a name of its own overrides the header.
-        let host = match target.authority() {
-            Some(name) => Some(name.clone()),
-            None => {
-                let host = headers.get(HOST);
-                host.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok())
-            }
-        };
+        let host = target.authority().cloned().or_else(|| {
+            let host = headers.get(HOST)?.to_str().ok()?;
+            host.parse::<Authority>().ok()
+        });
         let Some(host) = host else { return false };
         let name = host.host();
         let address = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
