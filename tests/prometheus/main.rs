@@ -17,6 +17,8 @@ mod markdown;
 mod mixin;
 mod programs;
 mod promtool;
+#[path = "../support/pypi.rs"]
+mod pypi;
 mod server;
 
 use std::path::PathBuf;

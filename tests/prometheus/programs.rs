@@ -1,9 +1,8 @@
 //! The programs of Prometheus.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::debian::{Packages, Problem, target_folder};
+use super::debian::{Packages, Problem};
 
 const PROMETHEUS: Packages = Packages {
     name: "prometheus",
@@ -36,18 +35,7 @@ pub fn programs() -> PathBuf {
 }
 
 fn unpacked() -> Result<PathBuf, Problem> {
-    let store = target_folder()?.join("prometheus-unpacked");
-    fs::create_dir_all(&store)?;
-    let lock = File::create(store.join("lock"))?;
-    lock.lock()?;
-    let root = store.join("root");
-    if !root.is_dir() {
-        let folder = tempfile::Builder::new()
-            .prefix("unpack-")
-            .tempdir_in(&store)?;
-        PROMETHEUS.unpack_into(folder.path())?;
-        fs::rename(folder.keep(), &root)?;
-    }
+    let root = PROMETHEUS.unpacked()?;
     let folder = root.join("usr/bin");
     if are_in(&folder) {
         Ok(folder)

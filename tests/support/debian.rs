@@ -1,4 +1,5 @@
 //! Programs out of Debian's packages, without installing anything.
+#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,23 @@ impl Packages {
                 .arg(root))?;
         }
         Ok(())
+    }
+
+    /// The folder below `target/` in which they are, unpacked once for all tests.
+    pub fn unpacked(&self) -> Result<PathBuf, Problem> {
+        let store = target_folder()?.join(format!("{}-unpacked", self.name));
+        let root = store.join("root");
+        fs::create_dir_all(&store)?;
+        let lock = File::create(store.join("lock"))?;
+        lock.lock()?; // One process unpacks, the others wait here and then find it.
+        if !root.is_dir() {
+            let folder = tempfile::Builder::new()
+                .prefix("unpack-")
+                .tempdir_in(&store)?;
+            self.unpack_into(folder.path())?;
+            fs::rename(folder.keep(), &root)?;
+        }
+        Ok(root)
     }
 
     /// The packages' files.
@@ -95,6 +113,31 @@ impl Apt {
         Ok(apt)
     }
 
+    /// What is not installed of the libraries that these packages need, with those that these need.
+    /// A just-in-time compiler they do without.
+    pub fn missing_libraries(&self, packages: &[&str]) -> Result<Vec<String>, Problem> {
+        let mut direct = self.depends(packages)?;
+        direct.retain(|name| is_library(name));
+        let mut recursive: Vec<&str> = direct.iter().map(String::as_str).collect();
+        recursive.push("--recurse");
+        let mut missing = self.depends(&recursive)?;
+        missing.extend(direct);
+        missing.retain(|name| is_library(name) && !is_installed(name));
+        missing.sort();
+        missing.dedup();
+        Ok(missing)
+    }
+
+    /// What those packages depend on.
+    pub fn depends(&self, packages: &[&str]) -> Result<Vec<String>, Problem> {
+        let mut command = self.command("apt-cache");
+        let answer = run(command.args(["depends", "--important"]).args(packages))?;
+        let names = answer
+            .lines()
+            .filter_map(|line| line.split_once("Depends: "));
+        Ok(names.map(|(_, name)| name.to_owned()).collect())
+    }
+
     /// A command of the package manager, with what it needs to run as we do.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -103,6 +146,32 @@ impl Apt {
         }
         command
     }
+}
+
+/// The folders of unpacked libraries.
+pub fn library_folders(root: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let mut folders = Vec::new();
+    for place in ["usr/lib", "lib"] {
+        for entry in fs::read_dir(root.join(place)).into_iter().flatten() {
+            let path = entry?.path();
+            if path.to_string_lossy().contains("-linux-gnu") {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(folders)
+}
+
+fn is_library(package: &str) -> bool {
+    let needless = ["libc6", "libllvm", "libpam-"];
+    package.starts_with("lib")
+        && !package.ends_with("-perl")
+        && !needless.iter().any(|start| package.starts_with(start))
+}
+
+fn is_installed(package: &str) -> bool {
+    let asked = run(Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status}", package]));
+    asked.is_ok_and(|status| status.starts_with("installed"))
 }
 
 /// Runs a program to its end and returns what it printed.

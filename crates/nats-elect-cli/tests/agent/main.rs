@@ -6,7 +6,6 @@
 
 mod client;
 #[path = "../../../../tests/support/debian.rs"]
-#[allow(dead_code)]
 mod debian;
 mod document;
 mod faults;
