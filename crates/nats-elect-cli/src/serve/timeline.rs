@@ -1,7 +1,8 @@
 //! Who led a role in the last hours, as spans of a picture.
 
-use nats_elect::{LeaderChange, LeaderEvent, RoleChange};
+use nats_elect::{LeaderChange, RoleChange};
 
+use crate::past_event::{Gap, PastEvent};
 use crate::text::stamp_of;
 
 /// The width of the picture.
@@ -25,18 +26,26 @@ pub struct Span {
     /// In the picture.
     pub x: u64,
     pub width: u64,
-    /// Of two that follow each other one is told from the other.
-    pub is_even: bool,
 }
 
 /// What the history says of a role. Events are in the order of its terms.
-pub fn of_history<'a>(events: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Mark> {
-    let mut marks = Vec::new();
+pub fn of_history<'a>(past: impl IntoIterator<Item = &'a PastEvent>) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
     let mut term = None;
-    for event in events {
+    for PastEvent { event, gap } in past {
         let at_ms = event.at_ms;
         match event.change {
             LeaderChange::TermStarted { .. } => {
+                // A crash is not reported: there was no sign of the leader from then on.
+                if let (Some(_), Some(Gap::AtMost(gap))) = (term, gap) {
+                    let gap = u64::try_from(gap.as_millis()).unwrap_or(u64::MAX);
+                    let before = marks.last().map_or(0, |last| last.at_ms);
+                    let at_ms = at_ms.saturating_sub(gap).max(before);
+                    marks.push(Mark {
+                        at_ms,
+                        leader: None,
+                    });
+                }
                 term = Some(event.fencing_token);
                 let leader = Some(event.instance_id.clone());
                 marks.push(Mark { at_ms, leader });
@@ -93,14 +102,14 @@ pub fn spans(marks: &[Mark], from_ms: u64, now_ms: u64) -> Vec<Span> {
             to_ms: end,
             x,
             width: (place(end) - x).max(1),
-            is_even: spans.len().is_multiple_of(2),
         });
     }
     spans.split_off(spans.len().saturating_sub(MOST_SPANS))
 }
 
-/// The same in words, for those who do not see the picture.
-pub fn words(spans: &[Span], now_ms: u64) -> String {
+/// The same in words, for those who do not see the picture. There may be a leader now that is not
+/// seen.
+pub fn words(spans: &[Span], now_ms: u64, is_known: bool) -> String {
     let Some(last) = spans.last() else {
         return "nobody is known to have led".into();
     };
@@ -110,7 +119,12 @@ pub fn words(spans: &[Span], now_ms: u64) -> String {
         format!("{leader} has led since {since}")
     } else {
         let until = stamp_of(last.to_ms);
-        format!("nobody leads; {leader} led until {until}")
+        let now = if is_known {
+            "nobody leads"
+        } else {
+            "it is not known who leads"
+        };
+        format!("{now}; {leader} led until {until}")
     };
     let terms = if spans.len() == 1 {
         "leader"
@@ -122,7 +136,10 @@ pub fn words(spans: &[Span], now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nats_elect::LeaderEvent;
+
     use super::*;
+    use crate::past_event::with_gaps;
 
     fn mark(at_ms: u64, leader: &str) -> Mark {
         let leader = (!leader.is_empty()).then(|| leader.to_owned());
@@ -135,10 +152,10 @@ mod tests {
         let spans = spans(&marks, 1000, 2000);
         let places: Vec<_> = spans
             .iter()
-            .map(|it| (&*it.leader, it.x, it.width, it.is_even))
+            .map(|it| (&*it.leader, it.x, it.width))
             .collect();
-        assert_eq!(places, [("a", 0, 200, true), ("b", 400, 600, false)]);
-        let words = words(&spans, 2000);
+        assert_eq!(places, [("a", 0, 200), ("b", 400, 600)]);
+        let words = words(&spans, 2000, true);
         assert!(
             words.contains("b has led since 1970-01-01T00:00:01.400Z"),
             "{words}"
@@ -166,5 +183,22 @@ mod tests {
         let marks = [mark(1000, "a"), mark(1500, "a")];
         let spans = spans(&marks, 1000, 2000);
         assert_eq!((spans.len(), spans[0].width), (1, WIDTH));
+    }
+
+    #[test]
+    fn a_crash_which_nobody_reports_leaves_a_gap() {
+        let started = |sequence: u8, at_ms: u64, more: &str| {
+            let json = format!(
+                "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"{sequence}\",\
+                 \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
+                 \"fencing_token\":\"{sequence:032x}\",\"at_ms\":{at_ms},\"event\":\"term_started\",\
+                 \"vacancy\":\"expired\"{more}}}"
+            );
+            LeaderEvent::parse(json.as_bytes()).expect("an event")
+        };
+        let after = ",\"previous\":\"1\",\"silence_seconds\":3";
+        let past = vec![started(1, 1000, ""), started(2, 9000, after)];
+        let marks = of_history(&with_gaps(past));
+        assert_eq!(marks, [mark(1000, "1"), mark(6000, ""), mark(9000, "2")]);
     }
 }

@@ -1,23 +1,25 @@
 //! The page: a table that works without script, and a script that keeps it up to date. Templates
 //! escape all names.
 
-use std::collections::BTreeMap;
+mod picture;
+
 use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
-use nats_elect::admin::{InstanceReport, RoleReport};
-use nats_elect::{LeaderEvent, RoleState};
+use nats_elect::admin::RoleReport;
+use nats_elect::{Observed, RoleState, Standing};
 
+use self::picture::{Colours, Picture, Tick};
 use super::problem::Problem;
-use super::timeline::{self, Mark, Span};
+use super::timeline::{self, Mark};
 use super::view::{Asked, View};
 use super::{Served, now};
 use crate::asking::Report;
 use crate::past_event::PastEvent;
-use crate::seen::{Seen, is_known_alive, name, state, why_changed};
+use crate::seen::{Seen, is_known_alive, name, state, why_changed, why_nobody};
 use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
@@ -25,19 +27,30 @@ const HOURS: u64 = 6;
 /// Changes that are listed.
 const MOST_CHANGES: usize = 50;
 
+/// Names that a line or a field has at most. It says how many more there are.
+const MOST_NAMES: usize = 20;
+
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page {
     title: String,
     now: String,
+    clock: String,
     from: String,
     hours: u64,
+    ticks: Vec<Tick>,
     views: Vec<Bucket>,
 }
 
 struct Bucket {
     name: String,
     stale: Option<String>,
+    /// The first roles without a leader, how many more there are, and how many of how many.
+    unled: Vec<Unled>,
+    more_unled: usize,
+    unled_title: String,
+    /// Otherwise: its kind, its sign, and what to say.
+    well: Option<(&'static str, &'static str, String)>,
     roles: Vec<Role>,
     instances: Vec<Instance>,
     /// How long ago the instances were asked.
@@ -47,8 +60,17 @@ struct Bucket {
     changes: Vec<Change>,
 }
 
-struct Role {
+/// A role without a leader.
+struct Unled {
+    id: String,
     name: String,
+}
+
+struct Role {
+    /// In the page.
+    id: String,
+    name: String,
+    kind: Kind,
     state: &'static str,
     sign: &'static str,
     class: &'static str,
@@ -57,33 +79,52 @@ struct Role {
     lease: Option<Lease>,
     token: String,
     short_token: String,
-    candidates: Vec<String>,
+    candidates: Vec<Candidate>,
     words: String,
-    spans: Vec<Bar>,
+    picture: Picture,
+}
+
+/// How urgent a role is: the most urgent ones come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Unled,
+    Doubtful,
+    Led,
+}
+
+impl Kind {
+    fn of(observed: &Observed) -> Self {
+        match observed.standing {
+            Standing::Led if is_known_alive(observed) => Self::Led,
+            Standing::Led | Standing::Unknown => Self::Doubtful,
+            _ => Self::Unled,
+        }
+    }
 }
 
 struct Lease {
-    permille: u128,
+    percent: u128,
     text: String,
 }
 
-struct Bar {
-    x: u64,
-    width: u64,
-    is_even: bool,
-    title: String,
+struct Candidate {
+    sign: Option<&'static str>,
+    class: &'static str,
+    text: String,
 }
 
 struct Instance {
     name: String,
     version: String,
     up: String,
-    problem: Option<String>,
-    roles: Vec<String>,
+    leads: String,
+    follows: String,
+    troubles: Vec<String>,
 }
 
 struct Change {
     at: String,
+    clock: String,
     role: String,
     who: String,
     what: String,
@@ -93,17 +134,26 @@ struct Change {
 pub async fn page(State(served): State<Served>) -> Response {
     let now_ms = now_ms();
     let from_ms = now_ms.saturating_sub(HOURS * 60 * 60 * 1000);
-    let views: Vec<_> = served
-        .views
-        .iter()
-        .map(|view| bucket(view, from_ms, now_ms))
+    let buckets = served.views.iter().enumerate();
+    let views: Vec<_> = buckets
+        .map(|(number, view)| bucket(view, number, (from_ms, now_ms)))
         .collect();
     let names: Vec<_> = views.iter().map(|view| &*view.name).collect();
+    let roles = views.iter().flat_map(|view| &view.roles);
+    let unled = roles.filter(|role| role.kind == Kind::Unled).count();
+    let stale = views.iter().filter(|view| view.stale.is_some()).count();
+    let warning = match (unled, stale) {
+        (0, 0) => String::new(),
+        (0, _) => "⚠ stale · ".into(),
+        (unled, _) => format!("✗ {unled} without leader · "),
+    };
     let page = Page {
-        title: format!("Leaders of {}", names.join(", ")),
+        title: format!("{warning}Leaders of {}", names.join(", ")),
         now: stamp_of(now_ms - now_ms % 1000).replacen(".000Z", "Z", 1),
-        from: stamp_of(from_ms - from_ms % 1000).replacen(".000Z", "Z", 1),
+        clock: clock_of(now_ms)[11..].to_owned(),
+        from: clock_of(from_ms),
         hours: HOURS,
+        ticks: picture::ticks(from_ms, now_ms),
         views,
     };
     match page.render() {
@@ -123,22 +173,32 @@ pub async fn asset(Path(file): Path<String>) -> Response {
     ([(CONTENT_TYPE, kind)], content).into_response()
 }
 
-fn bucket(view: &View, from_ms: u64, now_ms: u64) -> Bucket {
-    let stale = view.freshness().stale;
+fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
+    let freshness = view.freshness();
     let past = view.history(None).ok();
-    let roles = view.roles().into_values();
-    let roles = roles.map(|seen| {
+    let seen = view.roles().into_values().map(|seen| {
         let marks = marks(view, &seen, past.as_deref(), now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
-        view.asked(|asked| role(&seen, asked, &spans, now_ms))
+        (seen, marks, spans)
     });
-    let roles = roles.collect();
+    let seen: Vec<_> = seen.collect();
+    let colours = Colours::of(seen.iter().flat_map(|(_, _, spans)| spans));
+    let roles = seen.iter().map(|(seen, marks, spans)| {
+        let is_known = Kind::of(&seen.observed) != Kind::Doubtful;
+        let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
+        let words = clean(&timeline::words(spans, now_ms, is_known));
+        let unled = view.past(&seen.role).unled;
+        view.asked(|asked| role(seen, asked, unled, number, words, picture))
+    });
+    let mut roles: Vec<_> = roles.collect();
+    roles.sort_by_key(|role| role.kind);
     let changes = match &past {
         Some(past) => past.iter().rev().take(MOST_CHANGES).map(told).collect(),
         None => view.changes(|changes| {
             let changes = changes.iter().rev().take(MOST_CHANGES);
             let seen = changes.map(|change| Change {
                 at: stamp(change.at),
+                clock: clock(&stamp(change.at)),
                 role: clean(&change.role),
                 who: change
                     .to
@@ -149,25 +209,80 @@ fn bucket(view: &View, from_ms: u64, now_ms: u64) -> Bucket {
             seen.collect()
         }),
     };
+    let of_kind = |kind: Kind| roles.iter().filter(move |role| role.kind == kind);
+    let (unled, doubtful) = (
+        of_kind(Kind::Unled).count(),
+        of_kind(Kind::Doubtful).count(),
+    );
+    let led = match (unled, doubtful) {
+        _ if !freshness.read || roles.is_empty() => None,
+        (0, 0) if freshness.stale.is_none() => {
+            Some(("good", "●", format!("{} led", of_all(roles.len()))))
+        }
+        (_, 0) => None,
+        _ => {
+            let text = format!(
+                "Not known to be alive: the leader of {doubtful} of {}",
+                some(roles.len())
+            );
+            Some(("doubtful", "◌", text))
+        }
+    };
+    let linked = |role: &Role| Unled {
+        id: role.id.clone(),
+        name: role.name.clone(),
+    };
+    let named = of_kind(Kind::Unled).take(MOST_NAMES).map(linked).collect();
     view.asked(|asked| Bucket {
         name: view.bucket.clone(),
-        stale: stale.map(|(since, why)| format!("for {}, {why}", lasted(since))),
-        roles,
+        stale: freshness
+            .stale
+            .map(|(since, why)| format!("{}: {why}.", lasted(since))),
+        unled: named,
+        more_unled: unled.saturating_sub(MOST_NAMES),
+        unled_title: format!("No leader for {unled} of {}", some(roles.len())),
+        well: led,
         instances: asked.reports.iter().map(instance).collect(),
         asked: asked.at.map(|(at, _)| lasted(now().duration_since(at))),
         problem: asked.problem.clone(),
         has_history: past.is_some(),
         changes,
+        roles,
     })
 }
 
-fn role(seen: &Seen, asked: &Asked, spans: &[Span], now_ms: u64) -> Role {
+fn of_all(roles: usize) -> String {
+    match roles {
+        1 => "The one role is".into(),
+        many => format!("All {many} roles are"),
+    }
+}
+
+fn some(roles: usize) -> String {
+    format!("{roles} role{}", if roles == 1 { "" } else { "s" })
+}
+
+fn role(
+    seen: &Seen,
+    asked: &Asked,
+    unled: Option<Duration>,
+    bucket: usize,
+    words: String,
+    picture: Picture,
+) -> Role {
     let observed = &seen.observed;
-    let state = state(observed);
-    let (sign, class) = match state {
-        "confirmed" if is_known_alive(observed) => ("●", "good"),
-        "confirmed" | "unconfirmed" => ("◌", "doubtful"),
-        _ => ("✗", "bad"),
+    let kind = Kind::of(observed);
+    let (sign, class, state) = match kind {
+        Kind::Led => ("●", "good", state(observed)),
+        Kind::Doubtful => ("◌", "doubtful", state(observed)),
+        Kind::Unled => ("✗", "bad", "no leader"),
+    };
+    let leader = match (kind, unled) {
+        (Kind::Unled, Some(unled)) => {
+            format!("{}, {} ago", why_nobody(observed), lasted(unled))
+        }
+        (Kind::Unled, None) => why_nobody(observed),
+        _ => seen.who(),
     };
     let led_since = seen.since.filter(|_| observed.leader.is_some());
     let led_for = led_since.map(|since| wall_clock().duration_since(since).unwrap_or_default());
@@ -175,92 +290,115 @@ fn role(seen: &Seen, asked: &Asked, spans: &[Span], now_ms: u64) -> Role {
         .remaining
         .zip(observed.ttl)
         .map(|(left, ttl)| Lease {
-            permille: (left.as_millis() * 1000 / ttl.as_millis().max(1)).min(1000),
+            percent: (left.as_millis() * 100 / ttl.as_millis().max(1)).min(100),
             text: format!("{} of {}", lasted(left), lasted(ttl)),
         });
     let candidates = asked.reports.iter().filter_map(|(instance, report)| {
         let says = report.as_ref().ok()?.roles.get(&seen.role)?;
-        Some(format!(
-            "{}: {}",
-            clean(&instance.instance_id),
-            standing(says)
-        ))
+        let troubles = troubles(says);
+        let leads = says.state == Some(RoleState::Leader);
+        let name = clean(&instance.instance_id);
+        let state = says.state.map_or("state not known", RoleState::as_str);
+        let words: Vec<_> = [state]
+            .into_iter()
+            .chain(troubles.iter().copied())
+            .collect();
+        let (sign, class) = match (troubles.is_empty(), leads) {
+            (false, _) => (Some("⚠"), "bad"),
+            (true, true) => (Some("●"), "good"),
+            (true, false) => (None, ""),
+        };
+        let text = format!("{name}: {}", words.join(", "));
+        Some((!leads, Candidate { sign, class, text }))
     });
-    let bar = |span: &Span| Bar {
-        x: span.x,
-        width: span.width,
-        is_even: span.is_even,
-        title: format!(
-            "{} led from {} to {}",
-            clean(&span.leader),
-            stamp_of(span.from_ms),
-            stamp_of(span.to_ms)
-        ),
-    };
+    let mut candidates: Vec<_> = candidates.collect();
+    candidates.sort_by_key(|(follows, _)| *follows);
     Role {
+        id: format!("r{bucket}-{}", clean(&seen.role)),
         name: clean(&seen.role),
+        kind,
         state,
         sign,
         class,
-        leader: clean(&seen.who()),
+        leader: clean(&leader),
         leads_for: led_for.map_or_else(nobody, lasted),
         lease,
         token: observed
             .fencing_token
             .map_or_else(nobody, |it| it.to_string()),
         short_token: observed.fencing_token.map_or_else(nobody, short),
-        candidates: candidates.collect(),
-        words: clean(&timeline::words(spans, now_ms)),
-        spans: spans.iter().map(bar).collect(),
+        candidates: candidates.into_iter().map(|(_, it)| it).collect(),
+        words,
+        picture,
     }
 }
 
 fn instance((instance, report): &Report) -> Instance {
-    let up = |report: &InstanceReport| lasted(report.uptime);
-    let roles = |roles: &BTreeMap<String, RoleReport>| {
-        let roles = roles.iter();
-        roles
-            .map(|(role, says)| format!("{}: {}", clean(role), standing(says)))
-            .collect()
+    let report = report.as_ref();
+    let roles = || report.iter().flat_map(|report| &report.roles);
+    let leads = roles().filter(|(_, says)| says.state == Some(RoleState::Leader));
+    let leads: Vec<_> = leads.map(|(role, _)| clean(role)).collect();
+    let follows = roles().count() - leads.len();
+    let mut wrong: Vec<_> = match report {
+        Ok(report) => report.trouble.iter().map(|it| clean(it)).collect(),
+        Err(error) => vec![clean(&error.to_string())],
     };
-    let trouble = match report {
-        Ok(report) => report.trouble.as_deref().map(clean),
-        Err(error) => Some(clean(&error.to_string())),
-    };
+    let of_roles = roles().filter_map(|(role, says)| {
+        let troubles = troubles(says);
+        (!troubles.is_empty()).then(|| format!("{}: {}", clean(role), troubles.join(", ")))
+    });
+    wrong.extend(of_roles);
+    if wrong.len() > MOST_NAMES {
+        let more = wrong.len() - MOST_NAMES;
+        wrong.truncate(MOST_NAMES);
+        wrong.push(format!("{more} more"));
+    }
     Instance {
         name: clean(&instance.to_string()),
         version: clean(&instance.version),
-        up: report.as_ref().map_or_else(|_| nobody(), up),
-        problem: trouble,
-        roles: report
-            .as_ref()
-            .map_or_else(|_| Vec::new(), |it| roles(&it.roles)),
+        up: report.map_or_else(|_| nobody(), |it| lasted(it.uptime)),
+        leads: listed(&leads),
+        follows: report.map_or_else(|_| nobody(), |_| follows.to_string()),
+        troubles: wrong,
     }
 }
 
-/// How an instance stands in a role, in words.
-fn standing(says: &RoleReport) -> String {
-    let mut words = vec![says.state.map_or("state not known", RoleState::as_str)];
+/// How many, and which.
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return nobody();
+    }
+    let first = &names[..names.len().min(MOST_NAMES)];
+    let more = match names.len() - first.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}: {}{more}", names.len(), first.join(", "))
+}
+
+/// In what an instance is not as it should be in a role.
+fn troubles(says: &RoleReport) -> Vec<&'static str> {
+    let mut words = Vec::new();
     words.extend(says.paused.then_some("paused"));
-    words.push(match says.healthy {
-        Some(true) => "healthy",
-        Some(false) => "unhealthy",
-        None => "health not known",
+    words.extend(match says.healthy {
+        Some(true) => None,
+        Some(false) => Some("unhealthy"),
+        None => Some("health not known"),
     });
-    words.push(
-        says.connection
-            .map_or("connection not known", |it| it.as_str()),
-    );
-    words.join(", ")
+    words.extend(match says.connection {
+        Some(connection) if connection.as_str() == "connected" => None,
+        Some(connection) => Some(connection.as_str()),
+        None => Some("connection not known"),
+    });
+    words
 }
 
 /// When the leader of a role changed: from the history, else as it was seen.
 fn marks(view: &View, seen: &Seen, past: Option<&[PastEvent]>, now_ms: u64) -> Vec<Mark> {
     let mut marks = match past {
         Some(past) => {
-            let events = past.iter().map(|one| &one.event);
-            let is_meant = |event: &&LeaderEvent| event.role == seen.role;
-            timeline::of_history(events.filter(is_meant))
+            let is_meant = |one: &&PastEvent| one.event.role == seen.role;
+            timeline::of_history(past.iter().filter(is_meant))
         }
         None => view.changes(|changes| {
             let changes = changes.iter();
@@ -293,6 +431,7 @@ fn told(one: &PastEvent) -> Change {
     let gap = one.gap.map(|gap| format!(", nobody led for {gap}"));
     Change {
         at: stamp_of(one.event.at_ms),
+        clock: clock_of(one.event.at_ms),
         role: clean(&one.event.role),
         who: clean(&one.event.instance_id),
         what: clean(&(one.what() + &gap.unwrap_or_default())),
@@ -301,6 +440,16 @@ fn told(one: &PastEvent) -> Change {
 
 fn nobody() -> String {
     "–".into()
+}
+
+/// A time for people: `2026-03-01 08:00:00`.
+fn clock_of(ms: u64) -> String {
+    clock(&stamp_of(ms))
+}
+
+fn clock(stamp: &str) -> String {
+    let whole = stamp.split('.').next().unwrap_or(stamp);
+    whole.replacen('T', " ", 1)
 }
 
 fn now_ms() -> u64 {
