@@ -8,6 +8,8 @@ mod choosing;
 mod completion;
 mod connecting;
 mod create_bucket;
+#[cfg(unix)]
+mod day;
 mod doctor;
 mod documents;
 mod end_lease;

@@ -1,6 +1,7 @@
 //! `serve`: elections over HTTP.
 
 mod api;
+mod browser;
 #[path = "../../../../../tests/support/debian.rs"]
 mod debian;
 mod events;
@@ -12,6 +13,8 @@ mod operate;
 mod page;
 #[path = "../../../../../tests/prometheus/programs.rs"]
 mod prometheus;
+#[path = "../../../../../tests/support/pypi.rs"]
+mod pypi;
 mod server;
 mod sessions;
 

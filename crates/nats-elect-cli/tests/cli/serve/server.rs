@@ -26,9 +26,13 @@ pub struct Answer {
 
 impl Serving {
     /// On any port.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::start_at(command, "127.0.0.1:0")
+    }
+
+    pub fn start_at(mut command: Command, address: &str) -> Self {
         let mut child = command
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", address])
             .stdout(Stdio::piped())
             .spawn()
             .expect("start");

@@ -1,0 +1,90 @@
+//! axe-core, in light and dark, wide and narrow, with and without a history.
+
+use std::time::Duration;
+
+use nats_elect::EventsConfig;
+use nats_elect_testing::NatsServer;
+use serde_json::json;
+
+use super::super::serving;
+use super::devtools::Browser;
+use super::{axe, does_not_scroll_sideways, page};
+use crate::fleet::{ROLE, bucket, instance, stranger};
+
+/// Which labels of the timeline have too little contrast to their bar, for each of its colours: axe
+/// can't tell what is behind text in a picture.
+const WEAK_LABELS: &str = "(() => {
+  const light = name => {
+    const probe = document.createElement('b');
+    probe.className = 'aside';
+    document.body.append(probe);
+    probe.attributeStyleMap.set('color', `var(${name})`);
+    const channels = getComputedStyle(probe).color.match(/[0-9.]+/g).slice(0, 3).map(it => it / 255);
+    probe.remove();
+    const [r, g, b] = channels.map(it => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const contrast = (a, b) => Math.max(light(a), light(b)) / Math.min(light(a), light(b));
+  const bars = [0, 1, 2, 3, 4, 5].map(it => `--c${it}`);
+  return bars.filter(it => contrast(it, '--on-bar') < 4.5 || contrast(it, '--card') < 3);
+})()";
+
+/// The page breaks none of its rules, however it is looked at.
+async fn has_no_violation(events: EventsConfig, what: &str) {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let a = instance(&server, "node-1")
+        .events(events.clone())
+        .start()
+        .await
+        .expect("start");
+    a.role(ROLE)
+        .expect("it")
+        .wait_until_leading()
+        .await
+        .expect("a term");
+    let b = instance(&server, "node-2")
+        .events(events)
+        .start()
+        .await
+        .expect("start");
+    b.role(ROLE).expect("it").pause().await.expect("a pause");
+    // One role whose leader is dead, one that may have a leader, an instance that does not answer.
+    let record = |ttl: u32| json!({ "id": "node-9", "ttl_ms": ttl }).to_string();
+    bucket
+        .put("network", record(500).into())
+        .await
+        .expect("put");
+    bucket
+        .put("quiet", record(600_000).into())
+        .await
+        .expect("put");
+    let _stranger = stranger(&server, None).await;
+    let serve = serving(&server, &[]);
+    let browser = Browser::start();
+    page(&browser, &serve);
+    let whole = "['node-2: follower, paused', 'mute', 'no leader', 'unconfirmed', 'node-1: leader'].every(it => document.body.innerText.includes(it)) \
+                 && document.getElementById('link').dataset.state === 'Live'";
+    browser.until("all of it", whole).await;
+    browser.value("document.getElementById('pause').click()");
+    for scheme in ["light", "dark"] {
+        for width in [1280, 400] {
+            browser.scheme(scheme);
+            browser.resize(width, 900);
+            assert_eq!(browser.value(WEAK_LABELS), json!([]), "{scheme}");
+            axe::check(&browser, &format!("{scheme}, {width} px, {what}"));
+            does_not_scroll_sideways(&browser);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn axe_finds_no_violation_with_a_history() {
+    let kept = EventsConfig::published().keep(Duration::from_secs(3600));
+    has_no_violation(kept, "with a history").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn axe_finds_no_violation_without_a_history() {
+    has_no_violation(EventsConfig::default(), "without a history").await;
+}

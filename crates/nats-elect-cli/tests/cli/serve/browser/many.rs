@@ -1,0 +1,114 @@
+//! The size of the page, and pages with much on them.
+
+use std::collections::BTreeMap;
+
+use nats_elect_testing::NatsServer;
+use serde_json::{Value, json};
+
+use super::super::serving;
+use super::devtools::Browser;
+use super::{does_not_scroll_sideways, page, updates};
+use crate::fleet::{bucket, instance, leader};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let _b = instance(&server, "node-2").start().await.expect("start");
+    let _c = instance(&server, "node-3").start().await.expect("start");
+    let serve = serving(&server, &[]);
+    let browser = Browser::start();
+    page(&browser, &serve);
+    browser
+        .until(
+            "all of it",
+            "document.querySelectorAll('.roles li').length === 3",
+        )
+        .await;
+    updates(&browser, 2).await;
+    let own = format!("http://{}/", serve.address);
+    let mut urls = BTreeMap::new();
+    for request in browser.events("Network.requestWillBeSent") {
+        let url = request["request"]["url"]
+            .as_str()
+            .expect("a URL")
+            .to_owned();
+        assert!(url.starts_with(&own), "{url}");
+        urls.insert(request["requestId"].clone().to_string(), url);
+    }
+    // With its headers, each file once.
+    let mut sizes = BTreeMap::<String, f64>::new();
+    for loaded in browser.events("Network.loadingFinished") {
+        if let Some(url) = urls.get(&loaded["requestId"].to_string()) {
+            let bytes = loaded["encodedDataLength"].as_f64().expect("a number");
+            let largest = sizes.entry(url.clone()).or_default();
+            *largest = bytes.max(*largest);
+        }
+    }
+    println!("{sizes:?}");
+    assert!(sizes.len() >= 3, "{sizes:?}");
+    let size: f64 = sizes.values().sum();
+    assert!(size <= 100.0 * 1024.0, "{size} bytes");
+    assert_eq!(browser.complaints(), Vec::<Value>::new());
+}
+
+/// Some of them with the longest names there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_roles_and_long_names_show_first_what_has_no_leader() {
+    let server = NatsServer::start().expect("start");
+    let long = "n".repeat(255);
+    let _a = leader(&server, &long).await;
+    let bucket = bucket(&server).await;
+    let serve = serving(&server, &[]);
+    serve
+        .until("the bucket", "/readyz", |it| it.status == 200)
+        .await;
+    let record = |id: &str, ttl: u32| json!({ "id": id, "ttl_ms": ttl }).to_string();
+    let mut roles: Vec<_> = (0..198).map(|number| format!("role-{number:03}")).collect();
+    roles.push(long.clone());
+    for role in &roles {
+        let led = record(&format!("of-{role}")[..255.min(role.len() + 3)], 600_000);
+        bucket.put(role, led.into()).await.expect("put");
+    }
+    let dead = record("node-9", 500);
+    bucket.put("zebra", dead.into()).await.expect("put");
+    let browser = Browser::start();
+    page(&browser, &serve);
+    let all = "document.querySelectorAll('.roles tr.good').length === 200 && document.querySelectorAll('.roles tr.bad').length === 1";
+    browser.until("all roles", all).await;
+    println!(
+        "{} bytes",
+        browser.value("fetch('/').then(it => it.text()).then(it => it.length)")
+    );
+    for width in [1280, 800, 400] {
+        browser.resize(width, 900);
+        does_not_scroll_sideways(&browser);
+        browser.value("scrollTo(0, 0)");
+        for shown in [".sum.bad a", "#r0-zebra"] {
+            let bottom =
+                format!("document.querySelector('{shown}').getBoundingClientRect().bottom");
+            let bottom = browser.value(&bottom).as_f64().expect("a place");
+            assert!(
+                bottom <= 900.0,
+                "{shown} at {width} px ends at {bottom}: it is not seen at first"
+            );
+        }
+    }
+    assert_eq!(
+        browser.text("document.querySelector('.roles tbody tr').id"),
+        "r0-zebra"
+    );
+    assert!(
+        browser
+            .text("document.title")
+            .starts_with("✗ 1 without leader")
+    );
+
+    // What somebody reads stays where it is.
+    browser.value("document.querySelector('#r0-role-120').scrollIntoView(); getSelection().selectAllChildren(document.querySelector('#r0-role-120 th'))");
+    let place = "[scrollY, getSelection().toString().trim()]";
+    let before = browser.value(place);
+    assert_eq!(before[1], "role-120");
+    updates(&browser, 3).await;
+    assert_eq!(browser.value(place), before);
+}
