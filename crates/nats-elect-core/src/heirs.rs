@@ -16,7 +16,7 @@ pub const TURN: Duration = Duration::from_millis(10);
 ///
 /// The order is a courtesy: it keeps candidates from claiming all at once. A role is free for the
 /// others as well, and every claim is a compare-and-set. So heirs that are made up or gone cost a
-/// [`TURN`] each.
+/// [`TURN`] each, and three of them half a heartbeat at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Heirs([Option<Uuid>; MOST_HEIRS]);
 
@@ -40,6 +40,11 @@ impl Heirs {
     /// Whether nobody is named.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
+    }
+
+    /// Whether there is no room for another.
+    pub fn is_full(&self) -> bool {
+        self.iter().count() == MOST_HEIRS
     }
 
     /// How long after the role is free this incarnation should claim it.

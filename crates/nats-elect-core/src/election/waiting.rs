@@ -397,13 +397,20 @@ impl Election {
     }
 
     /// The delay before a claim. Heirs claim in their turn, and the others after them, each at
-    /// random.
+    /// random. A full line means that there may be hundreds of others: they give the heirs time.
     fn claim_wait(&self) -> Duration {
         let own = self.candidate.incarnation;
         let line = self.observed_role.line();
+        let turn = line.turn_of(own);
         if self.observed_role.names_us() || line.has(own) {
-            return line.turn_of(own);
+            return turn;
         }
-        line.turn_of(own) + self.settings.claim_delay.mul_f64(self.fresh.chance)
+        let (hold, spread) = if line.is_full() {
+            let quarter = self.settings.heartbeat / 4;
+            (quarter, quarter.max(self.settings.claim_delay))
+        } else {
+            (Duration::ZERO, self.settings.claim_delay)
+        };
+        turn + hold + spread.mul_f64(self.fresh.chance)
     }
 }

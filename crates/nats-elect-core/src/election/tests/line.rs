@@ -204,11 +204,13 @@ fn claims_after(solo: &mut Solo) -> std::time::Duration {
 #[test]
 fn heirs_claim_in_their_turn_when_the_lease_is_over_and_the_others_after_them() {
     let own = OWN.as_u128();
+    let quarter = following(Heirs::NONE).settings.heartbeat / 4;
+    let quarter = u64::try_from(quarter.as_millis()).expect("a short one");
     for (line, turns, delay) in [
         (heirs(&[own, 7, 8]), 0, 0),
         (heirs(&[7, own]), 1, 0),
         (heirs(&[7, 8, own]), 2, 0),
-        (heirs(&[7, 8, 9]), 3, 500),
+        (heirs(&[7, 8, 9]), 3, quarter + 500),
         (heirs(&[7]), 1, 500),
         (heirs(&[]), 0, 500),
     ] {
