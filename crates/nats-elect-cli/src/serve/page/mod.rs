@@ -45,6 +45,7 @@ struct Page {
 struct Bucket {
     name: String,
     stale: Option<String>,
+    is_read: bool,
     /// The first roles without a leader, how many more there are, and how many of how many.
     unled: Vec<Unled>,
     more_unled: usize,
@@ -235,6 +236,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let named = of_kind(Kind::Unled).take(MOST_NAMES).map(linked).collect();
     view.asked(|asked| Bucket {
         name: view.bucket.clone(),
+        is_read: freshness.read,
         stale: freshness
             .stale
             .map(|(since, why)| format!("{}: {why}.", lasted(since))),

@@ -108,5 +108,7 @@ async fn before_the_bucket_is_read_it_says_so() {
     let page = serve.get("/");
     assert_eq!(page.status, 200);
     assert!(page.body.contains("Stale for "), "{}", page.body);
+    assert!(page.body.contains("Not read yet."), "{}", page.body);
+    assert!(!page.body.contains("No role was ever led"), "{}", page.body);
     assert!(!page.body.contains(" led</p>"), "{}", page.body);
 }

@@ -94,7 +94,7 @@ async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
     browser
         .until(
             "the leader",
-            "document.querySelector('#r0-scheduler td').innerText.includes('confirmed')",
+            "document.querySelector('#r0-scheduler td')?.innerText.includes('confirmed')",
         )
         .await;
     let spoken = "[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log], output')].map(it => it.id).join()";
@@ -140,7 +140,7 @@ async fn cards_are_still_tables_for_a_screen_reader() {
     browser
         .until(
             "the leader",
-            "document.querySelector('#r0-scheduler td').innerText.includes('confirmed')",
+            "document.querySelector('#r0-scheduler td')?.innerText.includes('confirmed')",
         )
         .await;
     browser.value("document.getElementById('pause').click()");
