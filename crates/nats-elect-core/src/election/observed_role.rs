@@ -191,8 +191,15 @@ impl ObservedRole {
     /// Takes both keys as the stream leader showed them, in a read that was sent at `sent`.
     pub fn read(&mut self, snapshot: &Snapshot, own: bool, sent: Moment, now: Moment) -> Reading {
         self.was_read = true;
-        let fence_moved = self.fence != snapshot.fence;
-        self.learn_fence(snapshot.fence, now);
+        let shows_less = snapshot.fence.map(|fence| fence.revision) < self.fence_revision();
+        // The watch was ahead of this read. What it showed in the meantime stands.
+        let fence = if shows_less && self.fence_since >= sent {
+            self.fence
+        } else {
+            snapshot.fence
+        };
+        let fence_moved = self.fence != fence;
+        self.learn_fence(fence, now);
         let is = snapshot.role.as_ref().map(|entry| entry.revision);
         let fence = snapshot.fence.map(|fence| fence.revision);
         let shown = is.max(fence).max(snapshot.last_sequence);
@@ -327,7 +334,11 @@ impl ObservedRole {
 
     /// The sequence of the fence key that our next fence record expects.
     pub fn fence_over(&self) -> u64 {
-        self.fence.map_or(0, |fence| fence.revision)
+        self.fence_revision().unwrap_or(0)
+    }
+
+    fn fence_revision(&self) -> Option<u64> {
+        self.fence.map(|fence| fence.revision)
     }
 
     /// The revision last seen under the role's key.

@@ -43,7 +43,7 @@ impl World {
             id,
             question: question.clone(),
         };
-        if !self.nodes[from].linked || !self.nodes[from].wire.carries_requests() {
+        if self.deaf || !self.nodes[from].linked || !self.nodes[from].wire.carries_requests() {
             return;
         }
         for node in 0..self.nodes.len() {

@@ -46,6 +46,9 @@ pub struct Plan {
     pub members: Vec<Member>,
     /// All instances have one id.
     pub twins: bool,
+    /// No instance hears another: they may not ask one another, or are of versions that don't. So
+    /// nobody is named to lead next.
+    pub deaf: bool,
     pub readers: bool,
     pub timer_lag: Duration,
     pub traffic: u32,
@@ -176,6 +179,7 @@ impl Plan {
             kind,
             members: with_priorities(members, seed),
             twins: chance.permille(150),
+            deaf: Chance::new(seed ^ 0xdeaf_0000_0000_0000).permille(400),
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
             traffic: if chance.permille(500) { 300 } else { 0 },
@@ -250,6 +254,7 @@ impl Plan {
         world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
         world.readers = self.readers;
+        world.deaf = self.deaf;
         world.fences_watched = !self.seed.is_multiple_of(5);
         world.timer_lag = Duration::ZERO..self.timer_lag;
         world.climate.wiped = self.wiped;
@@ -318,8 +323,16 @@ impl fmt::Display for Plan {
             slow,
             ..
         } = self;
+        let deaf = if self.deaf {
+            ", deaf to one another"
+        } else {
+            ""
+        };
         let slow = slow.map_or(String::new(), |slow| format!(", {slow:?} each way"));
-        writeln!(f, "  bucket {kind:?}, other traffic {traffic}{twins}{slow}")?;
+        writeln!(
+            f,
+            "  bucket {kind:?}, other traffic {traffic}{twins}{deaf}{slow}"
+        )?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(
                 f,

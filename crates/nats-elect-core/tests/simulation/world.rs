@@ -221,6 +221,8 @@ pub struct World {
     pub fences_watched: bool,
     /// Applications look at their terms all the time: a passed deadline is seen.
     pub readers: bool,
+    /// No question of one instance to another arrives.
+    pub deaf: bool,
     pub chance: Chance,
     /// What questions between instances meet.
     pub peer_chance: Chance,
@@ -276,6 +278,7 @@ impl World {
             timer_lag: Duration::ZERO..Duration::ZERO,
             fences_watched: true,
             readers: true,
+            deaf: false,
             chance: Chance::new(seed),
             peer_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
             peers: Vec::new(),

@@ -136,3 +136,28 @@ fn the_watch_does_not_bring_back_an_older_fence_record() {
     observed_role.watched_fence(fence(6, 3, 1, None), NOW);
     assert_eq!(observed_role.fence_over(), 6);
 }
+
+/// The answer to a read may come after what the watch showed meanwhile. By the older fence record
+/// our own would be refused, and the role be left for a lease.
+#[test]
+fn a_read_that_the_watch_overtook_takes_no_fence_record_back() {
+    let (sent, shown) = (NOW, NOW + Duration::from_millis(10));
+    let answered = NOW + Duration::from_millis(20);
+    for old in [None, Some(fence(90, 2, 1, None))] {
+        let snapshot = Snapshot {
+            fence: old,
+            ..shows(None)
+        };
+        let mut observed_role = observed_role();
+        observed_role.watched_fence(fence(99, 3, 1, None), shown);
+        observed_role.read(&snapshot, false, sent, answered);
+        assert_eq!(observed_role.fence_over(), 99);
+        // A read that was sent later shows that it was lost.
+        let sent = answered;
+        observed_role.read(&snapshot, false, sent, sent + Duration::from_millis(1));
+        assert_eq!(
+            observed_role.fence_over(),
+            old.map_or(0, |fence| fence.revision)
+        );
+    }
+}
