@@ -296,7 +296,7 @@ mod tests {
                 incarnation: Some(Uuid::from_u128(incarnation)),
                 beat: Some(1),
                 release: None,
-                heirs: Heirs::default(),
+                heirs: Heirs::NONE,
                 proof: proof.map(ToOwned::to_owned),
             })),
         }
@@ -402,7 +402,7 @@ mod tests {
                 beat: 1,
             },
             release: ReleaseSecret::new(1).hash(),
-            heirs: Heirs::default(),
+            heirs: Heirs::NONE,
             proof: None,
         };
         let token = statement().fencing_token;

@@ -110,7 +110,7 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         ttl: Duration::from_millis(message::number(u)?),
         nonce,
         release,
-        heirs: Heirs::default(),
+        heirs: Heirs::NONE,
         proof: u.arbitrary()?,
     };
     let value = record.to_json();

@@ -16,6 +16,7 @@ use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{
     Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
 };
+use nats_elect_core::release::ReleaseSecret;
 
 const LEASE: u64 = 1000;
 const EPOCH: u64 = 7;
@@ -41,7 +42,7 @@ fn record(id: u128, revision: u64) -> Entry {
             incarnation: Some(Uuid::from_u128(id)),
             beat: Some(revision),
             release: None,
-            heirs: Heirs::default(),
+            heirs: Heirs::NONE,
             proof: None,
         })),
     }
@@ -516,6 +517,29 @@ fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
     assert_eq!(stage.observed().fencing_token, None, "of another");
     stage.tracked_roles.fence(&r, fence(1, 15), stage.now());
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 15);
+}
+
+/// Its lease had run out, and nobody else claimed the role meanwhile.
+#[test]
+fn a_leader_that_claims_over_its_own_record_begins_another_term() {
+    let of_term = |revision, secret| {
+        let mut entry = record(1, revision);
+        if let Content::Record(record) = &mut entry.content {
+            record.release = Some(ReleaseSecret::new(secret).hash());
+        }
+        entry
+    };
+    let mut stage = Stage::watching();
+    let r = role("r");
+    stage.show(of_term(10, 1));
+    stage.tracked_roles.fence(&r, fence(1, 11), stage.now());
+    stage.show(of_term(12, 1));
+    assert_eq!(stage.observed().fencing_token.expect("one").sequence, 11);
+    stage.show(of_term(13, 2));
+    assert_eq!(stage.observed().fencing_token, None);
+    assert_eq!(stage.observed().since, Some(Duration::ZERO));
+    stage.tracked_roles.fence(&r, fence(1, 14), stage.now());
+    assert_eq!(stage.observed().fencing_token.expect("one").sequence, 14);
 }
 
 #[test]

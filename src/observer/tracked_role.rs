@@ -227,7 +227,7 @@ impl TrackedRole {
             }
             Content::ForeignMarker => self.heir = None,
             Content::Record(_) | Content::Opaque => {
-                if !was.is_some_and(|was| have_one_writer(&was.content, &entry.content)) {
+                if !was.is_some_and(|was| are_of_one_term(&was.content, &entry.content)) {
                     self.led_since = now;
                     self.claimed_at = live.map(|_| entry.revision);
                     let last_sign = self.last_sign.filter(|_| live.is_some());
@@ -491,11 +491,19 @@ fn lease(content: &Content, default_lease: Duration) -> Duration {
         .clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)
 }
 
-/// Returns whether both values are of the same leader, as far as can be determined.
-fn have_one_writer(one: &Content, other: &Content) -> bool {
+/// Returns whether both values are of the same term, as far as can be determined. Each term has a
+/// release secret of its own.
+fn are_of_one_term(one: &Content, other: &Content) -> bool {
+    let release = |content: &Content| match content {
+        Content::Record(record) => record.release,
+        _ => None,
+    };
+    let is_one_release = release(one) == release(other);
     let (one, other) = (LeaderInfo::shown_by(one), LeaderInfo::shown_by(other));
-    one.zip(other)
-        .is_some_and(|(one, other)| is_one_instance(&one, &other))
+    let is_one_leader = one
+        .zip(other)
+        .is_some_and(|(one, other)| is_one_instance(&one, &other));
+    is_one_leader && is_one_release
 }
 
 fn is_one_instance(one: &LeaderInfo, other: &LeaderInfo) -> bool {

@@ -153,7 +153,7 @@ fn record(beat: u64) -> Record {
         ttl: Duration::from_secs(15),
         nonce: nonce(beat),
         release: SECRET.hash(),
-        heirs: Heirs::default(),
+        heirs: Heirs::NONE,
         proof: None,
     }
 }
