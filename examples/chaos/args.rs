@@ -61,6 +61,11 @@ pub struct Args {
     #[arg(long, value_enum)]
     sabotage: Option<Sabotage>,
 
+    /// Run `PROGRAM serve` beside it, and judge what it shows: its events and its check of leaders
+    /// are compared with the histories and with a watch on the bucket. PROGRAM is `nats-elect`.
+    #[arg(long, value_name = "PROGRAM")]
+    serve: Option<PathBuf>,
+
     /// Only judge what an earlier drill has left in this folder.
     #[arg(long, value_name = "OUT")]
     pub check: Option<PathBuf>,
@@ -94,6 +99,7 @@ impl Args {
             faults: self.faults.clone().unwrap_or_else(|| Kind::all().to_vec()),
             out: out.unwrap_or_else(|| PathBuf::from(format!("target/chaos/{seed}"))),
             sabotage: self.sabotage,
+            serve: self.serve.clone(),
             launch: Launch {
                 program: std::env::current_exe()?,
                 arguments: vec!["instance".to_owned()],

@@ -5,6 +5,7 @@
 //! cargo run --release --example chaos -- --minutes 10 --seed 7          a schedule that can be had again
 //! cargo run --release --example chaos -- --faults kill,pause-server     only these
 //! cargo run --release --example chaos -- --seconds 20 --sabotage overlap    must end with exit code 1
+//! cargo run --release --example chaos -- --serve target/release/nats-elect   judges `serve` too
 //! ```
 
 mod args;

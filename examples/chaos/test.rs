@@ -51,6 +51,7 @@ fn nothing_that_goes_wrong_makes_two_leaders_or_none() {
         faults: FAULTS.to_vec(),
         out: out.path().join("drill"),
         sabotage: None,
+        serve: None,
         launch: Launch {
             program: std::env::current_exe().expect("this program"),
             arguments: arguments.map(ToOwned::to_owned).to_vec(),

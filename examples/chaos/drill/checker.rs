@@ -12,9 +12,11 @@ use super::Problem;
 use super::clock::Moment;
 use super::fault::Fault;
 use super::gaps::{Gap, gaps};
-use super::history::{Tenure, read_lines, tenures};
+use super::history::{Record, Tenure, read_lines, tenures};
 use super::ledger::{Entry, Replay, Ruling, path_of};
+use super::onlooker::{SIGHTS, Sight};
 use super::plan::{Folders, Role};
+use super::view::ViewVerdict;
 
 /// What only the drill itself can tell; everything else is in the histories.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +44,8 @@ pub struct Evidence {
     pub tenures: Vec<Tenure>,
     /// By role.
     pub ledgers: BTreeMap<String, Vec<Entry>>,
+    /// What was seen of `serve`; nothing if it was not there.
+    pub onlooker: Vec<Record<Sight>>,
 }
 
 /// What was found: a text for each violation.
@@ -60,6 +64,8 @@ pub struct Verdict {
     pub refused: u64,
     pub terms: usize,
     pub gaps: Vec<Gap>,
+    /// What `serve` showed, if it was there.
+    pub view: Option<ViewVerdict>,
 }
 
 const NOTES: &str = "drill.json";
@@ -90,10 +96,17 @@ impl Evidence {
             };
             ledgers.insert(role.name.clone(), entries);
         }
+        let sights = out.join(SIGHTS);
+        let onlooker = if sights.exists() {
+            read_lines(&sights)?
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             notes,
             tenures: read,
             ledgers,
+            onlooker,
         })
     }
 
@@ -125,19 +138,26 @@ impl Verdict {
             verdict.judge_work(evidence, role);
             verdict.judge_gaps(evidence, role);
         }
+        if !evidence.onlooker.is_empty() {
+            verdict.view = Some(ViewVerdict::on(evidence));
+        }
         verdict
     }
 
     /// Every kind of violation, with what was found.
-    pub fn findings(&self) -> [(&'static str, &[String]); 6] {
-        [
+    pub fn findings(&self) -> Vec<(&'static str, &[String])> {
+        let mut findings: Vec<(_, &[String])> = vec![
             ("overlaps", &self.overlaps),
             ("token disorders", &self.disorders),
             ("lost work", &self.lost),
             ("double work", &self.doubled),
             ("stuck", &self.stuck),
             ("bad ends", &self.bad_ends),
-        ]
+        ];
+        if let Some(view) = &self.view {
+            findings.push(("wrong views", &view.wrong));
+        }
+        findings
     }
 
     /// Whether nothing was found.

@@ -14,9 +14,9 @@ use super::clock::Moment;
 
 /// One line of a history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct Record<T = What> {
     pub at: Moment,
-    pub what: What,
+    pub what: T,
 }
 
 /// What happened. Terms are numbered within their process.
@@ -55,12 +55,12 @@ impl Writer {
     }
 
     /// Writes what happens now.
-    pub fn write(&self, what: What) {
+    pub fn write(&self, what: impl Serialize) {
         self.write_at(Moment::now(), what);
     }
 
     /// Writes one line, unbuffered: a killed process loses at most the line that it is writing.
-    pub fn write_at(&self, at: Moment, what: What) {
+    pub fn write_at(&self, at: Moment, what: impl Serialize) {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = line_of(&Record { at, what });
         if let Err(error) = line.and_then(|line| file.write_all(&line)) {

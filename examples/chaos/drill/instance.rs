@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use nats_elect::{
-    BoxError, FencingToken, RoleConfig, RoleHandler, RoleManager, StepDown, StopOptions, Term,
+    BoxError, EventsConfig, FencingToken, RoleConfig, RoleHandler, RoleManager, StepDown,
+    StopOptions, Term,
 };
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +32,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_millis(5);
 /// A piece of work each so many looks.
 const WORK_EVERY: u64 = 4;
+/// How long reports of terms are kept.
+const KEEP: Duration = Duration::from_secs(3600);
 /// Handlers take up to two of these to wind down, and lead meanwhile.
 const WIND_DOWN: Duration = Duration::from_millis(100);
 
@@ -46,6 +49,8 @@ pub struct Orders {
     pub history: PathBuf,
     pub ledgers: PathBuf,
     pub sabotage: Option<Sabotage>,
+    /// Whether terms are reported, and the reports kept for a while.
+    pub publish: bool,
 }
 
 /// The instance that the environment describes, until it is stopped.
@@ -84,6 +89,9 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
         .instance_id(&orders.instance)
         // Other ways to NATS than those given would lead around the faults.
         .connect_options(ConnectOptions::new().ignore_discovered_servers());
+    if orders.publish {
+        builder = builder.events(EventsConfig::published().keep(KEEP));
+    }
     for role in &orders.roles {
         let worker = Worker {
             role: role.name.clone(),

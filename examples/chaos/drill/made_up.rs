@@ -57,6 +57,7 @@ impl Story {
             },
             tenures: Vec::new(),
             ledgers: BTreeMap::from([(ROLE.to_owned(), Vec::new())]),
+            onlooker: Vec::new(),
         })
     }
 

@@ -2,7 +2,8 @@
 //! wrote down.
 //!
 //! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them,
-//! `checker.rs` what must be true of the histories afterwards.
+//! `checker.rs` what must be true of the histories afterwards. `onlooker.rs` runs `nats-elect serve`
+//! beside it, and `view.rs` is what must be true of what that shows.
 
 pub mod admin;
 pub mod board;
@@ -17,7 +18,10 @@ pub mod instance;
 pub mod ledger;
 #[cfg(test)]
 mod made_up;
+#[cfg(test)]
+mod made_up_view;
 pub mod nemesis;
+pub mod onlooker;
 pub mod plan;
 pub mod probe;
 pub mod run;
@@ -25,6 +29,8 @@ pub mod schedule;
 pub mod summary;
 pub mod svg;
 pub mod timeline;
+pub mod view;
+pub mod watch;
 
 /// Any error, for people to read.
 pub type Problem = Box<dyn std::error::Error + Send + Sync>;

@@ -25,6 +25,8 @@ pub struct Plan {
     pub out: PathBuf,
     pub sabotage: Option<Sabotage>,
     pub launch: Launch,
+    /// The `nats-elect` whose `serve` looks on.
+    pub serve: Option<PathBuf>,
 }
 
 /// A role and the length of its leases.

@@ -10,6 +10,7 @@ use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;
 use super::fleet::Fleet;
 use super::nemesis::Nemesis;
+use super::onlooker::Onlooker;
 use super::plan::{NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
@@ -81,6 +82,10 @@ fn rehearse(
         seconds(plan.length)
     ));
     let probe = Probe::start(cluster)?;
+    let onlooker = match &plan.serve {
+        Some(program) => Some(Onlooker::start(program, plan, cluster)?),
+        None => None,
+    };
     let nemesis = Nemesis::new(plan, cluster, &mut fleet, begun)?;
     let faults = nemesis.run(schedule(plan), enough)?;
     if plan.sabotage == Some(Sabotage::Stuck) {
@@ -110,6 +115,8 @@ fn rehearse(
     }
     let ended = Moment::now();
     let outages = probe.outages();
+    let bad_end = onlooker.and_then(Onlooker::stop);
+    fleet.bad_ends.extend(bad_end);
     for index in 0..plan.instances {
         if fleet.runs(index) {
             fleet.terminate(index)?;

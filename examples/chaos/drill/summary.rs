@@ -26,6 +26,9 @@ pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
         text,
         "\n{terms} terms did {work} pieces of work; fencing tokens kept {refused} out that came too late."
     );
+    if let Some(view) = &verdict.view {
+        let _ = writeln!(text, "\n{view}");
+    }
     for (what, found) in verdict.findings() {
         for violation in found.iter().take(SHOWN) {
             let _ = writeln!(text, "  {what}: {violation}");

@@ -1,0 +1,621 @@
+//! What must be true of what `serve` showed: compared with the histories, and with what NATS told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use nats_elect::FencingToken;
+
+use super::checker::Evidence;
+use super::clock::Moment;
+use super::fault::Subject;
+use super::onlooker::{Event, Leader, Sight};
+use super::plan::Role;
+
+/// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
+/// watch without a message for 2.5 s is given up; as much again is for a server that lags behind
+/// the others, and for a busy machine.
+pub const DELAY: Duration = Duration::from_secs(5);
+/// How far the change of a leader may lie from two answers that it makes differ.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct ViewVerdict {
+    /// A text for each violation.
+    pub wrong: Vec<String>,
+    /// From the drill's watch to the event of `serve`, for leaders that it told while current.
+    pub told: Delays,
+    /// From when NATS told that a leader was gone to the last 200 for it, while `serve` was
+    /// current: zero if there was none.
+    pub outlived: Delays,
+    /// The same while it was not.
+    pub outlived_blindly: Delays,
+    /// From the end of a term, by the histories, to the last 200 for its leader.
+    pub after_term: Delays,
+    /// Leaders that NATS told the drill, and those among them that `serve` told of.
+    pub leaders: (usize, usize),
+    pub rounds: usize,
+    pub answers: usize,
+    pub events: usize,
+    /// How often the stream began, was resumed, or had to begin anew.
+    pub streams: usize,
+    pub reloads: usize,
+    /// For how long its view was not current.
+    pub away: Duration,
+    /// KiB: the first, the last, the most.
+    pub memory: Option<(u64, u64, u64)>,
+}
+
+/// Durations, in any order.
+#[derive(Clone, Debug, Default)]
+pub struct Delays(pub Vec<Duration>);
+
+/// A time in which NATS told of one leader.
+#[derive(Debug)]
+struct Span<'a> {
+    leader: &'a Leader,
+    from: Moment,
+    /// When anything else was told; none if nothing was.
+    until: Option<Moment>,
+    beats: Vec<Moment>,
+}
+
+/// An answer 200.
+struct Answer<'a> {
+    round: u64,
+    asked: Moment,
+    answered: Moment,
+    instance: &'a str,
+    token: Option<FencingToken>,
+}
+
+/// All that is known of one role.
+struct OfRole<'a> {
+    evidence: &'a Evidence,
+    role: &'a Role,
+    spans: Vec<Span<'a>>,
+    /// The changes that `serve` told: when, to whom, and why.
+    changes: Vec<(Moment, Option<&'a Leader>, &'a str)>,
+    answers: Vec<Answer<'a>>,
+    /// When the view was not current, or something was told to be missing.
+    gaps: &'a [(Moment, Moment)],
+    /// When the drill's watch was blind.
+    blind: &'a [(Moment, Moment)],
+    /// The first event.
+    begun: Moment,
+}
+
+impl ViewVerdict {
+    /// Judges.
+    pub fn on(evidence: &Evidence) -> Self {
+        let mut verdict = Self::default();
+        verdict.count(evidence);
+        verdict.judge_numbers(evidence);
+        verdict.judge_reports(evidence);
+        let gaps = gaps(evidence);
+        let length = |(from, until): &(Moment, Moment)| until.since(*from);
+        verdict.away = gaps.iter().map(length).sum();
+        let blind = blind(evidence);
+        let events = |sight: &Sight| matches!(sight, Sight::Event { .. });
+        let mut sights = evidence.onlooker.iter();
+        let Some(first) = sights.find(|it| events(&it.what)) else {
+            verdict.wrong.push("serve told nothing".into());
+            return verdict;
+        };
+        for role in &evidence.notes.roles {
+            let of_role = OfRole::new(evidence, role, &gaps, &blind, first.at);
+            verdict.judge_events(&of_role);
+            verdict.judge_pairs(&of_role);
+            verdict.judge_tokens(&of_role);
+            verdict.judge_answers(&of_role);
+        }
+        verdict
+    }
+
+    fn count(&mut self, evidence: &Evidence) {
+        for sight in &evidence.onlooker {
+            match &sight.what {
+                Sight::Event { event, .. } => {
+                    self.events += 1;
+                    self.streams += usize::from(matches!(event, Event::Hello | Event::Reload));
+                    self.reloads += usize::from(*event == Event::Reload);
+                }
+                Sight::Round { asked, unanswered } => {
+                    self.rounds += 1;
+                    self.answers += asked - unanswered;
+                    if *unanswered > 0 {
+                        let at = evidence.time(sight.at);
+                        let wrong = format!("{unanswered} of {asked} questions at {at} unanswered");
+                        self.wrong.push(wrong);
+                    }
+                }
+                Sight::Memory { kib } => {
+                    let (first, _, most) = self.memory.unwrap_or((*kib, 0, 0));
+                    self.memory = Some((first, *kib, most.max(*kib)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// No event is missing, unless a `reload` says so.
+    fn judge_numbers(&mut self, evidence: &Evidence) {
+        let mut last: Option<(&str, u64)> = None;
+        for sight in &evidence.onlooker {
+            let Sight::Event { id, event } = &sight.what else {
+                continue;
+            };
+            let Some((start, number)) = id.rsplit_once('-') else {
+                self.wrong.push(format!("an event has the id {id:?}"));
+                continue;
+            };
+            let number = number.parse().unwrap_or_default();
+            let (before, expected) = match (last, event) {
+                (_, Event::Reload) | (None, _) => (start, number),
+                // It has the number of the last event that was read, or of the newest.
+                (Some((before, last)), Event::Hello) => (before, last),
+                (Some((before, last)), _) => (before, last + 1),
+            };
+            if (start, number) != (before, expected) {
+                let at = evidence.time(sight.at);
+                let wrong = format!("event {id} at {at} follows {last:?}");
+                self.wrong.push(wrong);
+            }
+            last = Some((start, number));
+        }
+    }
+
+    /// What an instance reports of its own terms comes in order.
+    fn judge_reports(&mut self, evidence: &Evidence) {
+        let mut greatest = BTreeMap::new();
+        for sight in &evidence.onlooker {
+            let Sight::Event {
+                event:
+                    Event::Started {
+                        role,
+                        instance,
+                        incarnation,
+                        token,
+                    },
+                ..
+            } = &sight.what
+            else {
+                continue;
+            };
+            let before = greatest.insert((role, incarnation), *token);
+            if let Some(before) = before.filter(|before| token <= before) {
+                let at = evidence.time(sight.at);
+                self.wrong.push(format!(
+                    "{role}: the start of {instance} with {token} was told at {at} after {before}"
+                ));
+            }
+        }
+    }
+
+    /// Each leader that NATS told is told, in time and in order, and no other.
+    fn judge_events(&mut self, of: &OfRole<'_>) {
+        let name = &of.role.name;
+        let ended = of.evidence.notes.ended;
+        let mut next = 0;
+        for span in &of.spans {
+            // Who led when the stream began is told before it.
+            if span.from.since(of.begun) <= DELAY || span.from > ended {
+                continue;
+            }
+            self.leaders.0 += 1;
+            let until = span.until.unwrap_or(ended).min(ended);
+            let is_told = |(at, to, _): &(Moment, Option<&Leader>, &str)| {
+                *to == Some(span.leader)
+                    && span.from.since(*at) <= DELAY
+                    && at.since(until) <= DELAY
+            };
+            let place = of.changes[next..].iter().position(is_told);
+            let is_excused = |until| overlaps(of.gaps, span.from, until, DELAY);
+            if let Some(place) = place {
+                next += place + 1;
+                self.leaders.1 += 1;
+                let at = of.changes[next - 1].0;
+                if !overlaps(of.gaps, span.from, at, Duration::ZERO) {
+                    let delay = at.since(span.from);
+                    self.told.0.push(delay);
+                    if delay > DELAY {
+                        self.wrong.push(format!(
+                            "{name}: {} was told {delay:.1?} after NATS told it at {}",
+                            span.leader.id,
+                            of.evidence.time(span.from)
+                        ));
+                    }
+                }
+            } else if until.since(span.from) > DELAY && !is_excused(until) {
+                self.wrong.push(format!(
+                    "{name}: {} led from {} to {} by the bucket, and was never told",
+                    span.leader.id,
+                    of.evidence.time(span.from),
+                    of.evidence.time(until)
+                ));
+            }
+        }
+        for (at, to, _) in &of.changes {
+            let Some(leader) = to else { continue };
+            let is_near = |span: &&Span<'_>| span.leader == *leader && span.is_near(*at);
+            let is_right = of.spans.iter().any(|span| is_near(&span));
+            if !is_right && !overlaps(of.blind, *at, *at, DELAY) {
+                self.wrong.push(format!(
+                    "{name}: {} was told to lead at {}, and did not by the bucket",
+                    leader.id,
+                    of.evidence.time(*at)
+                ));
+            }
+        }
+    }
+
+    /// Two instances never lead at a time: where two answers of one round may be of one moment,
+    /// `serve` told of a change between them.
+    fn judge_pairs(&mut self, of: &OfRole<'_>) {
+        for (index, one) in of.answers.iter().enumerate() {
+            let same = of.answers[index + 1..].iter();
+            for other in same.take_while(|other| other.round == one.round) {
+                let (from, until) = (one.asked.min(other.asked), one.answered.max(other.answered));
+                let apart = one.answered < other.asked || other.answered < one.asked;
+                let changes = |(at, to, _): &(Moment, Option<&Leader>, &str)| {
+                    let new = to.map(|to| to.id.as_str());
+                    let is_new = new == Some(one.instance) || new == Some(other.instance);
+                    is_new && from.since(*at) <= MARGIN && at.since(until) <= MARGIN
+                };
+                if one.instance != other.instance && !apart && !of.changes.iter().any(changes) {
+                    self.wrong.push(format!(
+                        "{}: {} and {} lead at one time at {}",
+                        of.role.name,
+                        one.instance,
+                        other.instance,
+                        of.evidence.time(from)
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The fencing token of who leads never goes back, unless the bucket is another one.
+    fn judge_tokens(&mut self, of: &OfRole<'_>) {
+        let replaced = |from: Moment, until: Moment| {
+            let mut changes = of.changes.iter();
+            changes.any(|(at, _, why)| {
+                *why == "bucket_replaced" && from.since(*at) <= DELAY && at.since(until) <= DELAY
+            })
+        };
+        let mut under_way = VecDeque::new();
+        let mut greatest: Option<(FencingToken, Moment)> = None;
+        for answer in &of.answers {
+            let Some(token) = answer.token else { continue };
+            // Of answers that were under way at a time, nobody knows which was first.
+            under_way.retain(|(answered, before): &(Moment, FencingToken)| {
+                let is_settled = *answered < answer.asked;
+                if is_settled && greatest.is_none_or(|(greatest, _)| *before > greatest) {
+                    greatest = Some((*before, *answered));
+                }
+                !is_settled
+            });
+            if let Some((before, at)) = greatest.filter(|(before, _)| token < *before) {
+                if replaced(at, answer.answered) {
+                    greatest = None;
+                } else {
+                    self.wrong.push(format!(
+                        "{}: {} leads with token {token} at {}, after {before}",
+                        of.role.name,
+                        answer.instance,
+                        of.evidence.time(answer.asked)
+                    ));
+                }
+            }
+            under_way.push_back((answer.answered, token));
+        }
+    }
+
+    /// Nobody is said to lead who does not: by what NATS told, and by the histories.
+    fn judge_answers(&mut self, of: &OfRole<'_>) {
+        let ttl = of.role.ttl;
+        // By span: how long after its end it was said to lead, and whether `serve` was current.
+        let mut outlived = BTreeMap::new();
+        for answer in &of.answers {
+            let wrong = |why: &str| {
+                let at = of.evidence.time(answer.asked);
+                format!("{}: {} leads at {at}, {why}", of.role.name, answer.instance)
+            };
+            let is_of = |span: &&Span<'_>| {
+                span.leader.id == answer.instance && span.from.since(answer.answered) <= DELAY
+            };
+            let spans = of.spans.iter().enumerate();
+            let Some((index, span)) = spans.rev().find(|(_, span)| is_of(span)) else {
+                if !overlaps(of.blind, answer.asked, answer.answered, DELAY) {
+                    self.wrong.push(wrong("and never did by the bucket"));
+                }
+                continue;
+            };
+            let beats = span.beats.iter().rev();
+            let mut beats = beats.filter(|beat| **beat <= answer.asked);
+            let beat = *beats.next().unwrap_or(&span.from);
+            if answer.asked.since(beat) > ttl + DELAY {
+                let since = answer.asked.since(beat);
+                let why = format!("and its last heartbeat was {since:.1?} before");
+                self.wrong.push(wrong(&why));
+            }
+            if let Some(until) = span.until {
+                let late = answer.asked.since(until);
+                let is_current = !overlaps(of.gaps, until, answer.answered, Duration::ZERO);
+                if is_current && late > DELAY {
+                    let why = format!("and NATS told otherwise {late:.1?} before");
+                    self.wrong.push(wrong(&why));
+                }
+                let longest = outlived.entry(index).or_insert((late, is_current));
+                *longest = (late.max(longest.0), is_current && longest.1);
+            }
+            self.judge_by_histories(of, answer, span.from);
+        }
+        for (index, span) in of.spans.iter().enumerate() {
+            if span.until.is_none_or(|until| until < of.begun) {
+                continue;
+            }
+            match outlived.get(&index) {
+                Some((late, false)) => self.outlived_blindly.0.push(*late),
+                Some((late, true)) => self.outlived.0.push(*late),
+                None => self.outlived.0.push(Duration::ZERO),
+            }
+        }
+        self.measure_after_terms(of);
+    }
+
+    /// A 200 ends with the lease. Counted from the end of the term, or from its claim if it was
+    /// never promoted; and from when its network and NATS were well again, as either may have held
+    /// back its last heartbeat.
+    fn judge_by_histories(&mut self, of: &OfRole<'_>, answer: &Answer<'_>, claimed: Moment) {
+        let notes = &of.evidence.notes;
+        let terms = of.terms(answer.instance);
+        let terms = terms.filter(|(first, _)| *first <= answer.answered);
+        let base = terms.map(|(_, last)| last).fold(claimed, Moment::max);
+        let holds = notes.faults.iter().filter(|fault| {
+            let of_role = matches!(fault.kind.subject(), Subject::Role);
+            !of_role && fault.concerns(&of.role.name, Some(answer.instance))
+        });
+        let holds = holds.map(|fault| (fault.from, fault.until));
+        let holds = holds.chain(notes.outages.iter().copied());
+        let holds = holds.filter(|(from, until)| *from <= answer.asked && *until >= base);
+        let held = holds.map(|(_, until)| until.min(answer.asked));
+        let base = held.fold(base, Moment::max);
+        let since = answer.asked.since(base);
+        if since > of.role.ttl + DELAY {
+            self.wrong.push(format!(
+                "{}: {} leads at {}, {since:.1?} after the end of its term and of all that held it up",
+                of.role.name,
+                answer.instance,
+                of.evidence.time(answer.asked)
+            ));
+        }
+    }
+
+    fn measure_after_terms(&mut self, of: &OfRole<'_>) {
+        for instance in &of.evidence.notes.instances {
+            let mut terms: Vec<_> = of.terms(instance).collect();
+            terms.sort_unstable();
+            let mut later = terms.iter().skip(1).map(|(first, _)| *first);
+            for (_, last) in &terms {
+                let next = later.next().unwrap_or(of.evidence.notes.ended);
+                // A claim of its own after the term is of another one.
+                let claims = of.spans.iter().filter(|span| span.leader.id == *instance);
+                let mut claims = claims.map(|span| span.from).filter(|from| from > last);
+                let next = claims.next().map_or(next, |from| from.min(next));
+                let answers = of.answers.iter().filter(|it| it.instance == instance);
+                let asked = answers.map(|it| it.asked).filter(|asked| *asked < next);
+                let late = asked.map(|asked| asked.since(*last)).max();
+                if *last >= of.begun && *last < of.evidence.notes.ended {
+                    self.after_term.0.push(late.unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+impl<'a> OfRole<'a> {
+    fn new(
+        evidence: &'a Evidence,
+        role: &'a Role,
+        gaps: &'a [(Moment, Moment)],
+        blind: &'a [(Moment, Moment)],
+        begun: Moment,
+    ) -> Self {
+        let (mut told, mut changes, mut answers) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for sight in &evidence.onlooker {
+            match &sight.what {
+                Sight::Told {
+                    role: of,
+                    revision,
+                    leader,
+                } if *of == role.name => {
+                    told.insert(*revision, (sight.at, leader.as_ref()));
+                }
+                Sight::Event {
+                    event:
+                        Event::Change {
+                            role: of,
+                            to,
+                            cause,
+                        },
+                    ..
+                } if *of == role.name => changes.push((sight.at, to.as_ref(), cause.as_str())),
+                Sight::Leads {
+                    round,
+                    asked,
+                    role: of,
+                    instance,
+                    token,
+                } if *of == role.name => answers.push(Answer {
+                    round: *round,
+                    asked: *asked,
+                    answered: sight.at,
+                    instance,
+                    token: *token,
+                }),
+                _ => {}
+            }
+        }
+        answers.sort_by_key(|answer| (answer.round, answer.asked));
+        Self {
+            evidence,
+            role,
+            spans: spans(&told),
+            changes,
+            answers,
+            gaps,
+            blind,
+            begun,
+        }
+    }
+
+    /// When the terms of an instance were seen to be valid.
+    fn terms(&self, instance: &str) -> impl Iterator<Item = (Moment, Moment)> + use<'a> {
+        let (role, instance) = (self.role, instance.to_owned());
+        let terms = self.evidence.tenures.iter();
+        terms
+            .filter(move |term| term.role == role.name && term.instance == instance)
+            .filter_map(|term| term.valid)
+    }
+}
+
+impl Span<'_> {
+    /// Whether NATS told of this leader about then.
+    fn is_near(&self, at: Moment) -> bool {
+        let after = self.until.map_or(Duration::ZERO, |until| at.since(until));
+        self.from.since(at) <= DELAY && after <= DELAY
+    }
+}
+
+/// What NATS told, by revision, leader by leader.
+fn spans<'a>(told: &BTreeMap<u64, (Moment, Option<&'a Leader>)>) -> Vec<Span<'a>> {
+    let mut spans: Vec<Span<'a>> = Vec::new();
+    let mut latest: Option<Moment> = None;
+    // One revision was there before the next one was told.
+    let mut ordered: Vec<_> = told
+        .values()
+        .rev()
+        .map(|(at, leader)| {
+            let at = latest.map_or(*at, |latest| latest.min(*at));
+            latest = Some(at);
+            (at, *leader)
+        })
+        .collect();
+    ordered.reverse();
+    for (at, leader) in ordered {
+        let last = spans.last_mut().filter(|last| last.until.is_none());
+        if let Some(last) = last {
+            if Some(last.leader) == leader {
+                last.beats.push(at);
+                continue;
+            }
+            last.until = Some(at);
+        }
+        if let Some(leader) = leader {
+            spans.push(Span {
+                leader,
+                from: at,
+                until: None,
+                beats: vec![at],
+            });
+        }
+    }
+    spans
+}
+
+/// When the view was not current, by the events, until the end of the drill. At other moments
+/// events were told to be missing.
+fn gaps(evidence: &Evidence) -> Vec<(Moment, Moment)> {
+    let mut gaps = Vec::new();
+    let mut since = None;
+    for sight in &evidence.onlooker {
+        let Sight::Event { event, .. } = &sight.what else {
+            continue;
+        };
+        match event {
+            Event::View { current: true } => {
+                gaps.push((since.take().unwrap_or(sight.at), sight.at));
+            }
+            Event::View { current: false } => since = since.or(Some(sight.at)),
+            Event::Reload => gaps.push((sight.at, sight.at)),
+            _ => {}
+        }
+    }
+    gaps.extend(since.map(|since| (since, evidence.notes.ended.max(since))));
+    gaps
+}
+
+/// When NATS told the drill nothing.
+fn blind(evidence: &Evidence) -> Vec<(Moment, Moment)> {
+    let sights = evidence.onlooker.iter();
+    sights
+        .filter_map(|sight| match sight.what {
+            Sight::Blind { since } => Some((since, sight.at)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether one of them lies in that time, or no farther than `near` from it.
+fn overlaps(times: &[(Moment, Moment)], from: Moment, until: Moment, near: Duration) -> bool {
+    let mut times = times.iter();
+    times.any(|(begin, end)| begin.since(until) <= near && from.since(*end) <= near)
+}
+
+impl fmt::Display for Delays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let at = |percent: usize| {
+            let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+            sorted.get(place).copied().unwrap_or_default()
+        };
+        let (median, p99, most) = (at(50), at(99), at(100));
+        let count = sorted.len();
+        write!(
+            f,
+            "median {median:.1?}, p99 {p99:.1?}, most {most:.1?} ({count})"
+        )
+    }
+}
+
+impl fmt::Display for ViewVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (leaders, told) = self.leaders;
+        writeln!(
+            f,
+            "serve beside it: {} rounds, {} answers, {} events in {} streams ({} reloads); not current for {:.1} s.",
+            self.rounds,
+            self.answers,
+            self.events,
+            self.streams,
+            self.reloads,
+            self.away.as_secs_f64()
+        )?;
+        writeln!(
+            f,
+            "  {leaders} leaders by the bucket, {told} of them in its events."
+        )?;
+        writeln!(f, "  from NATS to its event, while current: {}", self.told)?;
+        writeln!(
+            f,
+            "  a leader's last 200 after NATS told its end, while current: {}",
+            self.outlived
+        )?;
+        writeln!(f, "  the same while not current: {}", self.outlived_blindly)?;
+        writeln!(
+            f,
+            "  a leader's last 200 after its term, by the histories: {}",
+            self.after_term
+        )?;
+        if let Some((first, last, most)) = self.memory {
+            write!(
+                f,
+                "  memory: first {first} KiB, last {last} KiB, most {most} KiB"
+            )?;
+        }
+        Ok(())
+    }
+}
