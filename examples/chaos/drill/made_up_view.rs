@@ -252,6 +252,13 @@ fn who_is_said_to_lead_without_heartbeats_is_seen() {
     story(46_600).is_clean();
     story(46_601).says("its last heartbeat was");
     story(20_000).leads(30_000, "c", 1).says("never did");
+    // The drill saw nothing for a while: there may have been one.
+    let blind = |until: u64| {
+        let since = at(until - 1_000);
+        story(46_601).sight(until, Sight::Blind { since })
+    };
+    assert_eq!(blind(39_601).is_clean().unseen, 1);
+    blind(39_600).says("its last heartbeat was");
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod probe;
 pub mod run;
 pub mod schedule;
+pub mod shown;
 pub mod summary;
 pub mod svg;
 pub mod timeline;

@@ -10,7 +10,7 @@ use super::checker::Evidence;
 use super::clock::Moment;
 use super::fault::Subject;
 use super::onlooker::{Event, Leader, Sight};
-use super::plan::Role;
+use super::shown::{Answer, OfRole, Span, blind, gaps, overlaps};
 
 /// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
 /// watch without a message for 2.5 s is given up; as much again is for a server that lags behind
@@ -35,6 +35,8 @@ pub struct ViewVerdict {
     pub after_term: Delays,
     /// Leaders that NATS told the drill, and those among them that `serve` told of.
     pub leaders: (usize, usize),
+    /// Answers 200 that can't be judged: the drill's own watch saw nothing then.
+    pub unseen: usize,
     pub rounds: usize,
     pub answers: usize,
     pub events: usize,
@@ -50,41 +52,6 @@ pub struct ViewVerdict {
 /// Durations, in any order.
 #[derive(Clone, Debug, Default)]
 pub struct Delays(pub Vec<Duration>);
-
-/// A time in which NATS told of one leader.
-#[derive(Debug)]
-struct Span<'a> {
-    leader: &'a Leader,
-    from: Moment,
-    /// When anything else was told; none if nothing was.
-    until: Option<Moment>,
-    beats: Vec<Moment>,
-}
-
-/// An answer 200.
-struct Answer<'a> {
-    round: u64,
-    asked: Moment,
-    answered: Moment,
-    instance: &'a str,
-    token: Option<FencingToken>,
-}
-
-/// All that is known of one role.
-struct OfRole<'a> {
-    evidence: &'a Evidence,
-    role: &'a Role,
-    spans: Vec<Span<'a>>,
-    /// The changes that `serve` told: when, to whom, and why.
-    changes: Vec<(Moment, Option<&'a Leader>, &'a str)>,
-    answers: Vec<Answer<'a>>,
-    /// When the view was not current, or something was told to be missing.
-    gaps: &'a [(Moment, Moment)],
-    /// When the drill's watch was blind.
-    blind: &'a [(Moment, Moment)],
-    /// The first event.
-    begun: Moment,
-}
 
 impl ViewVerdict {
     /// Judges.
@@ -322,14 +289,20 @@ impl ViewVerdict {
                 let at = of.evidence.time(answer.asked);
                 format!("{}: {} leads at {at}, {why}", of.role.name, answer.instance)
             };
+            // A claim or a heartbeat on which it rests may have come while the drill saw nothing.
+            let unseen = of.blind.iter().any(|(from, until)| {
+                *from <= answer.answered && answer.asked.since(*until) <= ttl + DELAY
+            });
+            if unseen {
+                self.unseen += 1;
+                continue;
+            }
             let is_of = |span: &&Span<'_>| {
                 span.leader.id == answer.instance && span.from.since(answer.answered) <= DELAY
             };
             let spans = of.spans.iter().enumerate();
             let Some((index, span)) = spans.rev().find(|(_, span)| is_of(span)) else {
-                if !overlaps(of.blind, answer.asked, answer.answered, DELAY) {
-                    self.wrong.push(wrong("and never did by the bucket"));
-                }
+                self.wrong.push(wrong("and never did by the bucket"));
                 continue;
             };
             let beats = span.beats.iter().rev();
@@ -415,155 +388,6 @@ impl ViewVerdict {
     }
 }
 
-impl<'a> OfRole<'a> {
-    fn new(
-        evidence: &'a Evidence,
-        role: &'a Role,
-        gaps: &'a [(Moment, Moment)],
-        blind: &'a [(Moment, Moment)],
-        begun: Moment,
-    ) -> Self {
-        let (mut told, mut changes, mut answers) = (BTreeMap::new(), Vec::new(), Vec::new());
-        for sight in &evidence.onlooker {
-            match &sight.what {
-                Sight::Told {
-                    role: of,
-                    revision,
-                    leader,
-                } if *of == role.name => {
-                    told.insert(*revision, (sight.at, leader.as_ref()));
-                }
-                Sight::Event {
-                    event:
-                        Event::Change {
-                            role: of,
-                            to,
-                            cause,
-                        },
-                    ..
-                } if *of == role.name => changes.push((sight.at, to.as_ref(), cause.as_str())),
-                Sight::Leads {
-                    round,
-                    asked,
-                    role: of,
-                    instance,
-                    token,
-                } if *of == role.name => answers.push(Answer {
-                    round: *round,
-                    asked: *asked,
-                    answered: sight.at,
-                    instance,
-                    token: *token,
-                }),
-                _ => {}
-            }
-        }
-        answers.sort_by_key(|answer| (answer.round, answer.asked));
-        Self {
-            evidence,
-            role,
-            spans: spans(&told),
-            changes,
-            answers,
-            gaps,
-            blind,
-            begun,
-        }
-    }
-
-    /// When the terms of an instance were seen to be valid.
-    fn terms(&self, instance: &str) -> impl Iterator<Item = (Moment, Moment)> + use<'a> {
-        let (role, instance) = (self.role, instance.to_owned());
-        let terms = self.evidence.tenures.iter();
-        terms
-            .filter(move |term| term.role == role.name && term.instance == instance)
-            .filter_map(|term| term.valid)
-    }
-}
-
-impl Span<'_> {
-    /// Whether NATS told of this leader about then.
-    fn is_near(&self, at: Moment) -> bool {
-        let after = self.until.map_or(Duration::ZERO, |until| at.since(until));
-        self.from.since(at) <= DELAY && after <= DELAY
-    }
-}
-
-/// What NATS told, by revision, leader by leader.
-fn spans<'a>(told: &BTreeMap<u64, (Moment, Option<&'a Leader>)>) -> Vec<Span<'a>> {
-    let mut spans: Vec<Span<'a>> = Vec::new();
-    let mut latest: Option<Moment> = None;
-    // One revision was there before the next one was told.
-    let mut ordered: Vec<_> = told
-        .values()
-        .rev()
-        .map(|(at, leader)| {
-            let at = latest.map_or(*at, |latest| latest.min(*at));
-            latest = Some(at);
-            (at, *leader)
-        })
-        .collect();
-    ordered.reverse();
-    for (at, leader) in ordered {
-        let last = spans.last_mut().filter(|last| last.until.is_none());
-        if let Some(last) = last {
-            if Some(last.leader) == leader {
-                last.beats.push(at);
-                continue;
-            }
-            last.until = Some(at);
-        }
-        if let Some(leader) = leader {
-            spans.push(Span {
-                leader,
-                from: at,
-                until: None,
-                beats: vec![at],
-            });
-        }
-    }
-    spans
-}
-
-/// When the view was not current, by the events, until the end of the drill. At other moments
-/// events were told to be missing.
-fn gaps(evidence: &Evidence) -> Vec<(Moment, Moment)> {
-    let mut gaps = Vec::new();
-    let mut since = None;
-    for sight in &evidence.onlooker {
-        let Sight::Event { event, .. } = &sight.what else {
-            continue;
-        };
-        match event {
-            Event::View { current: true } => {
-                gaps.push((since.take().unwrap_or(sight.at), sight.at));
-            }
-            Event::View { current: false } => since = since.or(Some(sight.at)),
-            Event::Reload => gaps.push((sight.at, sight.at)),
-            _ => {}
-        }
-    }
-    gaps.extend(since.map(|since| (since, evidence.notes.ended.max(since))));
-    gaps
-}
-
-/// When NATS told the drill nothing.
-fn blind(evidence: &Evidence) -> Vec<(Moment, Moment)> {
-    let sights = evidence.onlooker.iter();
-    sights
-        .filter_map(|sight| match sight.what {
-            Sight::Blind { since } => Some((since, sight.at)),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Whether one of them lies in that time, or no farther than `near` from it.
-fn overlaps(times: &[(Moment, Moment)], from: Moment, until: Moment, near: Duration) -> bool {
-    let mut times = times.iter();
-    times.any(|(begin, end)| begin.since(until) <= near && from.since(*end) <= near)
-}
-
 impl fmt::Display for Delays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sorted = self.0.clone();
@@ -596,7 +420,8 @@ impl fmt::Display for ViewVerdict {
         )?;
         writeln!(
             f,
-            "  {leaders} leaders by the bucket, {told} of them in its events."
+            "  {leaders} leaders by the bucket, {told} of them in its events; {} answers 200 while the drill's own watch saw nothing.",
+            self.unseen
         )?;
         writeln!(f, "  from NATS to its event, while current: {}", self.told)?;
         writeln!(
