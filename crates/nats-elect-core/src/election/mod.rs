@@ -8,6 +8,7 @@ mod hashing;
 mod input;
 mod keeping;
 mod labels;
+mod last_will;
 mod leading;
 mod line;
 mod link;
@@ -31,6 +32,7 @@ mod winding_down;
 #[cfg(test)]
 mod tests;
 
+pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
 pub use self::machine::{Candidate, CoreStatus, Election};
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
 pub use input::{

@@ -40,6 +40,7 @@ impl World {
             extends_before_it_tells(&effects);
             let due = election.next_wakeup();
             let status = election.status();
+            self.bequeath(node);
             for effect in effects {
                 self.say(node, "wants", &effect);
                 self.tell(&Note::Wants {

@@ -38,6 +38,7 @@ mod seeds;
 mod server;
 mod shrink;
 mod tally;
+mod wills;
 mod world;
 
 use bucket::ModelBucket;

@@ -7,7 +7,7 @@ use nats_elect_core::config::RoleSettings;
 use nats_elect_core::event::Event;
 use nats_elect_core::status::RoleState;
 use nats_elect_core::{
-    Bucket, Candidate, Election, HandlerEnd, Input, Moment, OpId, Reply, RequestId, TermId,
+    Bequest, Bucket, Candidate, Election, HandlerEnd, Input, Moment, OpId, Reply, RequestId, TermId,
 };
 use uuid::Uuid;
 
@@ -124,6 +124,8 @@ pub struct Node {
     /// What becomes of its next requests of a kind.
     pub plans: Vec<(Kind, Fate)>,
     pub writes: u64,
+    /// What its companion was told of its term.
+    pub told: Option<Bequest>,
     pub state: RoleState,
     pub events: Vec<(Duration, Event)>,
     pub replies: Vec<(RequestId, Reply)>,
@@ -166,6 +168,7 @@ impl Node {
             life: 0,
             plans: Vec::new(),
             writes: 0,
+            told: None,
             state: RoleState::Init,
             events: Vec::new(),
             replies: Vec::new(),

@@ -251,6 +251,7 @@ impl Plan {
                 "twin".clone_into(&mut world.nodes[node].candidate.instance_id);
             }
         }
+        world.companions.draw(self.seed);
         world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
         world.readers = self.readers;

@@ -24,6 +24,14 @@ impl World {
     }
 
     pub fn crash(&mut self, node: usize) {
+        let told = self.nodes[node].told.take();
+        if let Some(bequest) = told {
+            self.mourn(node, bequest);
+        }
+        self.die(node);
+    }
+
+    fn die(&mut self, node: usize) {
         self.say(node, "is killed", &());
         self.nodes[node].kill();
         self.forget(node);
@@ -33,7 +41,7 @@ impl World {
     /// The election's actor crashed: the process lives on, its handler was ended and its leases
     /// revoked, and a new machine goes on with the same incarnation.
     pub fn restart_actor(&mut self, node: usize) {
-        self.crash(node);
+        self.die(node);
         let now = self.now;
         let incarnation = self.nodes[node].candidate.incarnation;
         self.nodes[node].candidate.first_beat = self.nodes[node].writes;
@@ -57,6 +65,7 @@ impl World {
     pub fn pause(&mut self, node: usize) {
         self.say(node, "is paused", &());
         self.nodes[node].paused = true;
+        self.fall_silent(node);
     }
 
     /// The process wakes up: its timer and what came in meanwhile are there at once, in either

@@ -58,6 +58,8 @@ tally! {
     releases: "roles freed at the end of a term",
     regressions: "regressions noticed",
     reopened: "buckets looked at anew",
+    mourned: "deaths that a companion saw",
+    willed: "roles freed by a companion",
     retired: "roles retired",
     retirements_refused: "roles not retired, as somebody wrote",
     fenced_tried: "fenced writes tried",

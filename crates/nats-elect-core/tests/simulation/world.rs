@@ -22,6 +22,7 @@ use crate::node::{Health, Node, Trouble};
 use crate::peers::PeerMessage;
 use crate::retiring::Retiring;
 use crate::tally::Tally;
+use crate::wills::Companions;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -156,6 +157,11 @@ pub enum Happening {
         answer: Option<PeerReply>,
     },
     Fenced(Step),
+    /// Something happens to a companion.
+    Will {
+        companion: u64,
+        stage: crate::wills::Stage,
+    },
     Expire,
     Wipe {
         revision: u64,
@@ -182,6 +188,7 @@ impl Happening {
             | Self::Reading(_)
             | Self::PeerMessage { .. }
             | Self::Fenced(_)
+            | Self::Will { .. }
             | Self::Expire
             | Self::Wipe { .. }
             | Self::Relief { .. }
@@ -234,6 +241,7 @@ pub struct World {
     /// What an operator is at who retires the role, and how many there were.
     pub retiring: Option<Retiring>,
     pub retirements: u64,
+    pub companions: Companions,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -286,6 +294,7 @@ impl World {
             data: 0,
             retiring: None,
             retirements: 0,
+            companions: Companions::new(seed),
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -303,6 +312,9 @@ impl World {
 
     /// Tells the checkers. The first broken promise is kept.
     pub fn tell(&mut self, note: &Note) {
+        if let Note::HistoryLost { .. } = note {
+            self.companions.history_lost = true;
+        }
         if self.violation.is_some() {
             return;
         }
@@ -459,6 +471,7 @@ impl World {
                 self.answer_arrives(node, id, answer);
             }
             Happening::Fenced(step) => self.fenced(step),
+            Happening::Will { companion, stage } => self.will(companion, stage),
             Happening::Expire => self.expire(),
             Happening::Wipe { revision } => self.wipe(revision),
             Happening::Relief { node, trouble } => self.relieve(node, trouble),

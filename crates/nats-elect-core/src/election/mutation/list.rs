@@ -115,6 +115,10 @@ mutations! {
     ForgetExpiredFences,
     /// An heir of the line of succession does not wait for the leader's lease.
     HeirsDoNotWait,
+    /// A companion releases a role before the death of its process is confirmed.
+    WillBeforeDeath,
+    /// A companion releases a role over the record of another incarnation.
+    WillOverStrangers,
 }
 
 impl Mutation {

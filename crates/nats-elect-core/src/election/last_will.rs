@@ -1,0 +1,410 @@
+//! The last will of a term: its release, for the case that the leader's process dies.
+//!
+//! A companion of the process carries it out, once it knows that the process is dead. All handlers
+//! of the process have ended then, so the release comes after the end of the handler, as every
+//! release does. The companion never claims and never renews.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::input::{Failure, Snapshot, WriteOutcome};
+use super::machine::Election;
+use super::mutation::mutated;
+use super::phase::Phase;
+use crate::heirs::Heirs;
+use crate::moment::Moment;
+use crate::record::{Content, Nonce, Release, SeenRecord};
+use crate::release::ReleaseSecret;
+
+/// The first beat of a last will. No election of the incarnation comes so far, so no nonce is used
+/// twice.
+const FIRST_BEAT: u64 = 1 << 63;
+/// The pause before what stands there is read once more. It doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a companion must know to release one term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bequest {
+    /// The start of the process that leads.
+    pub incarnation: Uuid,
+    /// The creation time of the bucket.
+    pub epoch: u64,
+    /// The sequence of the last confirmed record of the term.
+    pub revision: u64,
+    /// The secret that proves the release.
+    pub secret: ReleaseSecret,
+    /// The candidates that should lead next.
+    pub line: Heirs,
+    /// How long the lease lasts without a renewal.
+    pub lease: Duration,
+}
+
+/// The last will of one term, from the moment at which the companion was told of it.
+#[derive(Clone, Debug)]
+pub struct LastWill {
+    bequest: Bequest,
+    /// The end of the lease, counted from the death. `None` while the process may live.
+    until: Option<Moment>,
+    next_beat: u64,
+    pauses: u32,
+}
+
+/// What the companion does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WillStep {
+    /// Write the release over this sequence, and go on with [`LastWill::written`].
+    Release {
+        /// The expected sequence of the role's key.
+        over: u64,
+        /// The release.
+        release: Release,
+    },
+    /// Read the keys and the bucket's creation time, and go on with [`LastWill::read`].
+    Read,
+    /// Wait so long, and go on with [`LastWill::rested`].
+    Pause(Duration),
+    /// Nothing more is to be done.
+    Ended(WillEnd),
+}
+
+/// How a last will ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WillEnd {
+    /// The role is free.
+    Released,
+    /// The record of the term stands there no longer.
+    Displaced,
+    /// The lease is over. Others need no release any more.
+    LeaseOver,
+}
+
+impl Election {
+    /// What a companion must know to release the present term, if there is one.
+    pub fn bequest(&self) -> Option<Bequest> {
+        let held = match &self.phase {
+            Phase::Leading(leadership) => leadership.keeper.held,
+            Phase::WindingDown(winding_down) => winding_down.keeper.held,
+            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
+                return None;
+            }
+        };
+        Some(Bequest {
+            incarnation: self.candidate.incarnation,
+            epoch: self.bucket?.epoch,
+            revision: held.revision,
+            secret: held.secrets.release,
+            line: self.phase.heirs(),
+            lease: self.settings.ttl,
+        })
+    }
+}
+
+impl LastWill {
+    /// The last will of a term whose process lives.
+    pub const fn new(bequest: Bequest) -> Self {
+        Self {
+            bequest,
+            until: None,
+            next_beat: FIRST_BEAT,
+            pauses: 0,
+        }
+    }
+
+    /// The process is silent: it has closed the way on which it tells of its terms, or does not
+    /// run. That is no death.
+    #[allow(clippy::unused_self, reason = "a broken rule uses it")]
+    pub fn silent(&mut self, now: Moment) -> Option<WillStep> {
+        mutated!(WillBeforeDeath => return Some(self.died(now, None)));
+        let _ = now;
+        None
+    }
+
+    /// The process is dead. `epoch` is the bucket's creation time, if the companion knows it and
+    /// the bucket's sequences are never used twice: then nothing has to be read before the release.
+    pub fn died(&mut self, now: Moment, epoch: Option<u64>) -> WillStep {
+        self.until = Some(now + self.bequest.lease);
+        if epoch == Some(self.bequest.epoch) {
+            self.release(self.bequest.revision)
+        } else {
+            WillStep::Read
+        }
+    }
+
+    /// The release was answered, or was not in time.
+    pub fn written(&mut self, now: Moment, outcome: &WriteOutcome) -> WillStep {
+        match outcome {
+            WriteOutcome::Acked { .. } => WillStep::Ended(WillEnd::Released),
+            WriteOutcome::Conflict { .. } if self.pauses == 0 => self.or_over(now, WillStep::Read),
+            WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => self.pause(now),
+        }
+    }
+
+    /// The keys were read. A read proves nothing: the release that follows is conditional.
+    pub fn read(&mut self, now: Moment, outcome: &Result<Snapshot, Failure>) -> WillStep {
+        let Ok(snapshot) = outcome else {
+            return self.pause(now);
+        };
+        if snapshot.epoch != Some(self.bequest.epoch) {
+            return WillStep::Ended(WillEnd::Displaced);
+        }
+        let Some(entry) = &snapshot.role else {
+            return WillStep::Ended(WillEnd::Displaced);
+        };
+        if entry.revision < self.bequest.revision {
+            // A server that leads the stream no more.
+            return self.pause(now);
+        }
+        match &entry.content {
+            Content::Release(release) if release.secret == Some(self.bequest.secret) => {
+                WillStep::Ended(WillEnd::Released)
+            }
+            Content::Record(record) if self.is_of_the_dead(record) => {
+                let release = self.release(entry.revision);
+                // The next answer that leads nowhere is followed by a pause.
+                self.pauses = self.pauses.max(1);
+                self.or_over(now, release)
+            }
+            _ => WillStep::Ended(WillEnd::Displaced),
+        }
+    }
+
+    /// A pause is over.
+    pub fn rested(&mut self, now: Moment) -> WillStep {
+        self.or_over(now, WillStep::Read)
+    }
+
+    /// Whether this is a record of the very term that the companion was told of.
+    fn is_of_the_dead(&self, record: &SeenRecord) -> bool {
+        mutated!(WillOverStrangers => return true);
+        record.incarnation == Some(self.bequest.incarnation)
+            && record.release == Some(self.bequest.secret.hash())
+    }
+
+    fn release(&mut self, over: u64) -> WillStep {
+        let beat = self.next_beat;
+        self.next_beat += 1;
+        let nonce = Nonce {
+            incarnation: self.bequest.incarnation,
+            beat,
+        };
+        WillStep::Release {
+            over,
+            release: Release {
+                nonce: Some(nonce),
+                heir: None,
+                line: self.bequest.line,
+                secret: Some(self.bequest.secret),
+            },
+        }
+    }
+
+    fn pause(&mut self, now: Moment) -> WillStep {
+        let pause = FIRST_PAUSE * 2_u32.saturating_pow(self.pauses.min(8));
+        self.pauses += 1;
+        self.or_over(now, WillStep::Pause(pause.min(LONGEST_PAUSE)))
+    }
+
+    fn or_over(&self, now: Moment, step: WillStep) -> WillStep {
+        if self.until.is_some_and(|until| now < until) {
+            step
+        } else {
+            WillStep::Ended(WillEnd::LeaseOver)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::FailureKind;
+    use crate::record::Entry;
+
+    const DEAD: u128 = 7;
+    const EPOCH: u64 = 3;
+    const REVISION: u64 = 40;
+
+    fn bequest() -> Bequest {
+        Bequest {
+            incarnation: Uuid::from_u128(DEAD),
+            epoch: EPOCH,
+            revision: REVISION,
+            secret: ReleaseSecret::new(17),
+            line: [Uuid::from_u128(8)].into_iter().collect(),
+            lease: Duration::from_secs(15),
+        }
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn dead(epoch: Option<u64>) -> (LastWill, WillStep) {
+        let mut will = LastWill::new(bequest());
+        let step = will.died(at(0), epoch);
+        (will, step)
+    }
+
+    fn record(incarnation: u128, secret: u128) -> Content {
+        Content::Record(Box::new(SeenRecord {
+            id: "node".to_owned(),
+            priority: 0,
+            meta: std::collections::BTreeMap::new(),
+            ttl: None,
+            incarnation: Some(Uuid::from_u128(incarnation)),
+            beat: Some(3),
+            release: Some(ReleaseSecret::new(secret).hash()),
+            heirs: Heirs::NONE,
+            proof: None,
+        }))
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as a read ends")]
+    fn stands(revision: u64, content: Content) -> Result<Snapshot, Failure> {
+        Ok(Snapshot {
+            role: Some(Entry { revision, content }),
+            fence: None,
+            epoch: Some(EPOCH),
+            last_sequence: Some(revision),
+        })
+    }
+
+    fn over(step: &WillStep) -> u64 {
+        match step {
+            WillStep::Release { over, .. } => *over,
+            step => panic!("{step:?}"),
+        }
+    }
+
+    fn conflict() -> WriteOutcome {
+        let current = Some(REVISION + 1);
+        WriteOutcome::Conflict { current }
+    }
+
+    fn unanswered() -> Failure {
+        Failure {
+            kind: FailureKind::Timeout,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn silence_is_no_death() {
+        let mut will = LastWill::new(bequest());
+        assert_eq!(will.silent(at(0)), None);
+        assert_eq!(will.silent(at(1_000_000)), None);
+    }
+
+    #[test]
+    fn at_death_the_role_is_released_with_what_proves_it() {
+        let (mut will, step) = dead(Some(EPOCH));
+        let WillStep::Release { over, release } = step else {
+            panic!("{step:?}");
+        };
+        assert_eq!(over, REVISION);
+        assert_eq!(release.secret, Some(bequest().secret));
+        assert_eq!(release.line, bequest().line);
+        assert_eq!(release.heir, None);
+        let acked = WriteOutcome::Acked { revision: 41 };
+        let ended = will.written(at(1), &acked);
+        assert_eq!(ended, WillStep::Ended(WillEnd::Released));
+    }
+
+    #[test]
+    fn where_sequences_are_used_again_it_reads_first() {
+        for epoch in [None, Some(EPOCH + 1)] {
+            assert_eq!(dead(epoch).1, WillStep::Read, "{epoch:?}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_that_was_under_way_is_released_over() {
+        let (mut will, first) = dead(Some(EPOCH));
+        assert_eq!(will.written(at(1), &conflict()), WillStep::Read);
+        let second = will.read(at(2), &stands(REVISION + 5, record(DEAD, 17)));
+        assert_eq!(over(&second), REVISION + 5);
+        let nonce = |step: &WillStep| match step {
+            WillStep::Release { release, .. } => release.nonce,
+            _ => None,
+        };
+        assert_ne!(nonce(&first), nonce(&second), "no nonce is used twice");
+    }
+
+    #[test]
+    fn everything_else_is_left_alone() {
+        let other_bucket = stands(REVISION, record(DEAD, 17)).map(|snapshot| Snapshot {
+            epoch: Some(EPOCH + 1),
+            ..snapshot
+        });
+        let missing = stands(REVISION, Content::Opaque).map(|snapshot| Snapshot {
+            role: None,
+            ..snapshot
+        });
+        for found in [
+            stands(REVISION + 5, record(8, 17)),
+            stands(REVISION + 5, record(8, 18)),
+            // Another term of the same process, of which it was not told.
+            stands(REVISION + 5, record(DEAD, 18)),
+            stands(REVISION + 5, Content::Opaque),
+            stands(REVISION + 5, Content::ForeignMarker),
+            stands(REVISION + 5, Content::Release(Release::default())),
+            other_bucket,
+            missing,
+        ] {
+            let (mut will, _) = dead(Some(EPOCH));
+            will.written(at(1), &conflict());
+            let ended = will.read(at(2), &found);
+            assert_eq!(ended, WillStep::Ended(WillEnd::Displaced), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_own_release_that_was_not_answered_is_found() {
+        let (mut will, step) = dead(Some(EPOCH));
+        let WillStep::Release { release, .. } = step else {
+            panic!("{step:?}");
+        };
+        let failed = WriteOutcome::Failed(unanswered());
+        let pause = will.written(at(80), &failed);
+        assert_eq!(pause, WillStep::Pause(FIRST_PAUSE));
+        assert_eq!(will.rested(at(100)), WillStep::Read);
+        let found = stands(REVISION + 1, Content::Release(release));
+        let ended = will.read(at(101), &found);
+        assert_eq!(ended, WillStep::Ended(WillEnd::Released));
+    }
+
+    #[test]
+    fn a_stale_read_and_a_false_refusal_are_tried_again_with_growing_pauses() {
+        let (mut will, _) = dead(Some(EPOCH));
+        assert_eq!(will.written(at(1), &conflict()), WillStep::Read);
+        let stale = stands(REVISION - 1, record(9, 9));
+        let first = will.read(at(2), &stale);
+        assert_eq!(first, WillStep::Pause(FIRST_PAUSE));
+        will.rested(at(22));
+        assert_eq!(
+            over(&will.read(at(23), &stands(REVISION, record(DEAD, 17)))),
+            REVISION
+        );
+        let second = will.written(at(24), &conflict());
+        assert_eq!(second, WillStep::Pause(FIRST_PAUSE * 2));
+        let mut last = Duration::ZERO;
+        for _ in 0..20 {
+            if let WillStep::Pause(pause) = will.read(at(25), &Err(unanswered())) {
+                last = pause;
+            }
+        }
+        assert_eq!(last, LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn it_ends_with_the_lease() {
+        let over = WillStep::Ended(WillEnd::LeaseOver);
+        let (mut will, _) = dead(Some(EPOCH));
+        assert_eq!(will.rested(at(14_999)), WillStep::Read);
+        assert_eq!(will.rested(at(15_000)), over);
+        assert_eq!(will.read(at(15_000), &Err(unanswered())), over);
+        let late = will.read(at(15_001), &stands(REVISION, record(DEAD, 17)));
+        assert_eq!(late, over);
+    }
+}
