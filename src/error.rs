@@ -45,6 +45,9 @@ pub enum Error {
     /// The system could not create a thread or a runtime for the elections.
     #[error("the election thread could not be started: {0}")]
     Thread(String),
+    /// There can be no companion process for `last_will`.
+    #[error("`last_will` needs a companion process: {0}")]
+    LastWill(String),
     /// NATS could not be reached or used within `start_timeout`.
     #[error("NATS could not be used within {}: {reason}", exact(*.after))]
     Unavailable {

@@ -95,6 +95,7 @@ pub mod fuzzing;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
+pub mod last_will;
 mod lock;
 mod manager;
 mod metrics;
@@ -127,6 +128,7 @@ pub use async_nats;
 
 pub use crate::error::Error;
 pub use crate::history::{History, HistoryError};
+pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
     NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder, RoleReadiness,
     StepDown, StopOptions,
@@ -134,8 +136,8 @@ pub use crate::manager::{
 pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig, FencingConfig,
-    HealthConfig, HealthSettings, ManagerConfig, Overrun, RetryConfig, RoleConfig, RoleSettings,
-    Secret, Storage, Takeover, TlsConfig,
+    HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, Overrun, RetryConfig, RoleConfig,
+    RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};

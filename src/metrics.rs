@@ -308,6 +308,16 @@ const WATCH_RESTARTS: Metric = counter(
     "Times the watch of the bucket ended by itself and was started again",
 )
 .of_instance();
+const LAST_WILL: Metric = gauge(
+    "election_last_will_ready",
+    "1 while the companion process of last_will watches and is connected, else 0",
+)
+.of_instance();
+const LAST_WILL_ENDED: Metric = counter(
+    "election_last_will_ended_total",
+    "Times the companion process of last_will ended by itself and was started again",
+)
+.of_instance();
 const INFO: Metric = gauge(
     "election_info",
     "Always 1; the label has this crate's version",
@@ -349,6 +359,8 @@ pub const METRICS: &[Metric] = &[
     FENCED_WRITES,
     TIMER_LAG,
     WATCH_RESTARTS,
+    LAST_WILL,
+    LAST_WILL_ENDED,
     INFO,
 ];
 

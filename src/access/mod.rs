@@ -50,6 +50,11 @@ impl Access {
         Ok(self.config.validate()?)
     }
 
+    /// Whether the connection, or a part of its options, comes from the caller's own code.
+    pub const fn is_foreign(&self) -> bool {
+        self.client.is_some() || self.options.is_some()
+    }
+
     /// Returns the connection under this name, by the settings that were settled.
     pub async fn connection(self, name: &str) -> Result<Connection, Error> {
         if let Some(client) = self.client {

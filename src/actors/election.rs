@@ -26,6 +26,7 @@ use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
+use crate::model::bequests::Bequests;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
@@ -37,7 +38,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, Reply, ReplyId,
+    Bequest, Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, Reply, ReplyId,
     RequestId, TermId, WriteOutcome,
 };
 
@@ -52,12 +53,16 @@ pub(super) struct ElectionSetup {
     pub generation: u64,
     pub link: Link,
     pub supervisor: ActorRef<SupervisorMsg>,
+    pub bequests: Option<Arc<Bequests>>,
 }
 
 pub(super) struct ElectionState {
     election: Election,
     scope: Arc<RoleScope>,
     supervisor: ActorRef<SupervisorMsg>,
+    bequests: Option<Arc<Bequests>>,
+    /// What was noted there last.
+    bequest: Option<Bequest>,
     bucket: Option<store::Bucket>,
     running: Option<RunningTerm>,
     /// The requests that were sent last. Some may not have been answered in time.
@@ -105,6 +110,7 @@ impl Actor for ElectionActor {
             generation,
             link,
             supervisor,
+            bequests,
         } = setup;
         // The first step is taken outside the start. If it fails, this election is restarted, and
         // the supervisor is not.
@@ -129,6 +135,8 @@ impl Actor for ElectionActor {
             election: Election::new(candidate, clock::now()),
             scope,
             supervisor,
+            bequests,
+            bequest: None,
             bucket: None,
             running: None,
             asked: VecDeque::new(),
@@ -279,7 +287,9 @@ impl ElectionState {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             self.stepped = clock::now();
-            for effect in self.election.step(self.stepped, fresh(), input) {
+            let effects = self.election.step(self.stepped, fresh(), input);
+            self.bequeath();
+            for effect in effects {
                 inputs.extend(self.carry_out(myself, effect));
             }
         }
@@ -299,6 +309,19 @@ impl ElectionState {
         self.arm_timer(myself);
         if self.election.is_stopped() {
             myself.stop(None);
+        }
+    }
+
+    /// Notes the present term for a companion process. A term is noted before its handler starts,
+    /// and struck off before its release is sent.
+    fn bequeath(&mut self) {
+        let Some(bequests) = &self.bequests else {
+            return;
+        };
+        let bequest = self.election.bequest();
+        if bequest != self.bequest {
+            bequests.set(&self.scope.role, bequest);
+            self.bequest = bequest;
         }
     }
 

@@ -21,6 +21,7 @@ use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::InstanceLabels;
+use crate::model::bequests::Bequests;
 use crate::model::config::AdminConfig;
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, RunningTerm, SteppedDown};
 use crate::store::IfMissing;
@@ -48,6 +49,8 @@ pub(crate) struct Supervise {
     /// Without it nothing is published.
     pub publisher: Option<PublisherSetup>,
     pub admin: AdminConfig,
+    /// Where elections note their terms for a companion process, if there is one.
+    pub bequests: Option<Arc<Bequests>>,
     pub ready: oneshot::Sender<Result<Opened, StartFailure>>,
 }
 
@@ -61,6 +64,7 @@ pub(super) struct SupervisorState {
     link: Link,
     roles: HashMap<RoleName, Role>,
     generations: u64,
+    bequests: Option<Arc<Bequests>>,
     stopping: Option<Stopping>,
     /// Whether roles begin paused.
     paused: bool,
@@ -103,6 +107,7 @@ impl Actor for SupervisorActor {
             registry,
             publisher,
             admin,
+            bequests,
             ready,
         } = setup;
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
@@ -129,6 +134,7 @@ impl Actor for SupervisorActor {
             link: Link::Down,
             roles: HashMap::new(),
             generations: 0,
+            bequests,
             stopping: None,
             paused: false,
         })
@@ -280,6 +286,7 @@ impl SupervisorState {
             candidate,
             link: self.link.clone(),
             supervisor: myself.clone(),
+            bequests: self.bequests.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
         self.routes.set(scope.role.clone(), actor.clone());

@@ -13,9 +13,10 @@ use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{ElectionThread, Opened, PublisherSetup, Routes, Setup};
 use crate::error::Error;
+use crate::last_will::Keeper;
 use crate::model::config::{
-    AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, RoleConfig, Storage,
-    role_overridden,
+    AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, LastWillConfig,
+    RoleConfig, Storage, role_overridden,
 };
 use crate::model::keyring::Keyring;
 use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry, RoleScope};
@@ -120,6 +121,16 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Keeps a companion process that releases this instance's roles when, and only when, this
+    /// process is dead: see [`last_will`](mod@crate::last_will). Default: there is none.
+    ///
+    /// The companion makes a connection of its own by the configuration. So `start` fails if a
+    /// [`client`](Self::client) or [`connect_options`](Self::connect_options) are given as well.
+    pub fn last_will(mut self, last_will: LastWillConfig) -> Self {
+        self.access.config = self.access.config.last_will(last_will);
+        self
+    }
+
     /// Signs each heartbeat of a role that this instance leads. Anyone who trusts the key can then
     /// check which instance leads, see [`Term::proof`](crate::Term::proof).
     ///
@@ -218,6 +229,7 @@ impl RoleManagerBuilder {
             None => InstanceId::new(&default_instance_id())?,
         };
         let incarnation = Uuid::from_u128(rand::random());
+        may_have_companion(&access)?;
         let connection = access.connection(instance_id.as_str()).await?;
         let routes = Routes::default();
         let registry = RoleRegistry::default();
@@ -236,6 +248,13 @@ impl RoleManagerBuilder {
         };
         let scopes = fleet.scopes(roles)?;
         crate::metrics::describe();
+        // The companion watches before the first claim.
+        let last_will = if config.last_will.enabled {
+            let keeper = Keeper::start(&config, &instance).await;
+            Some(keeper.map_err(Error::LastWill)?)
+        } else {
+            None
+        };
 
         let (ready, opened) = oneshot::channel();
         let thread = ElectionThread::start(Setup {
@@ -258,12 +277,17 @@ impl RoleManagerBuilder {
                 storage: config.storage,
             }),
             admin: config.admin,
+            bequests: last_will.as_ref().map(Keeper::bequests),
             ready,
         })
         .await
         .map_err(|error| Error::Thread(error.to_string()))?;
         // From here on dropping the manager ends the thread.
-        let manager = RoleManager { fleet, thread };
+        let manager = RoleManager {
+            fleet,
+            thread,
+            last_will,
+        };
         let opened = match opened.await {
             Ok(Ok(opened)) => opened,
             Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
@@ -321,6 +345,15 @@ impl fmt::Debug for RoleManagerBuilder {
             .field("roles", &roles)
             .finish_non_exhaustive()
     }
+}
+
+/// A companion connects by the configuration, and by nothing else.
+fn may_have_companion(access: &Access) -> Result<(), Error> {
+    if access.config.last_will.enabled && access.is_foreign() {
+        let why = "it connects by the configuration, so it can't be used with `client` or `connect_options`";
+        return Err(Error::LastWill(why.into()));
+    }
+    Ok(())
 }
 
 type Role = (String, RoleConfig, Arc<dyn ErasedHandler>);

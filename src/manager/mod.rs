@@ -19,6 +19,7 @@ pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
+use crate::last_will::{Keeper, LastWillStatus};
 use crate::model::config::RoleConfig;
 use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
@@ -106,6 +107,7 @@ impl StopOptions {
 pub struct RoleManager {
     fleet: Fleet,
     thread: ElectionThread,
+    last_will: Option<Keeper>,
 }
 
 /// The data that all roles of an instance share.
@@ -190,6 +192,12 @@ impl RoleManager {
             .iter()
             .map(|scope| (scope.role.as_str().to_owned(), scope.status()))
             .collect()
+    }
+
+    /// Returns the state of the companion process, or nothing if
+    /// [`last_will`](RoleManagerBuilder::last_will) is off.
+    pub fn last_will(&self) -> Option<LastWillStatus> {
+        self.last_will.as_ref().map(Keeper::status)
     }
 
     /// Returns a probe that checks this instance, for health endpoints.
@@ -340,6 +348,9 @@ impl RoleManager {
             });
         }
         self.thread.ended().await;
+        if let Some(last_will) = &self.last_will {
+            last_will.stop().await;
+        }
         Ok(())
     }
 

@@ -8,9 +8,9 @@ use metrics::{Label, counter, gauge, histogram};
 use super::{
     ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILOVER_GAP, FAILOVER_STAGE, FAILURES, FENCED_WRITES,
     FENCING_SEQUENCE, HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT, HEARTBEAT_BUDGET,
-    HEARTBEAT_INTERVAL, INFO, IS_LEADER, LEADER_DURATION, LEADER_KNOWN, LEADERLESS,
-    LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING,
-    TERMS_ENDED, TERMS_STARTED, TIMER_LAG, TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES,
+    HEARTBEAT_INTERVAL, INFO, IS_LEADER, LAST_WILL, LAST_WILL_ENDED, LEADER_DURATION, LEADER_KNOWN,
+    LEADERLESS, LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT,
+    STANDING, TERMS_ENDED, TERMS_STARTED, TIMER_LAG, TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES,
     WATCH_RESTARTS,
 };
 use crate::model::config::RoleSettings;
@@ -287,6 +287,19 @@ impl InstanceLabels {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         gauge!(INFO.name, with(&*self.0, &version)).set(1.0);
         counter!(WATCH_RESTARTS.name, with(&*self.0, &[])).increment(0);
+        // A companion may be there already.
+        gauge!(LAST_WILL.name, with(&*self.0, &[])).increment(0.0);
+        counter!(LAST_WILL_ENDED.name, with(&*self.0, &[])).increment(0);
+    }
+
+    /// Records whether a companion process watches and is connected.
+    pub fn last_will(&self, is_ready: bool) {
+        gauge!(LAST_WILL.name, with(&*self.0, &[])).set(if is_ready { 1.0 } else { 0.0 });
+    }
+
+    /// Records that a companion process ended by itself.
+    pub fn last_will_ended(&self) {
+        counter!(LAST_WILL_ENDED.name, with(&*self.0, &[])).increment(1);
     }
 
     /// Records that the watch of the bucket ended by itself and is restarted.

@@ -2,6 +2,7 @@
 
 #[allow(missing_docs)]
 pub mod admin;
+pub mod bequests;
 pub mod config;
 pub mod keyring;
 pub mod leader_event;

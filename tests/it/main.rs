@@ -24,6 +24,7 @@ mod handoff;
 #[cfg(feature = "health")]
 mod health;
 mod hostile;
+mod last_will;
 mod lifecycle;
 mod logs;
 mod mixed;

@@ -45,6 +45,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    nats_elect::last_will::init();
     #[cfg(unix)]
     if std::env::args_os()
         .nth(1)

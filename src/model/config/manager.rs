@@ -8,7 +8,9 @@ use async_nats::ServerAddr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
-use super::{AdminConfig, AuthConfig, ConfigError, EventsConfig, TlsConfig, listed};
+use super::{
+    AdminConfig, AuthConfig, ConfigError, EventsConfig, LastWillConfig, TlsConfig, listed,
+};
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
 use nats_elect_core::duration;
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
@@ -84,6 +86,10 @@ pub struct ManagerConfig {
 
     /// Whether this instance can be operated over NATS, and on which subjects. Default: it can.
     pub admin: AdminConfig,
+
+    /// Whether a companion process releases the roles when this process dies. Default: there is
+    /// none.
+    pub last_will: LastWillConfig,
 }
 
 impl Default for ManagerConfig {
@@ -102,6 +108,7 @@ impl Default for ManagerConfig {
             inbox_prefix: None,
             events: EventsConfig::default(),
             admin: AdminConfig::default(),
+            last_will: LastWillConfig::default(),
         }
     }
 }
@@ -129,6 +136,7 @@ setters!(ManagerConfig {
     inbox_prefix: impl Into<String> => Some(inbox_prefix.into());
     events: EventsConfig => events;
     admin: AdminConfig => admin;
+    last_will: LastWillConfig => last_will;
 });
 
 /// The methods have the names and the meaning of those of
@@ -253,6 +261,7 @@ impl fmt::Debug for ManagerConfig {
             .field("inbox_prefix", &self.inbox_prefix)
             .field("events", &self.events)
             .field("admin", &self.admin)
+            .field("last_will", &self.last_will)
             .finish()
     }
 }
@@ -441,11 +450,13 @@ mod tests {
             .auth(AuthConfig::default().user_and_password("ada", "secret"))
             .tls(TlsConfig::default().require().ca_file("/ca.pem"))
             .events(EventsConfig::published())
-            .admin(AdminConfig::off());
+            .admin(AdminConfig::off())
+            .last_will(LastWillConfig::by("/bin/nats-elect"));
         let file = "servers = ['nats://a', 'nats://b']\nbucket = 'jobs'\nbucket_auto_create = true\nreplicas = 3\n\
             storage = 'memory'\ninstance_id = 'node-1'\nmeta.zone = 'eu-1'\nstart_timeout = '5s'\n\
             inbox_prefix = '_INBOX_jobs'\nauth = { user = 'ada', password = 'secret' }\n\
-            tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = true\nadmin.enabled = false";
+            tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = true\nadmin.enabled = false\n\
+            last_will = { enabled = true, program = '/bin/nats-elect' }";
         assert_eq!(toml::from_str::<ManagerConfig>(file).unwrap(), set);
         assert_eq!(set.validate(), Ok(()));
     }

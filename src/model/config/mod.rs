@@ -10,6 +10,7 @@ mod admin;
 mod elections;
 mod environment;
 mod events;
+mod last_will;
 mod manager;
 mod overrides;
 mod secret;
@@ -23,6 +24,7 @@ pub(crate) use elections::role_overridden;
 pub use elections::{ElectionsConfig, EnvSetting};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
+pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{
     ConfigError, FencingConfig, HealthConfig, HealthSettings, Overrun, RetryConfig, RoleConfig,

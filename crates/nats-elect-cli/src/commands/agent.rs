@@ -15,6 +15,7 @@ use crate::agent::listen::{self, Address, Listener};
 use crate::agent::{self, Attached};
 use crate::cli::Shared;
 use crate::config_file::Source;
+use crate::connect::without_last_will;
 use crate::context;
 use crate::exec::listener::Listener as Health;
 use crate::exit::{Code, Failure, Outcome};
@@ -81,6 +82,7 @@ impl Agent {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let secret = self.secret()?;
         let (mut manager, roles) = self.configuration(shared)?;
+        without_last_will(&manager)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
         }

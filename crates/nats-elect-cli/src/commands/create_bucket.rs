@@ -89,6 +89,7 @@ impl CreateBucket {
         config.bucket_auto_create = true;
         config.admin.enabled = false;
         config.events.publish = false;
+        config.last_will.enabled = false;
         if let Some(replicas) = self.replicas {
             config.replicas = replicas;
         }

@@ -20,6 +20,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Shared, duration};
+use crate::connect::without_last_will;
 use crate::exec::alarm::Alarm;
 use crate::exec::gate::Gate;
 use crate::exec::guarded::{End, Program};
@@ -241,6 +242,7 @@ impl Exec {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let begun = Instant::now();
         let (mut manager, roles) = self.configuration(shared)?;
+        without_last_will(&manager)?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
         }

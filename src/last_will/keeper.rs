@@ -1,0 +1,417 @@
+//! The manager's side: it starts the companion, tells it of each term, and starts another one when
+//! it has died.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::{SendFlags, send};
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use super::told::{FromCompanion, LastWillStatus, SetUp, ToCompanion, Will, line_of};
+use super::{ARGUMENT, is_initialised};
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::lock::lock;
+use crate::metrics::InstanceLabels;
+use crate::model::bequests::Bequests;
+use crate::model::config::ManagerConfig;
+use crate::role::Instance;
+use nats_elect_core::Bequest;
+use nats_elect_core::name::RoleName;
+use nats_elect_core::text::printable;
+
+/// The pause before a companion that died is replaced.
+const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
+/// A companion that lived so long was no failure of the start.
+const SETTLED: Duration = Duration::from_secs(60);
+/// How long a companion may take to say that it watches, to read, and to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is wrong with a process that never said that it watches.
+const NO_COMPANION: &str = "its process did not answer: its program must call `nats_elect::last_will::init()` first in `main`";
+
+/// The handle on the thread that keeps the companion. When it is dropped, the companion ends.
+pub(crate) struct Keeper {
+    happened: Sender<Happened>,
+    bequests: Arc<Bequests>,
+    status: Arc<Mutex<LastWillStatus>>,
+}
+
+enum Happened {
+    /// The terms have changed.
+    Changed,
+    /// The companion with this number told something.
+    Told(u64, FromCompanion),
+    /// The companion with this number has closed its output.
+    Ended(u64),
+    Stop(Option<oneshot::Sender<()>>),
+}
+
+/// The work of the thread.
+struct Keeping {
+    program: Option<PathBuf>,
+    setup: String,
+    span: Span,
+    labels: InstanceLabels,
+    status: Arc<Mutex<LastWillStatus>>,
+    bequests: Arc<Bequests>,
+    /// Whether a change is under way to the thread.
+    is_told: Arc<AtomicBool>,
+    happened: Receiver<Happened>,
+    tell: Sender<Happened>,
+    companions: u64,
+    /// Receives one message: that the first companion watches, or why there is none.
+    started: Option<oneshot::Sender<Result<(), String>>>,
+}
+
+struct Companion {
+    number: u64,
+    process: Child,
+    pipe: UnixStream,
+    /// The terms that it knows.
+    knows: BTreeMap<RoleName, Bequest>,
+    watches: bool,
+}
+
+/// Why a companion is served no longer.
+enum End {
+    Died(String),
+    Stopped(Option<oneshot::Sender<()>>),
+}
+
+impl Keeper {
+    /// Starts a companion. Returns when it watches over this process.
+    ///
+    /// # Errors
+    /// Returns why there can't be a companion.
+    pub async fn start(config: &ManagerConfig, instance: &Instance) -> Result<Self, String> {
+        let program = config.last_will.program.clone();
+        startable(program.is_some())?;
+        let (happened, happenings) = mpsc::channel();
+        let is_told = Arc::new(AtomicBool::new(false));
+        let (changed, was_told) = (happened.clone(), Arc::clone(&is_told));
+        let bequests = Arc::new(Bequests::new(move || {
+            if !was_told.swap(true, Ordering::AcqRel) {
+                let _ = changed.send(Happened::Changed);
+            }
+        }));
+        let status = Arc::new(Mutex::new(LastWillStatus::Absent));
+        let setup = ToCompanion::Setup(Box::new(SetUp {
+            parent: std::process::id(),
+            instance_id: instance.id.as_str().to_owned(),
+            config: config.clone(),
+        }));
+        let (started, watches) = oneshot::channel();
+        let keeping = Keeping {
+            program,
+            setup: line_of(&setup),
+            span: instance.span(),
+            labels: InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str()),
+            status: Arc::clone(&status),
+            bequests: Arc::clone(&bequests),
+            is_told,
+            happened: happenings,
+            tell: happened.clone(),
+            companions: 0,
+            started: Some(started),
+        };
+        // From here on dropping it ends the thread.
+        let keeper = Self {
+            happened,
+            bequests,
+            status,
+        };
+        thread::Builder::new()
+            .name("nats-elect-will".into())
+            .spawn(move || keeping.run())
+            .map_err(|error| error.to_string())?;
+        match watches.await {
+            Ok(watches) => watches.map(|()| keeper),
+            Err(_) => Err("its thread died".into()),
+        }
+    }
+
+    /// Where the elections note their terms.
+    pub fn bequests(&self) -> Arc<Bequests> {
+        Arc::clone(&self.bequests)
+    }
+
+    pub fn status(&self) -> LastWillStatus {
+        *lock(&self.status)
+    }
+
+    /// Ends the companion, and waits for its end.
+    pub async fn stop(&self) {
+        let (reply, stopped) = oneshot::channel();
+        let _ = self.happened.send(Happened::Stop(Some(reply)));
+        let _ = stopped.await;
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.happened.send(Happened::Stop(None));
+    }
+}
+
+/// Checks that a companion would not be another instance of the application.
+fn startable(has_program: bool) -> Result<(), String> {
+    let first = std::env::args_os().nth(1);
+    if first.is_some_and(|first| first == ARGUMENT) {
+        return Err(
+            "this process was started as a companion, and its program does not call `nats_elect::last_will::init()` first in `main`"
+                .into(),
+        );
+    }
+    if has_program || is_initialised() {
+        return Ok(());
+    }
+    Err(
+        "call `nats_elect::last_will::init()` first in `main`, or set `last_will.program` to the path of the command `nats-elect`"
+            .into(),
+    )
+}
+
+impl Keeping {
+    fn run(mut self) {
+        let span = self.span.clone();
+        let _entered = span.enter();
+        let mut failures = 0;
+        loop {
+            let begun = clock::now();
+            let end = match self.companion() {
+                Ok(companion) => self.serve(companion),
+                Err(error) => End::Died(format!("it could not be started: {error}")),
+            };
+            self.status_is(LastWillStatus::Absent);
+            let why = match end {
+                End::Stopped(reply) => return drop(reply),
+                End::Died(why) => why,
+            };
+            if let Some(started) = self.started.take() {
+                let _ = started.send(Err(why));
+                return;
+            }
+            if clock::now().since(begun) >= SETTLED {
+                failures = 0;
+            }
+            let pause = RESTART.spread_after(failures);
+            failures += 1;
+            self.labels.last_will_ended();
+            tracing::warn!(
+                ?pause,
+                "the companion process of `last_will` has ended ({}): another one is started; until then a crash takes as long as without it",
+                printable(&why)
+            );
+            let until = clock::now() + pause;
+            loop {
+                match self.happened.recv_timeout(until.since(clock::now())) {
+                    Ok(Happened::Stop(_)) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(Happened::Changed) => self.is_told.store(false, Ordering::Release),
+                    Ok(Happened::Told(..) | Happened::Ended(_)) => {}
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+            }
+        }
+    }
+
+    fn companion(&mut self) -> io::Result<Companion> {
+        let (pipe, theirs) = UnixStream::pair()?;
+        pipe.set_write_timeout(Some(PATIENCE))?;
+        let mut command = self.command()?;
+        for (name, _) in std::env::vars_os() {
+            // It is told everything through the pipe.
+            if name.to_string_lossy().starts_with("NATS_") {
+                command.env_remove(name);
+            }
+        }
+        let mut process = command
+            .arg(ARGUMENT)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            // It may outlive this process, and must not hold its outputs open.
+            .stderr(Stdio::null())
+            // What is typed at a terminal is not for it.
+            .process_group(0)
+            .spawn()?;
+        self.companions += 1;
+        let number = self.companions;
+        if let Some(output) = process.stdout.take() {
+            let tell = self.tell.clone();
+            thread::spawn(move || hear(output, number, &tell));
+        }
+        let mut companion = Companion {
+            number,
+            process,
+            pipe,
+            knows: BTreeMap::new(),
+            watches: false,
+        };
+        let setup = self.setup.clone();
+        if let Err(error) = companion.tell(&setup) {
+            companion.kill();
+            return Err(error);
+        }
+        Ok(companion)
+    }
+
+    fn command(&self) -> io::Result<Command> {
+        if let Some(program) = &self.program {
+            return Ok(Command::new(program));
+        }
+        let own = std::env::current_exe()?;
+        if cfg!(target_os = "linux") {
+            // The very program that runs, even if its file was replaced meanwhile.
+            let mut command = Command::new("/proc/self/exe");
+            command.arg0(own);
+            return Ok(command);
+        }
+        Ok(Command::new(own))
+    }
+
+    fn serve(&mut self, mut companion: Companion) -> End {
+        let begun = clock::now();
+        let mut why = None;
+        let end = loop {
+            let happened = if companion.watches {
+                self.happened
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                let left = (begun + PATIENCE).since(clock::now());
+                self.happened.recv_timeout(left)
+            };
+            match happened {
+                Ok(Happened::Changed) => self.is_told.store(false, Ordering::Release),
+                Ok(Happened::Told(number, told)) if number == companion.number => match told {
+                    FromCompanion::Watching => {
+                        companion.watches = true;
+                        self.status_is(LastWillStatus::Watching);
+                        if let Some(started) = self.started.take() {
+                            let _ = started.send(Ok(()));
+                        }
+                    }
+                    FromCompanion::Failed(reason) => why = Some(reason),
+                    FromCompanion::Connected => self.status_is(LastWillStatus::Ready),
+                    FromCompanion::Disconnected(reason) => {
+                        self.status_is(LastWillStatus::Watching);
+                        tracing::debug!(
+                            "the companion process of `last_will` has no bucket: {}",
+                            printable(&reason)
+                        );
+                    }
+                },
+                Ok(Happened::Ended(number)) if number == companion.number => {
+                    let unknown = if companion.watches {
+                        "it was killed, or it crashed"
+                    } else {
+                        NO_COMPANION
+                    };
+                    break End::Died(why.unwrap_or_else(|| unknown.to_owned()));
+                }
+                Ok(Happened::Told(..) | Happened::Ended(_)) => {}
+                Ok(Happened::Stop(reply)) => {
+                    self.dismiss(&mut companion);
+                    break End::Stopped(reply);
+                }
+                Err(RecvTimeoutError::Disconnected) => break End::Stopped(None),
+                Err(RecvTimeoutError::Timeout) => {
+                    break End::Died(NO_COMPANION.to_owned());
+                }
+            }
+            if companion.watches
+                && let Err(error) = companion.learn(self.bequests.all())
+            {
+                break End::Died(format!("it does not listen: {error}"));
+            }
+        };
+        companion.kill();
+        end
+    }
+
+    /// Tells the companion to end, and waits for that.
+    fn dismiss(&self, companion: &mut Companion) {
+        if companion.tell(&line_of(&ToCompanion::End)).is_err() {
+            return;
+        }
+        let until = clock::now() + PATIENCE;
+        while let Ok(happened) = self.happened.recv_timeout(until.since(clock::now())) {
+            if matches!(happened, Happened::Ended(number) if number == companion.number) {
+                return;
+            }
+        }
+    }
+
+    fn status_is(&self, status: LastWillStatus) {
+        *lock(&self.status) = status;
+        self.labels.last_will(status == LastWillStatus::Ready);
+    }
+}
+
+impl Companion {
+    /// Tells it what has changed.
+    fn learn(&mut self, terms: BTreeMap<RoleName, Bequest>) -> io::Result<()> {
+        let gone: Vec<_> = self
+            .knows
+            .keys()
+            .filter(|role| !terms.contains_key(*role))
+            .cloned()
+            .collect();
+        let mut lines = String::new();
+        for role in gone {
+            lines += &line_of(&ToCompanion::Forget(role.as_str().to_owned()));
+        }
+        for (role, bequest) in &terms {
+            if self.knows.get(role) != Some(bequest) {
+                let will = Will::new(role.as_str().to_owned(), bequest);
+                lines += &line_of(&ToCompanion::Will(Box::new(will)));
+            }
+        }
+        self.knows = terms;
+        self.tell(&lines)
+    }
+
+    fn tell(&mut self, lines: &str) -> io::Result<()> {
+        let mut left = lines.as_bytes();
+        while !left.is_empty() {
+            // The application may have given SIGPIPE its deadly meaning back.
+            #[cfg(not(target_vendor = "apple"))]
+            let flags = SendFlags::NOSIGNAL;
+            #[cfg(target_vendor = "apple")]
+            let flags = SendFlags::empty();
+            match send(&self.pipe, left, flags) {
+                Ok(sent) => left = &left[sent..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it, if it has not ended, and takes leave of it.
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Passes on what a companion tells, and that its output is closed.
+fn hear(output: ChildStdout, number: u64, tell: &Sender<Happened>) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Ok(told) = serde_json::from_str(&line) {
+            let _ = tell.send(Happened::Told(number, told));
+        }
+    }
+    let _ = tell.send(Happened::Ended(number));
+}

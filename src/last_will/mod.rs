@@ -1,0 +1,81 @@
+//! A companion process that releases the roles of a process that dies.
+//!
+//! A lease is long, so that a leader rides through trouble with NATS. So the next leader waits long
+//! for a process that was killed, although the kernel knows of its end at once. With
+//! [`last_will`](crate::RoleManagerBuilder::last_will) the manager keeps a small process beside
+//! its own. When the kernel confirms that the application's process is dead, and so are all its
+//! handlers, the companion releases the roles that the process led. The next leader then starts as
+//! after a graceful stop.
+//!
+//! The companion runs the application's own program, so call [`init`] first in `main`:
+//!
+//! ```no_run
+//! use nats_elect::{BoxError, LastWillConfig, RoleManager};
+//!
+//! fn main() -> Result<(), BoxError> {
+//!     nats_elect::last_will::init();
+//!     run()
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn run() -> Result<(), BoxError> {
+//!     let manager = RoleManager::builder().last_will(LastWillConfig::on()).start().await?;
+//!     # let _ = manager;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Or set [`program`](crate::LastWillConfig::program) to the path of the command `nats-elect`.
+//!
+//! The companion knows nothing that its parent does not tell it through a pipe: how to connect, and
+//! for each term what proves a release. It never claims and never renews. If it dies, the manager
+//! starts another one, and until then a crash takes as long as without it. It works on Unix; death
+//! is known by a pidfd on Linux 5.3 or later, elsewhere by the closed pipe and the new parent.
+//!
+//! Processes that a handler started are not seen. Bind them to your process, for instance with
+//! `PR_SET_PDEATHSIG`. The page about [failover](crate::docs::failover) lists which ends of a process
+//! a companion sees.
+
+mod told;
+
+#[cfg(unix)]
+mod carrying_out;
+#[cfg(unix)]
+mod companion;
+#[cfg(unix)]
+mod death;
+#[cfg(unix)]
+mod keeper;
+#[cfg(not(unix))]
+#[path = "keeper_elsewhere.rs"]
+mod keeper;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use self::keeper::Keeper;
+pub use self::told::LastWillStatus;
+
+/// The only argument of a companion.
+const ARGUMENT: &str = "nats-elect-last-will";
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+
+/// Runs the companion and ends the process, if a manager started this process as a companion.
+/// Returns otherwise.
+///
+/// Call it first in `main`, before any runtime or thread starts and before arguments are read.
+pub fn init() {
+    INITIALISED.store(true, Ordering::Relaxed);
+    let mut arguments = std::env::args_os().skip(1);
+    let is_companion = arguments.next().is_some_and(|it| it == ARGUMENT);
+    if is_companion && arguments.next().is_none() {
+        #[cfg(unix)]
+        companion::run();
+        std::process::exit(0);
+    }
+}
+
+/// Whether this program can be started as a companion.
+fn is_initialised() -> bool {
+    INITIALISED.load(Ordering::Relaxed)
+}

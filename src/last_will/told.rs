@@ -1,0 +1,150 @@
+//! What a manager and its companion tell each other: one JSON text on a line.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::model::config::ManagerConfig;
+use nats_elect_core::Bequest;
+use nats_elect_core::heirs::Heirs;
+use nats_elect_core::release::ReleaseSecret;
+
+/// The state of a companion process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LastWillStatus {
+    /// There is none just now. Another one is started after a pause.
+    Absent,
+    /// It watches the process, and has no connection to the bucket.
+    Watching,
+    /// It watches the process, and is connected.
+    Ready,
+}
+
+/// What a manager tells its companion. It has secrets, so it has no `Debug`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToCompanion {
+    Setup(Box<SetUp>),
+    /// A term began, or its record or its heirs changed.
+    Will(Box<Will>),
+    /// The term of this role ended in good order, or is given up.
+    Forget(String),
+    /// Nothing is left to do.
+    End,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct SetUp {
+    /// The process to watch.
+    pub parent: u32,
+    pub instance_id: String,
+    pub config: ManagerConfig,
+}
+
+/// What releases the present term of a role.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Will {
+    pub role: String,
+    incarnation: Uuid,
+    epoch: u64,
+    revision: u64,
+    secret: String,
+    line: String,
+    lease_ms: u64,
+}
+
+/// What a companion tells its manager.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FromCompanion {
+    /// It watches over the process. Before this no term may count on it.
+    Watching,
+    /// It can't watch over the process, for this reason.
+    Failed(String),
+    Connected,
+    /// It lost the bucket, for this reason.
+    Disconnected(String),
+}
+
+impl Will {
+    pub fn new(role: String, bequest: &Bequest) -> Self {
+        let Bequest {
+            incarnation,
+            epoch,
+            revision,
+            secret,
+            line,
+            lease,
+        } = *bequest;
+        Self {
+            role,
+            incarnation,
+            epoch,
+            revision,
+            secret: secret.expose(),
+            line: line.to_string(),
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Returns nothing if the secret can't be read.
+    pub fn bequest(&self) -> Option<Bequest> {
+        Some(Bequest {
+            incarnation: self.incarnation,
+            epoch: self.epoch,
+            revision: self.revision,
+            secret: ReleaseSecret::parse(&self.secret)?,
+            line: Heirs::parse(&self.line),
+            lease: Duration::from_millis(self.lease_ms),
+        })
+    }
+}
+
+/// Returns a message as a line.
+pub(super) fn line_of(message: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(message).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bequest_is_read_as_it_was_told() {
+        let bequest = Bequest {
+            incarnation: Uuid::from_u128(1),
+            epoch: u64::MAX,
+            revision: 7,
+            secret: ReleaseSecret::new(17),
+            line: [2, 3].map(Uuid::from_u128).into_iter().collect(),
+            lease: Duration::from_secs(15),
+        };
+        let told = ToCompanion::Will(Box::new(Will::new("jobs".into(), &bequest)));
+        let line = line_of(&told);
+        assert_eq!(line.find('\n'), Some(line.len() - 1));
+        let Ok(ToCompanion::Will(will)) = serde_json::from_str(&line) else {
+            panic!("{line}");
+        };
+        assert_eq!(will.role, "jobs");
+        assert_eq!(will.bequest(), Some(bequest));
+    }
+
+    #[test]
+    fn a_setup_carries_secrets() {
+        let mut config = ManagerConfig::default();
+        config.auth.token = Some("s3cret".into());
+        let told = ToCompanion::Setup(Box::new(SetUp {
+            parent: 1,
+            instance_id: "n".into(),
+            config: config.clone(),
+        }));
+        let Ok(ToCompanion::Setup(read)) = serde_json::from_str(&line_of(&told)) else {
+            panic!("no setup");
+        };
+        assert_eq!(read.config, config);
+    }
+}

@@ -1,0 +1,50 @@
+//! Processes that die, and companions that release their roles.
+//!
+//! These tests are a program of their own: its processes must call `last_will::init` first in
+//! `main`, which the test harness does not. `cargo test --test last_will NAME` runs some of them.
+//! `LAST_WILL_ROUNDS=1000` has more processes killed.
+#![cfg_attr(not(unix), allow(unused))]
+
+#[cfg(unix)]
+#[allow(dead_code)]
+#[path = "../it/support/clock.rs"]
+mod clock;
+#[cfg(unix)]
+mod ends;
+#[cfg(unix)]
+mod secrets;
+#[cfg(unix)]
+mod stage;
+#[cfg(unix)]
+mod victim;
+
+fn main() {
+    nats_elect::last_will::init();
+    #[cfg(unix)]
+    {
+        if victim::is_one() {
+            return victim::run();
+        }
+        // As the test harness understands them.
+        if std::env::args().any(|it| it == "--list" || it == "--ignored") {
+            return;
+        }
+        let asked: Vec<String> = std::env::args()
+            .skip(1)
+            .filter(|argument| !argument.starts_with('-'))
+            .collect();
+        for (name, test) in [ends::TESTS, secrets::TESTS].concat() {
+            let is_asked = asked.is_empty() || asked.iter().any(|part| name.contains(part));
+            if is_asked {
+                println!("test {name} ...");
+                tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(2)
+                    .enable_all()
+                    .build()
+                    .expect("a runtime")
+                    .block_on(test());
+                println!("test {name} ... ok");
+            }
+        }
+    }
+}

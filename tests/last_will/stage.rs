@@ -1,0 +1,80 @@
+//! A server, and a candidate that leads next.
+
+use std::time::Duration;
+
+use nats_elect::{ManagerConfig, RoleConfig, RoleManager, Storage, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
+use tokio::sync::mpsc;
+
+use crate::clock::Stamp;
+
+pub const SOON: Duration = Duration::from_secs(60);
+
+pub struct Stage {
+    pub config: ManagerConfig,
+    pub folder: tempfile::TempDir,
+    pub server: NatsServer,
+    candidate: RoleManager,
+}
+
+/// A candidate for a role, and when its handler started.
+pub struct Next(mpsc::UnboundedReceiver<Stamp>);
+
+impl Stage {
+    pub async fn set() -> Self {
+        let server = NatsServer::start().expect("a server");
+        let config = ManagerConfig::default().servers(server.url());
+        Self::with(server, config).await
+    }
+
+    /// On this server, with a configuration that knows how to connect to it.
+    pub async fn with(server: NatsServer, config: ManagerConfig) -> Self {
+        let config = config.bucket_auto_create().storage(Storage::Memory);
+        let candidate = RoleManager::builder()
+            .config(config.clone().instance_id("candidate"))
+            .start()
+            .await
+            .expect("a candidate");
+        Self {
+            config,
+            folder: tempfile::tempdir().expect("a folder"),
+            server,
+            candidate,
+        }
+    }
+
+    /// Has the candidate stand for a role that somebody leads, and waits until it knows that.
+    pub async fn next(&self, role: &str, ttl: Duration) -> Next {
+        let (tell, started) = mpsc::unbounded_channel();
+        let handler = handler_fn(move |term: Term| {
+            let tell = tell.clone();
+            async move {
+                let _ = tell.send(Stamp::now());
+                term.cancelled().await;
+                Ok(())
+            }
+        });
+        let config = RoleConfig::default().ttl(ttl);
+        let role = self.candidate.add_role(role, config, handler).await;
+        let role = role.expect("a role");
+        eventually(SOON, "a leader", async || role.leader()).await;
+        Next(started)
+    }
+
+    /// Leaves a role, so that the next one has the machine for itself.
+    pub async fn leave(&self, role: &str) {
+        self.candidate.remove_role(role).await.expect("its end");
+    }
+}
+
+impl Next {
+    /// When its handler started.
+    pub async fn started(&mut self) -> Stamp {
+        let started = tokio::time::timeout(SOON, self.0.recv()).await;
+        started.expect("a term in time").expect("a term")
+    }
+
+    pub fn has_started(&mut self) -> bool {
+        self.0.try_recv().is_ok()
+    }
+}
