@@ -72,9 +72,10 @@
 //!             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
 //!                 Content::parse(&record.to_json())
 //!             }
-//!             WriteKind::Release { secret, heir, .. } => Content::Release(Release {
+//!             WriteKind::Release { secret, heir, line, .. } => Content::Release(Release {
 //!                 nonce: Some(write.nonce),
 //!                 heir: *heir,
+//!                 line: *line,
 //!                 secret: Some(*secret),
 //!             }),
 //!         };
