@@ -25,6 +25,7 @@ mod linked;
 mod messages;
 mod monitor;
 mod namesake;
+pub(crate) mod outcomes;
 mod peers;
 mod publisher;
 mod rate_limit;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::actors::Link;
+use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
-use crate::store::{Bucket, StoreError};
+use crate::store::Bucket;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::{Failure, LastWill, WillEnd, WillStep, WriteOutcome};
@@ -69,20 +70,5 @@ fn bucket(link: &watch::Receiver<Link>) -> Result<Bucket, Failure> {
             kind: FailureKind::Unavailable,
             detail: "no connection".into(),
         }),
-    }
-}
-
-fn failure_of(error: &StoreError) -> Failure {
-    Failure {
-        kind: error.kind(),
-        detail: error.to_string(),
-    }
-}
-
-fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
-    match result {
-        Ok(revision) => WriteOutcome::Acked { revision },
-        Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
-        Err(error) => WriteOutcome::Failed(failure_of(&error)),
     }
 }

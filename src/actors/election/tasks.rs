@@ -9,6 +9,7 @@ use tracing::{Instrument, Span};
 
 use super::ElectionState;
 use crate::actors::messages::ElectionMsg;
+use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::actors::signatures::Unsigned;
 use crate::clock;
 use crate::role::{Health, RunningTerm};
@@ -266,25 +267,4 @@ const fn is_behind(answer: &PeerReply) -> bool {
             why: Refusal::Behind
         }
     )
-}
-
-fn failure_of(error: &StoreError) -> Failure {
-    let detail = match error {
-        StoreError::PermissionDenied(denied) => {
-            format!("{denied}: grant it, or let this instance not stand for the role")
-        }
-        error => error.to_string(),
-    };
-    Failure {
-        kind: error.kind(),
-        detail,
-    }
-}
-
-fn outcome_of(result: Result<u64, StoreError>) -> WriteOutcome {
-    match result {
-        Ok(revision) => WriteOutcome::Acked { revision },
-        Err(StoreError::Conflict { current }) => WriteOutcome::Conflict { current },
-        Err(error) => WriteOutcome::Failed(failure_of(&error)),
-    }
 }

@@ -215,8 +215,7 @@ impl Election {
         if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
             return;
         }
-        let release = self.release_hash();
-        let question = self.ask(PeerRequest::Ready { to: None, release });
+        let question = self.ask_all();
         let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.line.asked(question, now);
@@ -229,8 +228,7 @@ impl Election {
         if !matches!(self.link, Link::Up(_)) {
             return;
         }
-        let release = self.release_hash();
-        let question = self.ask(PeerRequest::Ready { to: None, release });
+        let question = self.ask_all();
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Some(succession) = self.phase.succession() {
@@ -240,6 +238,12 @@ impl Election {
                 until,
             });
         }
+    }
+
+    /// Asks all candidates whether they could lead.
+    fn ask_all(&mut self) -> PeerRequestId {
+        let release = self.release_hash();
+        self.ask(PeerRequest::Ready { to: None, release })
     }
 
     /// The hash that the release of the present term will prove.
