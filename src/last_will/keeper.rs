@@ -1,14 +1,12 @@
 //! The manager's side: it starts the companion, tells it of each term, and starts another one when
 //! it has died.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -66,8 +64,6 @@ struct Keeping {
     labels: InstanceLabels,
     status: Arc<Mutex<LastWillStatus>>,
     bequests: Arc<Bequests>,
-    /// Whether a change is under way to the thread.
-    is_told: Arc<AtomicBool>,
     happened: Receiver<Happened>,
     tell: Sender<Happened>,
     companions: u64,
@@ -79,8 +75,6 @@ struct Companion {
     number: u64,
     process: Child,
     pipe: UnixStream,
-    /// The terms that it knows.
-    knows: BTreeMap<RoleName, Bequest>,
     watches: bool,
 }
 
@@ -99,12 +93,9 @@ impl Keeper {
         let program = config.last_will.program.clone();
         startable(program.is_some())?;
         let (happened, happenings) = mpsc::channel();
-        let is_told = Arc::new(AtomicBool::new(false));
-        let (changed, was_told) = (happened.clone(), Arc::clone(&is_told));
+        let changed = happened.clone();
         let bequests = Arc::new(Bequests::new(move || {
-            if !was_told.swap(true, Ordering::AcqRel) {
-                let _ = changed.send(Happened::Changed);
-            }
+            let _ = changed.send(Happened::Changed);
         }));
         let status = Arc::new(Mutex::new(LastWillStatus::Absent));
         let setup = ToCompanion::Setup(Box::new(SetUp {
@@ -120,7 +111,6 @@ impl Keeper {
             labels: InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str()),
             status: Arc::clone(&status),
             bequests: Arc::clone(&bequests),
-            is_told,
             happened: happenings,
             tell: happened.clone(),
             companions: 0,
@@ -218,8 +208,7 @@ impl Keeping {
             loop {
                 match self.happened.recv_timeout(until.since(clock::now())) {
                     Ok(Happened::Stop(_)) | Err(RecvTimeoutError::Disconnected) => return,
-                    Ok(Happened::Changed) => self.is_told.store(false, Ordering::Release),
-                    Ok(Happened::Told(..) | Happened::Ended(_)) => {}
+                    Ok(Happened::Changed | Happened::Told(..) | Happened::Ended(_)) => {}
                     Err(RecvTimeoutError::Timeout) => break,
                 }
             }
@@ -255,7 +244,6 @@ impl Keeping {
             number,
             process,
             pipe,
-            knows: BTreeMap::new(),
             watches: false,
         };
         let setup = self.setup.clone();
@@ -293,10 +281,10 @@ impl Keeping {
                 self.happened.recv_timeout(left)
             };
             match happened {
-                Ok(Happened::Changed) => self.is_told.store(false, Ordering::Release),
                 Ok(Happened::Told(number, told)) if number == companion.number => match told {
                     FromCompanion::Watching => {
                         companion.watches = true;
+                        self.bequests.start_over();
                         self.status_is(LastWillStatus::Watching);
                         if let Some(started) = self.started.take() {
                             let _ = started.send(Ok(()));
@@ -320,7 +308,7 @@ impl Keeping {
                     };
                     break End::Died(why.unwrap_or_else(|| unknown.to_owned()));
                 }
-                Ok(Happened::Told(..) | Happened::Ended(_)) => {}
+                Ok(Happened::Changed | Happened::Told(..) | Happened::Ended(_)) => {}
                 Ok(Happened::Stop(reply)) => {
                     self.dismiss(&mut companion);
                     break End::Stopped(reply);
@@ -331,7 +319,7 @@ impl Keeping {
                 }
             }
             if companion.watches
-                && let Err(error) = companion.learn(self.bequests.all())
+                && let Err(error) = companion.learn(self.bequests.changes())
             {
                 break End::Died(format!("it does not listen: {error}"));
             }
@@ -361,25 +349,15 @@ impl Keeping {
 
 impl Companion {
     /// Tells it what has changed.
-    fn learn(&mut self, terms: BTreeMap<RoleName, Bequest>) -> io::Result<()> {
-        let gone: Vec<_> = self
-            .knows
-            .keys()
-            .filter(|role| !terms.contains_key(*role))
-            .cloned()
-            .collect();
-        let mut lines = String::new();
-        for role in gone {
-            lines += &line_of(&ToCompanion::Forget(role.as_str().to_owned()));
-        }
-        for (role, bequest) in &terms {
-            if self.knows.get(role) != Some(bequest) {
-                let will = Will::new(role.as_str().to_owned(), bequest);
-                lines += &line_of(&ToCompanion::Will(Box::new(will)));
-            }
-        }
-        self.knows = terms;
-        self.tell(&lines)
+    fn learn(&mut self, changes: Vec<(RoleName, Option<Bequest>)>) -> io::Result<()> {
+        let told = changes.into_iter().map(|(role, bequest)| {
+            let role = role.as_str().to_owned();
+            line_of(&match bequest {
+                Some(bequest) => ToCompanion::Will(Box::new(Will::new(role, &bequest))),
+                None => ToCompanion::Forget(role),
+            })
+        });
+        self.tell(&told.collect::<String>())
     }
 
     fn tell(&mut self, lines: &str) -> io::Result<()> {
