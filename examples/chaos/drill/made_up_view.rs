@@ -10,7 +10,7 @@ use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;
 use super::fault::{Fault, Kind, Outcome};
 use super::history::{Record, Tenure};
-use super::onlooker::{Event, Leader, Sight};
+use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
 use super::view::ViewVerdict;
 
@@ -104,12 +104,13 @@ impl Story {
         story
     }
 
+    /// A term of `a` has the first token, one of `b` the second.
     fn term(mut self, instance: &str, from: u64, to: u64) -> Self {
         self.evidence.tenures.push(Tenure {
             instance: instance.to_owned(),
             process: 1,
             role: ROLE.to_owned(),
-            token: token(1),
+            token: token(if instance == "a" { 1 } else { 2 }),
             valid: Some((at(from), at(to))),
             worked: Vec::new(),
         });
@@ -151,16 +152,20 @@ impl Story {
         self.event(millis, Event::View { current })
     }
 
-    /// A 200 that took 10 ms, in the round of its second.
+    /// A 200 that took 10 ms.
     fn leads(self, millis: u64, instance: &str, sequence: u64) -> Self {
         let leads = Sight::Leads {
-            round: millis / 1_000,
             asked: at(millis),
             role: ROLE.to_owned(),
             instance: instance.to_owned(),
             token: Some(token(sequence)),
         };
         self.sight(millis + 10, leads)
+    }
+
+    fn disturbed(self, since: u64, until: u64, how: Disturbance) -> Self {
+        let since = at(since);
+        self.sight(until, Sight::Disturbed { how, since })
     }
 
     fn started(self, millis: u64, sequence: u64) -> Self {
@@ -220,12 +225,24 @@ fn what_is_shown_as_it_is_is_clean() {
 
 #[test]
 fn two_that_lead_at_one_time_are_seen() {
-    let pair = |first, second| Story::plain().leads(first, "a", 1).leads(second, "b", 1);
-    pair(39_500, 39_505).says("lead at one time");
-    // The one was asked after the other's answer.
-    pair(39_500, 39_511).is_clean();
-    // It changed just then.
-    pair(40_995, 41_000).is_clean();
+    let pair = |token| {
+        Story::plain()
+            .leads(40_990, "a", 1)
+            .leads(40_995, "b", token)
+    };
+    pair(1).says("a and b lead with token");
+    pair(2).is_clean();
+    let mut story = Story::plain();
+    let answer = story
+        .evidence
+        .onlooker
+        .iter_mut()
+        .find_map(|it| match &mut it.what {
+            Sight::Leads { token, .. } => Some(token),
+            _ => None,
+        });
+    *answer.expect("an answer") = None;
+    story.says("without a fencing token");
 }
 
 #[test]
@@ -251,14 +268,14 @@ fn who_is_said_to_lead_without_heartbeats_is_seen() {
     // The last heartbeat was at 39.6 s.
     story(46_600).is_clean();
     story(46_601).says("its last heartbeat was");
-    story(20_000).leads(30_000, "c", 1).says("never did");
+    story(20_000).leads(30_000, "c", 3).says("never did");
     // The drill saw nothing for a while: there may have been one.
     let blind = |until: u64| {
         let since = at(until - 1_000);
         story(46_601).sight(until, Sight::Blind { since })
     };
-    assert_eq!(blind(39_601).is_clean().unseen, 1);
-    blind(39_600).says("its last heartbeat was");
+    assert_eq!(blind(41_601).is_clean().unseen, 1);
+    blind(41_600).says("its last heartbeat was");
 }
 
 #[test]
@@ -276,6 +293,8 @@ fn who_is_said_to_lead_after_its_term_is_seen() {
     let held = |kind, target| story(47_001).suffered(kind, target, (39_000, 41_000));
     held(Kind::Mute, "a").is_clean();
     held(Kind::PauseServer, "nats-1").is_clean();
+    held(Kind::PauseLong, "a").is_clean();
+    held(Kind::Kill, "a").says("after the end of its term");
     held(Kind::Mute, "b").says("after the end of its term");
     held(Kind::DeleteKey, ROLE).says("after the end of its term");
     let mut story = story(47_001);
@@ -285,11 +304,15 @@ fn who_is_said_to_lead_after_its_term_is_seen() {
 
 #[test]
 fn tokens_that_go_back_are_seen() {
-    Story::plain().leads(70_000, "b", 1).says("after");
+    let story = |millis| {
+        let story = Story::plain().leads(65_000, "b", 3);
+        story.leads(millis, "b", 2)
+    };
+    story(70_000).says("after");
     // Nobody knows which of the two was first.
-    Story::plain().leads(60_005, "b", 1).is_clean();
-    let replaced = Story::plain().change_by(69_000, Some("b"), "bucket_replaced");
-    replaced.leads(70_000, "b", 1).is_clean();
+    story(65_005).is_clean();
+    let replaced = story(70_000).change_by(69_000, Some("b"), "bucket_replaced");
+    replaced.is_clean();
 }
 
 #[test]
@@ -313,9 +336,15 @@ fn a_leader_that_is_never_told_is_seen() {
     let early = Story::unseen().current(20_000, false);
     early.current(35_999, true).says("was never told");
     // It did not lead for long.
-    let short = Story::new().led("a", 100, 40_000).freed(40_000);
-    let short = short.beat(41_000, "b").freed(45_000);
-    short.is_clean();
+    let short = |until| {
+        let story = Story::new().led("a", 100, 40_000).freed(40_000);
+        story.beat(41_000, "b").freed(until)
+    };
+    short(42_000).is_clean();
+    short(42_001).says("was never told");
+    // Nor could it be told.
+    let paused = short(42_001).disturbed(38_000, 42_000, Disturbance::Paused);
+    paused.is_clean();
 }
 
 #[test]
@@ -371,10 +400,32 @@ fn questions_without_an_answer_are_seen() {
 }
 
 #[test]
-fn memory_is_the_first_the_last_and_the_most() {
-    let mut story = Story::plain();
-    for (millis, kib) in [(1_000, 10), (2_000, 30), (3_000, 20)] {
-        story = story.sight(millis, Sight::Memory { kib });
-    }
-    assert_eq!(story.is_clean().memory, Some((10, 20, 30)));
+fn an_answer_long_before_the_claim_is_seen() {
+    let story = |millis| Story::plain().leads(millis, "b", 2);
+    story(39_990).is_clean();
+    story(39_989).says("never did");
+}
+
+#[test]
+fn who_does_not_notice_that_it_is_cut_off_is_seen() {
+    let story = || Story::plain().disturbed(50_000, 60_000, Disturbance::CutOff);
+    story().says("was cut off");
+    let verdict = story().current(53_000, false).current(61_000, true);
+    assert_eq!(verdict.is_clean().disturbed, [0, 1, 0]);
+}
+
+#[test]
+fn memory_that_grows_is_seen() {
+    let story = |of_quarters: [u64; 4]| {
+        let mut story = Story::plain();
+        for (quarter, kib) in (0..).zip(of_quarters) {
+            for sample in 0..90 {
+                story = story.sight(quarter * 10_000 + sample, Sight::Memory { kib });
+            }
+        }
+        story
+    };
+    assert_eq!(story([5, 8, 10, 10]).is_clean().memory.len(), 360);
+    story([5, 8, 10, 11]).says("the memory of serve grows: 8 KiB, later 11 KiB");
+    story([70_000; 4]).says("serve had 70000 KiB");
 }

@@ -3,9 +3,10 @@
 //!
 //! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them,
 //! `checker.rs` what must be true of the histories afterwards. `onlooker.rs` runs `nats-elect serve`
-//! beside it, and `view.rs` is what must be true of what that shows.
+//! beside it, `asking.rs` asks it, and `view.rs` is what must be true of what that shows.
 
 pub mod admin;
+pub mod asking;
 pub mod board;
 pub mod checker;
 #[path = "../../control_plane/clock.rs"]

@@ -7,7 +7,8 @@ use nats_elect::FencingToken;
 
 use super::checker::Evidence;
 use super::clock::Moment;
-use super::onlooker::{Event, Leader, Sight};
+use super::history::Tenure;
+use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
 use super::view::DELAY;
 
@@ -23,7 +24,6 @@ pub struct Span<'a> {
 
 /// An answer 200.
 pub struct Answer<'a> {
-    pub round: u64,
     pub asked: Moment,
     pub answered: Moment,
     pub instance: &'a str,
@@ -74,13 +74,11 @@ impl<'a> OfRole<'a> {
                     ..
                 } if *of == role.name => changes.push((sight.at, to.as_ref(), cause.as_str())),
                 Sight::Leads {
-                    round,
                     asked,
                     role: of,
                     instance,
                     token,
                 } if *of == role.name => answers.push(Answer {
-                    round: *round,
                     asked: *asked,
                     answered: sight.at,
                     instance,
@@ -89,7 +87,7 @@ impl<'a> OfRole<'a> {
                 _ => {}
             }
         }
-        answers.sort_by_key(|answer| (answer.round, answer.asked));
+        answers.sort_by_key(|answer| (answer.asked, answer.answered));
         Self {
             evidence,
             role,
@@ -102,13 +100,11 @@ impl<'a> OfRole<'a> {
         }
     }
 
-    /// When the terms of an instance were seen to be valid.
-    pub fn terms(&self, instance: &str) -> impl Iterator<Item = (Moment, Moment)> + use<'a> {
-        let (role, instance) = (self.role, instance.to_owned());
+    /// The terms of this role by the histories.
+    pub fn terms(&self) -> impl Iterator<Item = &'a Tenure> + use<'a> {
+        let role = self.role;
         let terms = self.evidence.tenures.iter();
-        terms
-            .filter(move |term| term.role == role.name && term.instance == instance)
-            .filter_map(|term| term.valid)
+        terms.filter(move |term| term.role == role.name)
     }
 }
 
@@ -156,7 +152,7 @@ fn spans<'a>(told: &BTreeMap<u64, (Moment, Option<&'a Leader>)>) -> Vec<Span<'a>
     spans
 }
 
-/// When the view was not current, by the events, until the end of the drill. At other moments
+/// When the view was not current, by the events, until the end of the drill. At single moments
 /// events were told to be missing.
 pub fn gaps(evidence: &Evidence) -> Vec<(Moment, Moment)> {
     let mut gaps = Vec::new();
@@ -176,6 +172,17 @@ pub fn gaps(evidence: &Evidence) -> Vec<(Moment, Moment)> {
     }
     gaps.extend(since.map(|since| (since, evidence.notes.ended.max(since))));
     gaps
+}
+
+/// When that was done to `serve`.
+pub fn disturbed(evidence: &Evidence, by: Disturbance) -> Vec<(Moment, Moment)> {
+    let sights = evidence.onlooker.iter();
+    sights
+        .filter_map(|sight| match sight.what {
+            Sight::Disturbed { how, since } if how == by => Some((since, sight.at)),
+            _ => None,
+        })
+        .collect()
 }
 
 /// When NATS told the drill nothing.

@@ -8,16 +8,22 @@ use nats_elect::FencingToken;
 
 use super::checker::Evidence;
 use super::clock::Moment;
-use super::fault::Subject;
-use super::onlooker::{Event, Leader, Sight};
-use super::shown::{Answer, OfRole, Span, blind, gaps, overlaps};
+use super::fault::{Kind, Subject};
+use super::onlooker::{Disturbance, Event, Leader, Sight};
+use super::shown::{Answer, OfRole, Span, blind, disturbed, gaps, overlaps};
 
 /// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
 /// watch without a message for 2.5 s is given up; as much again is for a server that lags behind
 /// the others, and for a busy machine.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// How far the change of a leader may lie from two answers that it makes differ.
-const MARGIN: Duration = Duration::from_secs(1);
+/// How much later than `serve` the drill's own watch may be.
+const LAG: Duration = Duration::from_secs(1);
+/// A leader that the bucket had for less may be gone before a watch shows it.
+const BRIEF: Duration = Duration::from_secs(1);
+/// What `serve` may have, in KiB: half of what its pod may (deploy/kubernetes).
+const MOST_MEMORY: u64 = 64 * 1024;
+/// Samples from which on growth is judged: half an hour.
+const MANY_SAMPLES: usize = 360;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +37,7 @@ pub struct ViewVerdict {
     pub outlived: Delays,
     /// The same while it was not.
     pub outlived_blindly: Delays,
-    /// From the end of a term, by the histories, to the last 200 for its leader.
+    /// From the end of a term, by the histories, to the last 200 with its fencing token.
     pub after_term: Delays,
     /// Leaders that NATS told the drill, and those among them that `serve` told of.
     pub leaders: (usize, usize),
@@ -45,8 +51,10 @@ pub struct ViewVerdict {
     pub reloads: usize,
     /// For how long its view was not current.
     pub away: Duration,
-    /// KiB: the first, the last, the most.
-    pub memory: Option<(u64, u64, u64)>,
+    /// KiB, in the order of time.
+    pub memory: Vec<u64>,
+    /// How often `serve` was paused, cut off from NATS, and reset.
+    pub disturbed: [usize; 3],
 }
 
 /// Durations, in any order.
@@ -60,9 +68,12 @@ impl ViewVerdict {
         verdict.count(evidence);
         verdict.judge_numbers(evidence);
         verdict.judge_reports(evidence);
-        let gaps = gaps(evidence);
+        verdict.judge_memory();
+        let mut gaps = gaps(evidence);
         let length = |(from, until): &(Moment, Moment)| until.since(*from);
         verdict.away = gaps.iter().map(length).sum();
+        verdict.judge_disturbances(evidence, &gaps);
+        gaps.extend(disturbed(evidence, Disturbance::Paused));
         let blind = blind(evidence);
         let events = |sight: &Sight| matches!(sight, Sight::Event { .. });
         let mut sights = evidence.onlooker.iter();
@@ -97,11 +108,40 @@ impl ViewVerdict {
                         self.wrong.push(wrong);
                     }
                 }
-                Sight::Memory { kib } => {
-                    let (first, _, most) = self.memory.unwrap_or((*kib, 0, 0));
-                    self.memory = Some((first, *kib, most.max(*kib)));
-                }
+                Sight::Memory { kib } => self.memory.push(*kib),
                 _ => {}
+            }
+        }
+    }
+
+    /// It stays small, and does not grow.
+    fn judge_memory(&mut self) {
+        if let Some(most) = self.memory.iter().max().filter(|kib| **kib > MOST_MEMORY) {
+            self.wrong.push(format!("serve had {most} KiB"));
+        }
+        let quarter = self.memory.len() / 4;
+        if self.memory.len() >= MANY_SAMPLES {
+            let second = median(&self.memory[quarter..quarter * 2]);
+            let last = median(&self.memory[quarter * 3..]);
+            if last > second + second / 4 {
+                let wrong = format!("the memory of serve grows: {second} KiB, later {last} KiB");
+                self.wrong.push(wrong);
+            }
+        }
+    }
+
+    /// `serve` notices that it is cut off from NATS.
+    fn judge_disturbances(&mut self, evidence: &Evidence, gaps: &[(Moment, Moment)]) {
+        use Disturbance::{CutOff, Paused, Reset};
+        self.disturbed = [Paused, CutOff, Reset].map(|how| disturbed(evidence, how).len());
+        for (from, until) in disturbed(evidence, CutOff) {
+            if !overlaps(gaps, from, until, Duration::ZERO) {
+                let wrong = format!(
+                    "serve was cut off from {} to {}, and said that its view is current",
+                    evidence.time(from),
+                    evidence.time(until)
+                );
+                self.wrong.push(wrong);
             }
         }
     }
@@ -194,7 +234,7 @@ impl ViewVerdict {
                         ));
                     }
                 }
-            } else if until.since(span.from) > DELAY && !is_excused(until) {
+            } else if until.since(span.from) > BRIEF && !is_excused(until) {
                 self.wrong.push(format!(
                     "{name}: {} led from {} to {} by the bucket, and was never told",
                     span.leader.id,
@@ -217,28 +257,25 @@ impl ViewVerdict {
         }
     }
 
-    /// Two instances never lead at a time: where two answers of one round may be of one moment,
-    /// `serve` told of a change between them.
+    /// Two instances never lead with one fencing token. With two, the greater one leads, and the
+    /// next rule tells which answer has to be later.
     fn judge_pairs(&mut self, of: &OfRole<'_>) {
-        for (index, one) in of.answers.iter().enumerate() {
-            let same = of.answers[index + 1..].iter();
-            for other in same.take_while(|other| other.round == one.round) {
-                let (from, until) = (one.asked.min(other.asked), one.answered.max(other.answered));
-                let apart = one.answered < other.asked || other.answered < one.asked;
-                let changes = |(at, to, _): &(Moment, Option<&Leader>, &str)| {
-                    let new = to.map(|to| to.id.as_str());
-                    let is_new = new == Some(one.instance) || new == Some(other.instance);
-                    is_new && from.since(*at) <= MARGIN && at.since(until) <= MARGIN
-                };
-                if one.instance != other.instance && !apart && !of.changes.iter().any(changes) {
-                    self.wrong.push(format!(
-                        "{}: {} and {} lead at one time at {}",
-                        of.role.name,
-                        one.instance,
-                        other.instance,
-                        of.evidence.time(from)
-                    ));
-                }
+        let mut instances = BTreeMap::new();
+        for answer in &of.answers {
+            let at = of.evidence.time(answer.asked);
+            let Some(token) = answer.token else {
+                let wrong = "leads without a fencing token";
+                let name = &of.role.name;
+                self.wrong
+                    .push(format!("{name}: {} {wrong} at {at}", answer.instance));
+                continue;
+            };
+            let other = *instances.entry(token).or_insert(answer.instance);
+            if other != answer.instance {
+                self.wrong.push(format!(
+                    "{}: {other} and {} lead with token {token}, the latter at {at}",
+                    of.role.name, answer.instance,
+                ));
             }
         }
     }
@@ -282,6 +319,7 @@ impl ViewVerdict {
     /// Nobody is said to lead who does not: by what NATS told, and by the histories.
     fn judge_answers(&mut self, of: &OfRole<'_>) {
         let ttl = of.role.ttl;
+        let ends = ends_of_terms(of);
         // By span: how long after its end it was said to lead, and whether `serve` was current.
         let mut outlived = BTreeMap::new();
         for answer in &of.answers {
@@ -289,16 +327,17 @@ impl ViewVerdict {
                 let at = of.evidence.time(answer.asked);
                 format!("{}: {} leads at {at}, {why}", of.role.name, answer.instance)
             };
-            // A claim or a heartbeat on which it rests may have come while the drill saw nothing.
+            self.judge_by_histories(of, answer, &ends);
+            // A leader on which it rests may have come and gone while the drill saw nothing.
             let unseen = of.blind.iter().any(|(from, until)| {
-                *from <= answer.answered && answer.asked.since(*until) <= ttl + DELAY
+                *from <= answer.answered && answer.asked.since(*until) <= DELAY
             });
             if unseen {
                 self.unseen += 1;
                 continue;
             }
             let is_of = |span: &&Span<'_>| {
-                span.leader.id == answer.instance && span.from.since(answer.answered) <= DELAY
+                span.leader.id == answer.instance && span.from.since(answer.answered) <= LAG
             };
             let spans = of.spans.iter().enumerate();
             let Some((index, span)) = spans.rev().find(|(_, span)| is_of(span)) else {
@@ -323,7 +362,6 @@ impl ViewVerdict {
                 let longest = outlived.entry(index).or_insert((late, is_current));
                 *longest = (late.max(longest.0), is_current && longest.1);
             }
-            self.judge_by_histories(of, answer, span.from);
         }
         for (index, span) in of.spans.iter().enumerate() {
             if span.until.is_none_or(|until| until < of.begun) {
@@ -338,23 +376,28 @@ impl ViewVerdict {
         self.measure_after_terms(of);
     }
 
-    /// A 200 ends with the lease. Counted from the end of the term, or from its claim if it was
-    /// never promoted; and from when its network and NATS were well again, as either may have held
-    /// back its last heartbeat.
-    fn judge_by_histories(&mut self, of: &OfRole<'_>, answer: &Answer<'_>, claimed: Moment) {
+    /// A 200 ends with the lease. Counted from the end of the term, or from the first sight of its
+    /// token if it was never promoted; and from when its process, its network and NATS were well
+    /// again, as each may have held back its last heartbeat.
+    fn judge_by_histories(&mut self, of: &OfRole<'_>, answer: &Answer<'_>, ends: &Ends) {
+        let token = answer.token;
+        let Some(base) = token.and_then(|token| ends.get(&token)) else {
+            return;
+        };
         let notes = &of.evidence.notes;
-        let terms = of.terms(answer.instance);
-        let terms = terms.filter(|(first, _)| *first <= answer.answered);
-        let base = terms.map(|(_, last)| last).fold(claimed, Moment::max);
         let holds = notes.faults.iter().filter(|fault| {
-            let of_role = matches!(fault.kind.subject(), Subject::Role);
-            !of_role && fault.concerns(&of.role.name, Some(answer.instance))
+            let can_hold = match fault.kind.subject() {
+                Subject::Process => matches!(fault.kind, Kind::PauseShort | Kind::PauseLong),
+                Subject::Role => false,
+                Subject::Network | Subject::Stream | Subject::Server => true,
+            };
+            can_hold && fault.concerns(&of.role.name, Some(answer.instance))
         });
         let holds = holds.map(|fault| (fault.from, fault.until));
         let holds = holds.chain(notes.outages.iter().copied());
-        let holds = holds.filter(|(from, until)| *from <= answer.asked && *until >= base);
+        let holds = holds.filter(|(from, until)| *from <= answer.asked && until >= base);
         let held = holds.map(|(_, until)| until.min(answer.asked));
-        let base = held.fold(base, Moment::max);
+        let base = held.fold(*base, Moment::max);
         let since = answer.asked.since(base);
         if since > of.role.ttl + DELAY {
             self.wrong.push(format!(
@@ -367,25 +410,42 @@ impl ViewVerdict {
     }
 
     fn measure_after_terms(&mut self, of: &OfRole<'_>) {
-        for instance in &of.evidence.notes.instances {
-            let mut terms: Vec<_> = of.terms(instance).collect();
-            terms.sort_unstable();
-            let mut later = terms.iter().skip(1).map(|(first, _)| *first);
-            for (_, last) in &terms {
-                let next = later.next().unwrap_or(of.evidence.notes.ended);
-                // A claim of its own after the term is of another one.
-                let claims = of.spans.iter().filter(|span| span.leader.id == *instance);
-                let mut claims = claims.map(|span| span.from).filter(|from| from > last);
-                let next = claims.next().map_or(next, |from| from.min(next));
-                let answers = of.answers.iter().filter(|it| it.instance == instance);
-                let asked = answers.map(|it| it.asked).filter(|asked| *asked < next);
-                let late = asked.map(|asked| asked.since(*last)).max();
-                if *last >= of.begun && *last < of.evidence.notes.ended {
-                    self.after_term.0.push(late.unwrap_or_default());
-                }
+        for term in of.terms() {
+            let Some((_, last)) = term.valid else {
+                continue;
+            };
+            let answers = of.answers.iter();
+            let answers = answers.filter(|it| it.token == Some(term.token));
+            let late = answers.map(|it| it.asked.since(last)).max();
+            if last >= of.begun && last < of.evidence.notes.ended {
+                self.after_term.0.push(late.unwrap_or_default());
             }
         }
     }
+}
+
+/// By fencing token.
+type Ends = BTreeMap<FencingToken, Moment>;
+
+/// When terms were last seen to be valid. Those that never were, when `serve` first told of them.
+fn ends_of_terms(of: &OfRole<'_>) -> Ends {
+    let terms = of.terms();
+    let mut ends: Ends = terms
+        .filter_map(|term| Some((term.token, term.valid?.1)))
+        .collect();
+    for answer in &of.answers {
+        if let Some(token) = answer.token {
+            ends.entry(token).or_insert(answer.asked);
+        }
+    }
+    ends
+}
+
+/// Of a few at least.
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
 }
 
 impl fmt::Display for Delays {
@@ -435,10 +495,20 @@ impl fmt::Display for ViewVerdict {
             "  a leader's last 200 after its term, by the histories: {}",
             self.after_term
         )?;
-        if let Some((first, last, most)) = self.memory {
+        let [paused, cut_off, reset] = self.disturbed;
+        writeln!(
+            f,
+            "  serve itself: {paused} times paused, {cut_off} cut off from NATS, {reset} reset"
+        )?;
+        let most = self.memory.iter().max();
+        if let (Some(first), Some(most)) = (self.memory.first(), most) {
+            let quarter = self.memory.len().div_ceil(4);
+            let quarters = self.memory.chunks(quarter).map(median);
+            let quarters: Vec<_> = quarters.map(|kib| format!("{kib}")).collect();
             write!(
                 f,
-                "  memory: first {first} KiB, last {last} KiB, most {most} KiB"
+                "  memory in KiB: first {first}, most {most}, medians of its quarters {}",
+                quarters.join(", ")
             )?;
         }
         Ok(())

@@ -17,7 +17,9 @@ use super::plan::BUCKET;
 
 const EVERY: Duration = Duration::from_millis(100);
 /// The probe writes ten times a second: a watch that shows nothing for so long is begun anew.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(1);
+/// How long the begin of a watch may take. Then it is begun anew.
+const BEGIN: Duration = Duration::from_millis(500);
 /// No watch has shown anything for so long: what happened then may have been missed.
 const BLIND: Duration = Duration::from_secs(1);
 
@@ -74,13 +76,16 @@ pub async fn watch_on(url: String, told: Arc<Told>) {
         return;
     };
     let mut context = jetstream::new(client);
-    context.set_timeout(SILENCE);
+    context.set_timeout(BEGIN);
+    let bucket = loop {
+        if let Ok(bucket) = context.get_key_value(BUCKET).await {
+            break bucket;
+        }
+        tokio::time::sleep(EVERY).await;
+    };
     loop {
-        let watch = async {
-            let bucket = context.get_key_value(BUCKET).await.ok()?;
-            bucket.watch_with_history(">").await.ok()
-        };
-        if let Ok(Some(mut watch)) = tokio::time::timeout(SILENCE * 2, watch).await {
+        let watch = bucket.watch_with_history(">");
+        if let Ok(Ok(mut watch)) = tokio::time::timeout(BEGIN, watch).await {
             while let Ok(Some(Ok(entry))) = tokio::time::timeout(SILENCE, watch.next()).await {
                 told.take(&entry);
             }
