@@ -40,6 +40,8 @@ pub enum Action {
     Pause(usize),
     Resume(usize),
     Crash(usize),
+    /// The companion of a process that died reads what stands there, and writes its release.
+    CompanionReads(usize),
     Start(usize),
     Cut(usize),
     Link(usize),
@@ -92,6 +94,7 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     for ghost in 0..state.ghosts.len() {
         actions.push(Action::ArriveLate(ghost));
     }
+    actions.extend((0..state.wills.len()).map(Action::CompanionReads));
     if state.faults.may(Fault::Delete) && is_record(state) {
         actions.push(Action::Delete);
     }

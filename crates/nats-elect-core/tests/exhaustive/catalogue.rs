@@ -8,7 +8,7 @@ use crate::fault::Fault::{
 use crate::properties::Witness::{
     ClaimAdopted, ClaimRefused, FenceAdopted, GhostCommitted, GivenBack, HandedOver, Overrun,
     Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
-    ValidButNotLeading, Yielded,
+    ValidButNotLeading, WillCarriedOut, Yielded,
 };
 
 fn two(name: &'static str) -> Configuration {
@@ -31,6 +31,13 @@ pub fn small() -> Vec<Configuration> {
             .faults(&[(Crash, 1)])
             .until(13)
             .witnesses(&[PromotedAgain, ClaimRefused]),
+        two("two-crash-companion-no-watch-short")
+            .led()
+            .without_watch()
+            .with_companions()
+            .faults(&[(Crash, 1)])
+            .until(9)
+            .witnesses(&[PromotedAgain, WillCarriedOut]),
         two("two-stop")
             .led()
             .faults(&[(Stop, 1)])
@@ -72,6 +79,7 @@ pub fn large() -> Vec<Configuration> {
         two_from_the_start(),
         two_under_faults(),
         two_that_hand_over(),
+        with_companions(),
         three_instances(),
     ]
     .concat()
@@ -225,6 +233,40 @@ fn two_that_hand_over() -> Vec<Configuration> {
             .until(16)
             .faults(&[(Pause, 1)])
             .witnesses(&[Yielded, Released, PromotedAgain]),
+    ]
+}
+
+fn with_companions() -> Vec<Configuration> {
+    vec![
+        two("two-crash-companion")
+            .led()
+            .with_companions()
+            .faults(&[(Crash, 1)])
+            .witnesses(&[PromotedAgain, WillCarriedOut]),
+        two("two-crash-twice-companion-no-watch")
+            .led()
+            .without_watch()
+            .with_companions()
+            .faults(&[(Crash, 2)])
+            .witnesses(&[PromotedAgain, WillCarriedOut]),
+        two("two-late-crash-companion-no-watch")
+            .led()
+            .without_watch()
+            .with_companions()
+            .faults(&[(Late, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, WillCarriedOut, GhostCommitted]),
+        two("two-purge-crash-companion-no-watch")
+            .led()
+            .without_watch()
+            .with_companions()
+            .faults(&[(Purge, 1), (Crash, 1)])
+            .witnesses(&[PromotedAgain, WillCarriedOut]),
+        three("three-crash-companion-no-watch")
+            .led()
+            .without_watch()
+            .with_companions()
+            .faults(&[(Crash, 1)])
+            .witnesses(&[PromotedAgain, WillCarriedOut]),
     ]
 }
 

@@ -26,6 +26,8 @@ pub struct Configuration {
     /// Whether one of them leads already, elected without any delay.
     pub led: bool,
     pub faults: &'static [(Fault, u8)],
+    /// Whether processes have companions.
+    pub companions: bool,
     /// Whether there is a watch at all.
     pub watch: bool,
     /// Whether it shows a writer its own writes, too.
@@ -56,6 +58,7 @@ impl Configuration {
             ranked: false,
             led: false,
             faults: &[],
+            companions: false,
             watch: true,
             echo: false,
             readers: false,
@@ -75,6 +78,11 @@ impl Configuration {
 
     pub const fn witnesses(mut self, witnesses: &'static [Witness]) -> Self {
         self.witnesses = witnesses;
+        self
+    }
+
+    pub const fn with_companions(mut self) -> Self {
+        self.companions = true;
         self
     }
 

@@ -39,6 +39,7 @@ impl Model for Space {
             bucket: Arc::new(bucket),
             instances: (0..self.0.instances).map(instance).collect(),
             ghosts: Vec::new(),
+            wills: Vec::new(),
             faults: Faults::new(self.0.faults),
             last_token: None,
             leaderless: 0,

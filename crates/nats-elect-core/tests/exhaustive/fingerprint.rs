@@ -265,15 +265,17 @@ pub fn of(state: &State) -> u64 {
     }
     let page = |words, life| Page::new(words, life, counts_from_one);
     let common = page(common.words, 0);
-    let ghosts: Vec<_> = state
-        .ghosts
-        .iter()
-        .map(|ghost| {
-            let mut scribe = Scribe::default();
-            (ghost.nonce, &ghost.kind).hash(&mut scribe);
-            page(scribe.words, 0)
-        })
-        .collect();
+    let ghosts = state.ghosts.iter().map(|ghost| {
+        let mut scribe = Scribe::default();
+        (ghost.nonce, &ghost.kind).hash(&mut scribe);
+        page(scribe.words, 0)
+    });
+    let wills = state.wills.iter().map(|will| {
+        let mut scribe = Scribe::default();
+        will.hash(&mut scribe);
+        page(scribe.words, 0)
+    });
+    let ghosts: Vec<_> = ghosts.chain(wills).collect();
     let pages: Vec<_> = state
         .instances
         .iter()

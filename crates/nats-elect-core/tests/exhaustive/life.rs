@@ -13,8 +13,12 @@ impl Turn<'_> {
         self.spend(Fault::Crash);
         let instance = Arc::make_mut(&mut self.state.instances[index]);
         instance.life += 1;
-        let process = instance.process.take();
-        self.abandon_request(process.and_then(|process| process.request));
+        let process = instance.process.take().expect("only live ones die");
+        let bequest = process.election.bequest();
+        self.abandon_request(process.request);
+        if let Some(bequest) = bequest.filter(|_| self.configuration.companions) {
+            self.mourn(bequest);
+        }
     }
 
     /// The process starts, and finds its connection and bucket at once.

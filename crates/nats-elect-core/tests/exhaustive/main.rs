@@ -7,6 +7,7 @@
 
 mod action;
 mod catalogue;
+mod companion;
 mod configuration;
 mod explore;
 mod fault;
@@ -63,6 +64,11 @@ fn two_instances_start() {
 #[test]
 fn two_instances_of_which_one_dies() {
     check_all_of("two-crash-no-watch-short");
+}
+
+#[test]
+fn two_instances_of_which_one_dies_and_has_a_companion() {
+    check_all_of("two-crash-companion-no-watch-short");
 }
 
 #[test]

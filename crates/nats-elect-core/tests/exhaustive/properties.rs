@@ -65,6 +65,8 @@ pub enum Witness {
     Yielded,
     /// The heir claimed what was handed to it.
     HandedOver,
+    /// A companion released the role of a process that died.
+    WillCarriedOut,
 }
 
 /// A set of witnesses.
@@ -140,6 +142,7 @@ fn possible(witness: Witness) -> Property<Space> {
         GivenBack: "who is paused gives its claim back"
         Yielded: "a leader yields to a higher priority"
         HandedOver: "an heir takes what was handed to it"
+        WillCarriedOut: "a companion releases the role of a process that died"
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nats_elect_core::record::Content;
 use nats_elect_core::{Write, WriteKind, WriteOutcome};
 
+use crate::companion::is_of_companion;
 use crate::fault::Fault;
 use crate::instance::{Answer, Asks, Instance, Progress};
 use crate::properties::Witness;
@@ -66,6 +67,9 @@ impl Turn<'_> {
         match write.kind {
             WriteKind::Fence { .. } => self.lay_ghosts(),
             WriteKind::Release { .. } => {
+                if is_of_companion(write) {
+                    self.witness(Witness::WillCarriedOut);
+                }
                 self.state.witnessed.add(if was_marker {
                     Witness::ReleasedOverMarker
                 } else {

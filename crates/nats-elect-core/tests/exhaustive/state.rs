@@ -3,8 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use nats_elect_core::Write;
 use nats_elect_core::token::FencingToken;
+use nats_elect_core::{Bequest, Write};
 
 use crate::bucket::ModelBucket;
 use crate::fault::Faults;
@@ -19,6 +19,8 @@ pub struct State {
     pub instances: Vec<Arc<Instance>>,
     /// Writes that were given up by their senders and may still arrive.
     pub ghosts: Vec<Write>,
+    /// Terms of processes that died, whose companions have not read yet what stands there.
+    pub wills: Vec<Bequest>,
     pub faults: Faults,
     /// The fencing token of the last promotion.
     pub last_token: Option<FencingToken>,

@@ -95,6 +95,7 @@ impl<'a> Turn<'a> {
                 self.process(index).paused = false;
             }
             Action::Crash(index) => self.crash(index),
+            Action::CompanionReads(will) => self.companion_reads(will),
             Action::Start(index) => {
                 self.disturbed();
                 self.start(index);
