@@ -262,19 +262,15 @@ impl ViewVerdict {
     fn judge_pairs(&mut self, of: &OfRole<'_>) {
         let mut instances = BTreeMap::new();
         for answer in &of.answers {
-            let at = of.evidence.time(answer.asked);
-            let Some(token) = answer.token else {
-                let wrong = "leads without a fencing token";
-                let name = &of.role.name;
-                self.wrong
-                    .push(format!("{name}: {} {wrong} at {at}", answer.instance));
-                continue;
-            };
+            // A claim has none until its fence record is seen.
+            let Some(token) = answer.token else { continue };
             let other = *instances.entry(token).or_insert(answer.instance);
             if other != answer.instance {
                 self.wrong.push(format!(
-                    "{}: {other} and {} lead with token {token}, the latter at {at}",
-                    of.role.name, answer.instance,
+                    "{}: {other} and {} lead with token {token}, the latter at {}",
+                    of.role.name,
+                    answer.instance,
+                    of.evidence.time(answer.asked)
                 ));
             }
         }

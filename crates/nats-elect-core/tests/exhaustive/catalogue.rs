@@ -36,7 +36,7 @@ pub fn small() -> Vec<Configuration> {
             .without_watch()
             .with_companions()
             .faults(&[(Crash, 1)])
-            .until(9)
+            .until(5)
             .witnesses(&[PromotedAgain, WillCarriedOut]),
         two("two-stop")
             .led()
