@@ -21,8 +21,6 @@ type told struct {
 	WindingDown bool    `json:"winding_down"`
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 type term struct {
 	agent   *http.Client
 	url     string
@@ -40,42 +38,35 @@ func (t *term) mayAct() bool {
 	return t.working.Err() == nil && now.Before(until) && now.Round(0).Before(until.Round(0))
 }
 
-func (t *term) renew() bool {
-	sent := time.Now() // the promise counts from here, not from the answer
-	answer, err := t.agent.Post(t.url+"/renew", "", nil)
-	if err != nil {
-		return false
+// renew asks for a promise, or ends the work. The promise counts from the sending of the request.
+func (t *term) renew() {
+	sent, p := time.Now(), told{WindingDown: true}
+	if answer, err := t.agent.Post(t.url+"/renew", "", nil); err == nil {
+		json.NewDecoder(answer.Body).Decode(&p) // an error has no such fields
+		answer.Body.Close()
 	}
-	defer answer.Body.Close()
-	var p told
-	if answer.StatusCode != 200 || json.NewDecoder(answer.Body).Decode(&p) != nil {
-		return false
+	t.until.Store(sent.Add(time.Duration(p.Remaining * 1e9)))
+	if p.WindingDown {
+		t.stop()
 	}
-	t.until.Store(sent.Add(seconds(p.Remaining)))
-	return !p.WindingDown
 }
 
 func (t *term) lead(every time.Duration, work func(*term)) {
-	defer close(t.over)
 	ended := make(chan struct{})
-	if t.renew() {
-		go func() { work(t); close(ended); t.stop() }()
-	} else {
-		close(ended)
-	}
+	t.renew()
+	go func() { work(t); close(ended); t.stop() }()
 	for t.working.Err() == nil {
 		select {
 		case <-t.working.Done():
 		case <-time.After(every):
-			if !t.renew() {
-				t.stop()
-			}
+			t.renew()
 		}
 	}
 	<-ended
 	if answer, err := t.agent.Post(t.url+"/done", "", nil); err == nil {
 		answer.Body.Close()
 	}
+	close(t.over)
 }
 
 func stand(socket, role string, work func(*term)) error {
@@ -88,28 +79,25 @@ func stand(socket, role string, work func(*term)) error {
 		return fmt.Errorf("the agent refused: %v %v", stream, err)
 	}
 	current, event, lines := &term{}, "", bufio.NewScanner(stream.Body)
-	defer func() { // whoever closes the stream says that all work has ended
-		if current.stop != nil {
-			current.stop()
-			<-current.over
-		}
-		stream.Body.Close()
-	}()
 	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ": ")
 		data := told{}
-		if name == "event" {
+		switch name, value, _ := strings.Cut(lines.Text(), ": "); {
+		case name == "event":
 			event = value
-		} else if name != "data" || json.Unmarshal([]byte(value), &data) != nil {
-			continue
-		} else if event == "promoted" {
+		case name != "data" || json.Unmarshal([]byte(value), &data) != nil:
+		case event == "promoted":
 			current = &term{agent: agent, url: url + "/terms/" + data.Token, token: data.Token, over: make(chan struct{})}
 			current.working, current.stop = context.WithCancel(context.Background())
-			go current.lead(seconds(data.RenewEvery), work)
-		} else if (event == "wind_down" || event == "ended") && current.token == data.Token {
+			go current.lead(time.Duration(data.RenewEvery*1e9), work)
+		case (event == "wind_down" || event == "ended") && current.token == data.Token:
 			current.stop()
 		}
 	}
+	if current.stop != nil { // whoever closes the stream says that all work has ended
+		current.stop()
+		<-current.over
+	}
+	stream.Body.Close()
 	return fmt.Errorf("the stream has ended: %v", lines.Err())
 }
 
