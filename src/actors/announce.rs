@@ -36,7 +36,7 @@ pub(super) fn announce_in(scope: &RoleScope, event: Event, span: &Span) {
         _ => {}
     }
     // Without a subscriber the event is not needed.
-    let _ = scope.events.send(event);
+    scope.tell(event);
 }
 
 /// Logs why no leader is known any more: what became of the last one, and what happens next.

@@ -121,7 +121,7 @@ impl RoleHandle {
     /// # Cancel safety
     /// Nothing is lost if a pending `next` is dropped.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + use<> {
-        let events = self.scope.events.subscribe();
+        let events = self.scope.listen();
         let ended = self.scope.ended.clone();
         until_ended(events, ended, |missed| Event::Lagged { missed })
     }

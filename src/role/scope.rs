@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -31,8 +31,7 @@ use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::{CoreStatus, Reply, TermId};
 
-/// The number of events kept for a slow reader. Each role reserves this room, whether the events
-/// are read or not.
+/// The number of events kept for a slow reader.
 const EVENT_CAPACITY: usize = 256;
 
 /// A request to a role's election.
@@ -88,7 +87,8 @@ pub(crate) struct RoleScope {
     pub connection: watch::Sender<ConnectionStatus>,
     /// The bucket on the current connection, once there is one.
     pub bucket: watch::Sender<Option<Bucket>>,
-    pub events: broadcast::Sender<Event>,
+    /// Its room is reserved when somebody listens for the first time.
+    events: OnceLock<broadcast::Sender<Event>>,
     /// Cancelled when the role is no longer managed.
     pub ended: CancellationToken,
     pub(super) orders: Orders,
@@ -145,7 +145,7 @@ impl RoleScope {
             status: watch::Sender::new(status),
             leader: watch::Sender::new(None),
             bucket: watch::Sender::new(None),
-            events: broadcast::Sender::new(EVENT_CAPACITY),
+            events: OnceLock::new(),
             ended: CancellationToken::new(),
             orders: Orders::default(),
             running: Mutex::new(None),
@@ -198,6 +198,19 @@ impl RoleScope {
                 ago: now.since(at),
             }),
         }
+    }
+
+    /// Tells those who listen.
+    pub fn tell(&self, event: Event) {
+        if let Some(events) = self.events.get() {
+            let _ = events.send(event);
+        }
+    }
+
+    /// Returns a receiver of the events from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Event> {
+        let events = || broadcast::Sender::new(EVENT_CAPACITY);
+        self.events.get_or_init(events).subscribe()
     }
 
     /// Returns the connected server, or the last one. It is empty before the first connection.

@@ -65,7 +65,11 @@ impl Mailbox {
         client: &Client,
         subject: &str,
     ) -> Result<Awaited, SubscribeError> {
-        let open = self.open(client).await?;
+        let open = match self.opened() {
+            Some(open) => open,
+            // In a box: each request would reserve the room for it.
+            None => Box::pin(self.open(client)).await?,
+        };
         let number = rand::random();
         let (sender, answer) = oneshot::channel();
         let request = Request {
@@ -115,9 +119,6 @@ impl Mailbox {
     }
 
     async fn open(&self, client: &Client) -> Result<Arc<Open>, SubscribeError> {
-        if let Some(open) = self.opened() {
-            return Ok(open);
-        }
         let _one_at_a_time = self.opening.lock().await;
         if let Some(open) = self.opened() {
             return Ok(open);

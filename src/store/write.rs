@@ -31,50 +31,49 @@ pub(super) struct Ack {
 impl Bucket {
     /// Claims the role over the sequence `over`, or 0 if its key is missing. Returns the new
     /// sequence.
-    pub async fn claim(
+    pub fn claim(
         &self,
         role: &RoleName,
         over: u64,
         record: &Record,
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
-        self.put(role, over, record, timeout).await
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        self.put(role, over, record, timeout)
     }
 
     /// Renews the lease over the sequence of its last write. Returns the new sequence.
-    pub async fn renew(
+    pub fn renew(
         &self,
         role: &RoleName,
         over: u64,
         record: &Record,
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
-        self.put(role, over, record, timeout).await
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        self.put(role, over, record, timeout)
     }
 
-    async fn put(
+    fn put(
         &self,
         role: &RoleName,
         over: u64,
         record: &Record,
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let request = Request::new()
             .headers(expecting(over))
             .payload(record.to_json().into());
         self.publish(self.role_subject(role), request, timeout)
-            .await
     }
 
     /// Frees the role with a delete marker over the sequence `over`. The marker shows that the
     /// leader itself wrote it, and names who should lead next.
-    pub async fn release(
+    pub fn release(
         &self,
         role: &RoleName,
         over: u64,
         release: &Release,
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let mut headers = expecting(over);
         headers.insert(OPERATION_HEADER, DELETE);
         if let Some(nonce) = release.nonce {
@@ -91,23 +90,21 @@ impl Bucket {
         }
         let request = Request::new().headers(headers);
         self.publish(self.role_subject(role), request, timeout)
-            .await
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
     /// missing. Returns the new sequence.
-    pub async fn fence(
+    pub fn fence(
         &self,
         role: &RoleName,
         over: u64,
         record: &FenceRecord,
         timeout: Duration,
-    ) -> Result<u64, StoreError> {
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let request = Request::new()
             .headers(expecting(over))
             .payload(record.to_json().into());
         self.publish(self.fence_subject(role), request, timeout)
-            .await
     }
 
     pub(super) async fn publish(

@@ -108,8 +108,9 @@ impl ElectionState {
         unanswered: impl FnOnce(Failure) -> T + Send + 'static,
         tell: impl Fn(T) + Send + Sync + 'static,
     ) {
+        // In a box, which goes with the answer: a handle keeps the rest of its task in memory.
+        let mut asking = Box::pin(asking);
         let asked = tokio::spawn(async move {
-            let mut asking = std::pin::pin!(asking);
             if let Ok(answer) = tokio::time::timeout(within, &mut asking).await {
                 tell(answer);
                 return;
@@ -117,6 +118,7 @@ impl ElectionState {
             tell(unanswered(failure_of(&StoreError::Timeout { subject })));
             tell(asking.await);
         });
+        self.asked.retain(|asked| !asked.is_finished());
         if self.asked.len() > MOST_LATE
             && let Some(oldest) = self.asked.pop_front()
         {
