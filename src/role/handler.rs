@@ -52,7 +52,8 @@ pub trait RoleHandler: Send + Sync + 'static {
     fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Returns whether this instance is fit to lead. The method is called each `health.interval`
-    /// while the instance leads.
+    /// while the instance leads. It is also called while the instance does not: whenever the leader
+    /// asks who could lead next, which is at the start of each term and once a lease from then on.
     ///
     /// `false`, a panic and no answer within `health.timeout` count as a failed check. The term
     /// ends after `health.max_consecutive_failures` failed checks in a row. If you do not implement

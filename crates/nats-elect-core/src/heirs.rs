@@ -16,7 +16,7 @@ pub const TURN: Duration = Duration::from_millis(10);
 ///
 /// The order is a courtesy: it keeps candidates from claiming all at once. A role is free for the
 /// others as well, and every claim is a compare-and-set. So heirs that are made up or gone cost a
-/// [`TURN`] each, and three of them half a heartbeat at most.
+/// [`TURN`] each, and three of them half a heartbeat more at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Heirs([Option<Uuid>; MOST_HEIRS]);
 

@@ -105,7 +105,7 @@ impl RoleSettings {
     /// at most the claim delay. Add the round trips: the record's way to the contender, then claim
     /// and fence, each within the request timeout on a healthy cluster. Add up to 1 % of the ttl if
     /// the contender's clock is slow, and 10 ms for each heir that is gone as well, half a
-    /// heartbeat if all three are. On average the last heartbeat was half a heartbeat before the
+    /// heartbeat more if all three are. On average the last heartbeat was half a heartbeat before the
     /// crash, so counted from the crash it is that much shorter. A leader that *stops* frees the
     /// role at once, so none of this applies.
     pub fn worst_case_failover(&self) -> Duration {

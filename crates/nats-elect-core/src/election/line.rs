@@ -27,15 +27,18 @@ pub(super) struct Poll {
 }
 
 impl Line {
+    /// Begins a poll. Where health checks may take longer than a lease, the time of the one before
+    /// is not up yet: it ends now.
     pub fn asked(&mut self, question: PeerRequestId, now: Moment) {
         self.asked = Some(now);
+        self.close_poll();
         self.poll = Some(Poll {
             question,
             ready: Vec::new(),
         });
     }
 
-    /// Takes a reply. Candidates that have not answered when the time is up leave the line.
+    /// Takes a reply, or that the time is up.
     pub fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
         let Some(poll) = self.poll.as_mut().filter(|it| it.question == question) else {
             return;
@@ -46,10 +49,14 @@ impl Line {
                 join(&mut self.heirs, contender);
             }
             Some(_) => {}
-            None => {
-                self.heirs = std::mem::take(&mut poll.ready);
-                self.poll = None;
-            }
+            None => self.close_poll(),
+        }
+    }
+
+    /// Candidates that did not answer leave the line.
+    fn close_poll(&mut self) {
+        if let Some(poll) = self.poll.take() {
+            self.heirs = poll.ready;
         }
     }
 

@@ -157,6 +157,32 @@ fn candidates_are_asked_once_a_lease_and_the_silent_ones_leave_the_line() {
     assert_eq!(heirs_in(&heartbeat(&mut solo)), heirs(&[8]));
 }
 
+/// The time for a question is the time of a health check as well. Its interval is not bound to the
+/// lease.
+#[test]
+fn the_silent_ones_leave_the_line_although_a_health_check_may_outlast_the_lease() {
+    let mut solo = leading(&[(7, 0), (8, 0), (9, 0)]);
+    let (mut asked, mut revision) = (0, 200);
+    let line = loop {
+        solo.take();
+        let heartbeat = solo.settings.heartbeat;
+        solo.wait(heartbeat);
+        let question = poll(&solo);
+        let write = solo.write();
+        if let Some(question) = question {
+            if asked == 2 {
+                break heirs_in(&write);
+            }
+            asked += 1;
+            // The time of no question is ever up.
+            ready(&mut solo, question, 10, 0);
+        }
+        revision += 1;
+        solo.ack(&write, revision);
+    };
+    assert_eq!(line, heirs(&[10]));
+}
+
 #[test]
 fn nobody_is_asked_without_a_connection() {
     let mut solo = Solo::leading(settings(|_| {}));
