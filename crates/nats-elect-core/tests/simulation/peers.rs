@@ -20,6 +20,18 @@ pub struct PeerMessage {
     question: PeerRequest,
 }
 
+impl PeerMessage {
+    /// A question that no instance asked. Its answer goes nowhere.
+    pub const fn of_nobody(id: PeerRequestId, question: PeerRequest) -> Self {
+        Self {
+            from: 0,
+            life: u64::MAX,
+            id,
+            question,
+        }
+    }
+}
+
 impl World {
     /// An election asks the others.
     pub fn inquire(
@@ -52,6 +64,13 @@ impl World {
                 self.schedule(at, Happening::PeerMessage { node, reply_to });
             }
         }
+        self.lie(from, id, question);
+    }
+
+    /// An answer of somebody who is no instance.
+    pub fn lied_to(&mut self, node: usize, id: PeerRequestId, after: Duration, lie: PeerReply) {
+        let at = self.now + after;
+        self.schedule(at, answered(node, id, Some(lie)));
     }
 
     pub fn peer_message_arrives(&mut self, node: usize, reply_to: PeerMessage) {

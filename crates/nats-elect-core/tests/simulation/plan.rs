@@ -10,6 +10,7 @@ use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::faults::{Fault, Options, RequestOptions, Retirement, Scale};
 use crate::fenced::Writers;
+use crate::liars::Liars;
 use crate::world::{World, ms};
 
 /// The bucket of a run.
@@ -40,6 +41,7 @@ pub struct Blow {
 
 /// All that a seed decides, but for the chance within the run.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Plan {
     pub seed: u64,
     pub kind: Kind,
@@ -49,6 +51,7 @@ pub struct Plan {
     /// No instance hears another: they may not ask one another, or are of versions that don't. So
     /// nobody is named to lead next.
     pub deaf: bool,
+    pub liars: bool,
     pub readers: bool,
     pub timer_lag: Duration,
     pub traffic: u32,
@@ -180,6 +183,7 @@ impl Plan {
             members: with_priorities(members, seed),
             twins: chance.permille(150),
             deaf: Chance::new(seed ^ 0xdeaf_0000_0000_0000).permille(400),
+            liars: Liars::are_in(seed),
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
             traffic: if chance.permille(500) { 300 } else { 0 },
@@ -256,6 +260,7 @@ impl Plan {
         world.patient = true;
         world.readers = self.readers;
         world.deaf = self.deaf;
+        world.liars = self.liars.then(|| Liars::of_seed(self.seed));
         world.fences_watched = !self.seed.is_multiple_of(5);
         world.timer_lag = Duration::ZERO..self.timer_lag;
         world.climate.wiped = self.wiped;
@@ -329,10 +334,11 @@ impl fmt::Display for Plan {
         } else {
             ""
         };
+        let liars = if self.liars { ", lied to" } else { "" };
         let slow = slow.map_or(String::new(), |slow| format!(", {slow:?} each way"));
         writeln!(
             f,
-            "  bucket {kind:?}, other traffic {traffic}{twins}{deaf}{slow}"
+            "  bucket {kind:?}, other traffic {traffic}{twins}{deaf}{liars}{slow}"
         )?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(

@@ -124,6 +124,7 @@ impl World {
     /// All faults end: processes run, messages arrive, handlers listen.
     pub fn heal(&mut self) {
         self.weather = self.climate.clone();
+        self.liars = None;
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
         self.bucket.edit_max_age(None);

@@ -52,6 +52,9 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
             simpler(&|plan| plan.members[i].clock = Clock { ppm: 0, ..clock });
         }
     }
+    if plan.liars {
+        simpler(&|plan| plan.liars = false);
+    }
     if !plan.deaf {
         simpler(&|plan| plan.deaf = true);
     }

@@ -58,6 +58,7 @@ tally! {
     releases: "roles freed at the end of a term",
     regressions: "regressions noticed",
     reopened: "buckets looked at anew",
+    lies: "made-up candidates that answered",
     mourned: "deaths that a companion saw",
     willed: "roles freed by a companion",
     retired: "roles retired",

@@ -86,17 +86,15 @@ impl Companions {
 
 impl World {
     /// A companion is told of the present term of its process. It may not have heard of the last
-    /// heartbeats yet.
+    /// heartbeats yet, nor of the end of the term before.
     pub fn bequeath(&mut self, node: usize) {
         if !self.companions.exist {
             return;
         }
         let election = self.nodes[node].election.as_ref();
         let bequest = election.and_then(nats_elect_core::Election::bequest);
-        let told = &mut self.nodes[node].told;
-        let same_term = matches!((&told, &bequest), (Some(told), Some(bequest)) if told.secret == bequest.secret);
-        if !same_term || !self.companions.chance.permille(100) {
-            *told = bequest;
+        if !self.companions.chance.permille(100) {
+            self.nodes[node].told = bequest;
         }
     }
 

@@ -17,6 +17,7 @@ use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
 use crate::fenced::{Step, Writers};
+use crate::liars::Liars;
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
 use crate::peers::PeerMessage;
@@ -230,6 +231,8 @@ pub struct World {
     pub readers: bool,
     /// No question of one instance to another arrives.
     pub deaf: bool,
+    /// Clients that lie to the instances.
+    pub liars: Option<Liars>,
     pub chance: Chance,
     /// What questions between instances meet.
     pub peer_chance: Chance,
@@ -287,6 +290,7 @@ impl World {
             fences_watched: true,
             readers: true,
             deaf: false,
+            liars: None,
             chance: Chance::new(seed),
             peer_chance: Chance::new(seed ^ 0x1e77_e500_0000_0000),
             peers: Vec::new(),

@@ -89,9 +89,15 @@ impl ForeignFault {
     pub fn strike(&self, world: &mut World) {
         match self {
             Self::Delete => world.put(Content::ForeignMarker),
-            Self::Usurp { ttl } => world.put(stranger(*ttl)),
+            Self::Usurp { ttl } => {
+                let content = world.with_heirs(stranger(*ttl));
+                world.put(content);
+            }
             Self::Opaque => world.put(Content::Opaque),
-            Self::Stray { ttl, incarnation } => world.put(stray(Some(*ttl), *incarnation)),
+            Self::Stray { ttl, incarnation } => {
+                let content = world.with_heirs(stray(Some(*ttl), *incarnation));
+                world.put(content);
+            }
             Self::Forged(forgery) => {
                 let content = forgery.content(world);
                 world.put(content);
