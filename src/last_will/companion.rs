@@ -17,14 +17,14 @@ use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup, Routes};
 use crate::clock;
 use crate::store::IfMissing;
-use nats_elect_core::LastWill;
 use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::{Bequest, LastWill};
 
-/// How long what the parent told last may take to be read after its death.
+/// How long what the parent told last may take to be read, at least.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// The wills that the parent has told.
-type Wills = BTreeMap<RoleName, LastWill>;
+/// The present terms, as the parent has told of them.
+type Terms = BTreeMap<RoleName, Bequest>;
 
 /// Runs the companion to its end.
 pub(super) fn run() {
@@ -56,22 +56,21 @@ async fn serve(setup: SetUp, parent: Parent) {
     let Some(mut link) = connect(setup).await else {
         return;
     };
-    let mut wills = Wills::new();
-    let mut silent = false;
-    loop {
+    let mut terms = Terms::new();
+    let (mut is_silent, mut is_dead) = (false, false);
+    while !is_silent && !is_dead {
         tokio::select! {
             biased;
-            message = told.recv(), if !silent => match message {
+            message = told.recv() => match message {
                 Some(ToCompanion::End) => return,
-                Some(message) => note(&mut wills, message),
-                // The parent has closed the pipe. That is no proof of its death.
-                None => silent = true,
+                Some(message) => note(&mut terms, message),
+                None => is_silent = true,
             },
-            is_dead = &mut dead => {
-                if is_dead.is_err() {
+            died = &mut dead => {
+                if died.is_err() {
                     return;
                 }
-                break;
+                is_dead = true;
             }
             changed = link.changed() => {
                 if changed.is_err() {
@@ -81,35 +80,40 @@ async fn serve(setup: SetUp, parent: Parent) {
             }
         }
     }
-    let last_words = async {
+    let since = clock::now();
+    // Both are needed. A process that lives may have closed the pipe, as where it became another
+    // program. And a fork of a dead one holds the pipe, and may go on with its handlers.
+    let leases = terms.values().map(|term| term.lease);
+    let longest = leases.max().unwrap_or_default().max(LAST_WORDS);
+    let ended = async {
         while let Some(message) = told.recv().await {
             if matches!(message, ToCompanion::End) {
-                return true;
+                return false;
             }
-            note(&mut wills, message);
+            note(&mut terms, message);
         }
-        false
+        is_dead || (&mut dead).await.is_ok()
     };
-    if tokio::time::timeout(LAST_WORDS, last_words).await == Ok(true) {
+    if tokio::time::timeout(longest, ended).await != Ok(true) {
         return;
     }
-    let now = clock::now();
     let epoch = certain_epoch(&link);
-    let carried_out = wills.into_iter().map(|(role, mut will)| {
-        let step = will.died(now, epoch);
+    let carried_out = terms.into_iter().map(|(role, bequest)| {
+        let mut will = LastWill::new(bequest);
+        let step = will.died(since, epoch);
         carry_out(role, will, step, link.clone())
     });
     join_all(carried_out).await;
 }
 
-fn note(wills: &mut Wills, message: ToCompanion) {
+fn note(terms: &mut Terms, message: ToCompanion) {
     match message {
         ToCompanion::Will(will) => {
             if let (Ok(role), Some(bequest)) = (RoleName::new(&will.role), will.bequest()) {
-                wills.insert(role, LastWill::new(bequest));
+                terms.insert(role, bequest);
             }
         }
-        ToCompanion::Forget(role) => wills.retain(|of, _| of.as_str() != role),
+        ToCompanion::Forget(role) => terms.retain(|of, _| of.as_str() != role),
         ToCompanion::Setup(_) | ToCompanion::End => {}
     }
 }

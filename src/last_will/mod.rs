@@ -30,9 +30,10 @@
 //! The companion knows nothing that its parent does not tell it through a pipe: how to connect, and
 //! for each term what proves a release. It never claims and never renews. If it dies, the manager
 //! starts another one, and until then a crash takes as long as without it. It works on Unix; death
-//! is known by a pidfd on Linux 5.3 or later, elsewhere by the closed pipe and the new parent.
+//! is known by a pidfd on Linux 5.3 or later, elsewhere by the new parent, and by the closed pipe. A
+//! fork of the process that lives on holds the pipe: then the lease decides.
 //!
-//! Processes that a handler started are not seen. Bind them to your process, for instance with
+//! Programs that a handler started are not seen. Bind them to your process, for instance with
 //! `PR_SET_PDEATHSIG`. The page about [failover](crate::docs::failover) lists which ends of a process
 //! a companion sees.
 

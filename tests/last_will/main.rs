@@ -10,6 +10,8 @@
 #[path = "../it/support/clock.rs"]
 mod clock;
 #[cfg(unix)]
+mod copies;
+#[cfg(unix)]
 mod ends;
 #[cfg(unix)]
 mod secrets;
@@ -33,7 +35,7 @@ fn main() {
             .skip(1)
             .filter(|argument| !argument.starts_with('-'))
             .collect();
-        for (name, test) in [ends::TESTS, secrets::TESTS].concat() {
+        for (name, test) in [ends::TESTS, copies::TESTS, secrets::TESTS].concat() {
             let is_asked = asked.is_empty() || asked.iter().any(|part| name.contains(part));
             if is_asked {
                 println!("test {name} ...");

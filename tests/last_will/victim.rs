@@ -197,6 +197,10 @@ async fn lead(orders: Orders) {
     match order.await.expect("no panic").trim() {
         "abort" => std::process::abort(),
         "exit" => std::process::exit(3),
+        "exec" => {
+            use std::os::unix::process::CommandExt;
+            panic!("{}", Command::new("sleep").arg("600").exec());
+        }
         // As a program does that was built with `panic = "abort"`.
         "panic" => {
             std::panic::set_hook(Box::new(|_| std::process::abort()));
