@@ -1,5 +1,9 @@
-//! A flood of the questions that instances ask each other.
+//! Floods of the questions that instances ask each other, and of answers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::StreamExt;
 use nats_elect_testing::NatsServer;
 
 use crate::MACHINE;
@@ -30,4 +34,39 @@ async fn a_flood_of_questions_costs_a_leader_nothing() {
     })
     .await;
     flooding.await.expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_answers_costs_a_leader_nothing() {
+    let _machine = MACHINE.lock().await;
+    let server = NatsServer::start().expect("start");
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let questions = client.subscribe(format!("nats-elect.{BUCKET}.{ROLE}"));
+    let mut questions = questions.await.expect("subscribe");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let told = Arc::new(AtomicU64::new(0));
+    let tell = Arc::clone(&told);
+    let flooding = tokio::spawn(async move {
+        while let Some(question) = questions.next().await {
+            let answers = question.reply.expect("a subject for answers");
+            for _ in 0..100_000 {
+                let number = tell.fetch_add(1, Ordering::Relaxed);
+                let incarnation = uuid::Uuid::from_u64_pair(0, number);
+                let answer = format!(
+                    r#"{{"answer":"ready","contender":{{"id":"liar","incarnation":"{incarnation}","priority":{number}}}}}"#
+                );
+                let answered = client.publish(answers.clone(), answer.into());
+                answered.await.expect("published");
+            }
+        }
+    });
+    never("an end of the term", ms(10_000), || {
+        journal.terms(ROLE).len() != 1 || !a.is_leader()
+    })
+    .await;
+    flooding.abort();
+    assert!(told.load(Ordering::Relaxed) >= 100_000, "no flood");
 }
