@@ -2,73 +2,150 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::actors::Link;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
-use crate::store::Bucket;
-use nats_elect_core::event::FailureKind;
+use crate::store::{Bucket, StoreError};
 use nats_elect_core::name::RoleName;
-use nats_elect_core::{Failure, LastWill, WillEnd, WillStep, WriteOutcome};
+use nats_elect_core::peer::PeerRequest;
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::{LastWill, Moment, WillEnd, WillStep};
 
 /// How long a request may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// So many roles try as often as they may. The others wait longer, or for the first success: NATS
+/// is back for all roles at once.
+const PROBING: usize = 8;
+const SELDOM: u32 = 10;
+/// How long a released role may stay unclaimed before its candidates are told to look, and told
+/// again. It doubles each time.
+const REMINDER: Duration = Duration::from_millis(50);
+const REMINDERS: u32 = 5;
 
-/// Does what the will says, from this step on, until it has ended.
-pub(super) async fn carry_out(
-    role: RoleName,
-    mut will: LastWill,
-    mut step: WillStep,
+/// What the executions of a process's wills share.
+pub(super) struct Executor {
     link: watch::Receiver<Link>,
-) -> WillEnd {
-    loop {
-        step = match step {
-            WillStep::Release { over, release } => {
-                let outcome = match bucket(&link) {
-                    Ok(bucket) => {
-                        let written = bucket.release(&role, over, &release, PATIENCE).await;
-                        outcome_of(written)
+    /// The first sign of the death.
+    died: Moment,
+    /// Some role was answered for.
+    answered: Notify,
+}
+
+impl Executor {
+    pub fn new(link: watch::Receiver<Link>, died: Moment) -> Self {
+        Self {
+            link,
+            died,
+            answered: Notify::new(),
+        }
+    }
+
+    /// Carries one of the wills out to its end. The process is dead.
+    pub async fn carry_out(&self, number: usize, role: RoleName, mut will: LastWill) {
+        let mut link = self.link.clone();
+        let rarely = if number < PROBING { 1 } else { SELDOM };
+        let mut step = will.died(self.died, certain_epoch(&link));
+        let end = loop {
+            step = match step {
+                WillStep::Release { over, release } => {
+                    let written = match bucket(&mut link) {
+                        Ok(bucket) => {
+                            let write = bucket.release(&role, over, &release, PATIENCE);
+                            while_unchanged(&mut link, write).await
+                        }
+                        Err(error) => Err(error),
+                    };
+                    will.written(clock::now(), &outcome_of(written))
+                }
+                WillStep::Read => {
+                    let read = match bucket(&mut link) {
+                        Ok(bucket) => {
+                            let read = bucket.snapshot(&role, PATIENCE);
+                            while_unchanged(&mut link, read).await
+                        }
+                        Err(error) => Err(error),
+                    };
+                    will.read(clock::now(), &read.map_err(|error| failure_of(&error)))
+                }
+                WillStep::Pause(pause) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(pause * rarely) => {}
+                        () = changed(&mut link) => {}
+                        () = self.answered.notified() => {}
                     }
-                    Err(failure) => WriteOutcome::Failed(failure),
-                };
-                will.written(clock::now(), &outcome)
-            }
-            WillStep::Read => {
-                let snapshot = match bucket(&link) {
-                    Ok(bucket) => {
-                        let read = bucket.snapshot(&role, PATIENCE).await;
-                        read.map_err(|error| failure_of(&error))
-                    }
-                    Err(failure) => Err(failure),
-                };
-                will.read(clock::now(), &snapshot)
-            }
-            WillStep::Pause(pause) => {
-                tokio::time::sleep(pause).await;
-                will.rested(clock::now())
-            }
-            WillStep::Ended(end) => return end,
+                    will.rested(clock::now(), certain_epoch(&link))
+                }
+                WillStep::Ended(end) => break end,
+            };
         };
+        self.answered.notify_waiters();
+        if end == WillEnd::Released {
+            remind(&role, &mut will, &mut link).await;
+        }
+    }
+}
+
+/// Has the candidates of a released role read its keys while nobody claims it. A candidate learns of
+/// the release from its watch, but with a node of NATS the watches go that this node served. Their
+/// owners notice that seconds later.
+async fn remind(role: &RoleName, will: &mut LastWill, link: &mut watch::Receiver<Link>) {
+    // Candidates that are asked about a term that they have not seen read the keys.
+    let unseen = PeerRequest::Ready {
+        to: None,
+        release: Some(ReleaseSecret::new(rand::random()).hash()),
+    };
+    tokio::time::sleep(REMINDER).await;
+    for doubled in 0..REMINDERS {
+        let pause = REMINDER * 2_u32.pow(doubled);
+        let Ok(bucket) = bucket(link) else {
+            tokio::time::sleep(pause).await;
+            continue;
+        };
+        if let Ok(snapshot) = bucket.snapshot(role, PATIENCE).await
+            && will.read(clock::now(), &Ok(snapshot)) != WillStep::Ended(WillEnd::Released)
+        {
+            return;
+        }
+        let told = clock::now();
+        bucket.inquire(role, &unseen, pause, drop).await;
+        // Where nobody stands for the role, that comes back at once.
+        let left = pause.saturating_sub(clock::now().since(told));
+        tokio::time::sleep(left).await;
     }
 }
 
 /// Returns the creation time of the bucket at the other end of the link, if its sequences are never
 /// used twice.
-pub(super) fn certain_epoch(link: &watch::Receiver<Link>) -> Option<u64> {
+fn certain_epoch(link: &watch::Receiver<Link>) -> Option<u64> {
     match &*link.borrow() {
         Link::Up { info, .. } if info.unique_sequences => Some(info.epoch),
         _ => None,
     }
 }
 
-fn bucket(link: &watch::Receiver<Link>) -> Result<Bucket, Failure> {
-    match &*link.borrow() {
+fn bucket(link: &mut watch::Receiver<Link>) -> Result<Bucket, StoreError> {
+    match &*link.borrow_and_update() {
         Link::Up { bucket, .. } => Ok(bucket.clone()),
-        Link::Unusable(failure) => Err(failure.clone()),
-        Link::Down => Err(Failure {
-            kind: FailureKind::Unavailable,
-            detail: "no connection".into(),
-        }),
+        Link::Unusable(failure) => Err(StoreError::Unavailable(failure.detail.clone())),
+        Link::Down => Err(StoreError::Unavailable("no connection".into())),
+    }
+}
+
+/// A request over a connection that breaks is not answered.
+async fn while_unchanged<T>(
+    link: &mut watch::Receiver<Link>,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    tokio::select! {
+        answer = request => answer,
+        () = changed(link) => Err(StoreError::Unavailable("the connection broke".into())),
+    }
+}
+
+async fn changed(link: &mut watch::Receiver<Link>) {
+    if link.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

@@ -10,7 +10,7 @@ use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::carrying_out::{carry_out, certain_epoch};
+use super::carrying_out::Executor;
 use super::death::Parent;
 use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use crate::access::Access;
@@ -21,7 +21,7 @@ use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::{Bequest, LastWill};
 
 /// How long what the parent told last may take to be read, at least.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The present terms, as the parent has told of them.
 type Terms = BTreeMap<RoleName, Bequest>;
@@ -97,12 +97,10 @@ async fn serve(setup: SetUp, parent: Parent) {
     if tokio::time::timeout(longest, ended).await != Ok(true) {
         return;
     }
-    let epoch = certain_epoch(&link);
-    let carried_out = terms.into_iter().map(|(role, bequest)| {
-        let mut will = LastWill::new(bequest);
-        let step = will.died(since, epoch);
-        carry_out(role, will, step, link.clone())
-    });
+    let executor = Executor::new(link, since);
+    let wills = terms.into_iter().enumerate();
+    let carried_out = wills
+        .map(|(number, (role, bequest))| executor.carry_out(number, role, LastWill::new(bequest)));
     join_all(carried_out).await;
 }
 

@@ -20,9 +20,10 @@ use crate::release::ReleaseSecret;
 /// The first beat of a last will. No election of the incarnation comes so far, so no nonce is used
 /// twice.
 const FIRST_BEAT: u64 = 1 << 63;
-/// The pause before what stands there is read once more. It doubles up to the longest.
+/// The pause before the next attempt. It doubles up to the longest, which is short: a stream that
+/// lost its leader takes writes again at any moment.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a companion must know to release one term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +48,8 @@ pub struct LastWill {
     bequest: Bequest,
     /// The end of the lease, counted from the death. `None` while the process may live.
     until: Option<Moment>,
+    /// The sequence of the term's record, until a refusal shows that it is another one.
+    over: Option<u64>,
     next_beat: u64,
     pauses: u32,
 }
@@ -107,6 +110,7 @@ impl LastWill {
         Self {
             bequest,
             until: None,
+            over: Some(bequest.revision),
             next_beat: FIRST_BEAT,
             pauses: 0,
         }
@@ -125,19 +129,23 @@ impl LastWill {
     /// the bucket's sequences are never used twice: then nothing has to be read before the release.
     pub fn died(&mut self, now: Moment, epoch: Option<u64>) -> WillStep {
         self.until = Some(now + self.bequest.lease);
-        if epoch == Some(self.bequest.epoch) {
-            self.release(self.bequest.revision)
-        } else {
-            WillStep::Read
-        }
+        self.attempt(epoch)
     }
 
     /// The release was answered, or was not in time.
     pub fn written(&mut self, now: Moment, outcome: &WriteOutcome) -> WillStep {
         match outcome {
             WriteOutcome::Acked { .. } => WillStep::Ended(WillEnd::Released),
-            WriteOutcome::Conflict { .. } if self.pauses == 0 => self.or_over(now, WillStep::Read),
-            WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => self.pause(now),
+            WriteOutcome::Conflict { .. } => {
+                // The record was renewed, or an earlier attempt was stored.
+                self.over = None;
+                if self.pauses == 0 {
+                    self.or_over(now, WillStep::Read)
+                } else {
+                    self.pause(now)
+                }
+            }
+            WriteOutcome::Failed(_) => self.pause(now),
         }
     }
 
@@ -161,6 +169,7 @@ impl LastWill {
                 WillStep::Ended(WillEnd::Released)
             }
             Content::Record(record) if self.is_of_the_dead(record) => {
+                self.over = Some(entry.revision);
                 let release = self.release(entry.revision);
                 // The next answer that leads nowhere is followed by a pause.
                 self.pauses = self.pauses.max(1);
@@ -170,9 +179,19 @@ impl LastWill {
         }
     }
 
-    /// A pause is over.
-    pub fn rested(&mut self, now: Moment) -> WillStep {
-        self.or_over(now, WillStep::Read)
+    /// A pause is over. `epoch` is as for [`died`](Self::died).
+    pub fn rested(&mut self, now: Moment, epoch: Option<u64>) -> WillStep {
+        let attempt = self.attempt(epoch);
+        self.or_over(now, attempt)
+    }
+
+    /// The release, if it can be sent without a read. A stream without a leader refuses a write at
+    /// once, but leaves a read unanswered.
+    fn attempt(&mut self, epoch: Option<u64>) -> WillStep {
+        match self.over {
+            Some(over) if epoch == Some(self.bequest.epoch) => self.release(over),
+            _ => WillStep::Read,
+        }
     }
 
     /// Whether this is a record of the very term that the companion was told of.
@@ -277,6 +296,10 @@ mod tests {
         }
     }
 
+    fn pause_of(doubled: u32) -> WillStep {
+        WillStep::Pause(FIRST_PAUSE * doubled)
+    }
+
     fn conflict() -> WriteOutcome {
         let current = Some(REVISION + 1);
         WriteOutcome::Conflict { current }
@@ -368,10 +391,30 @@ mod tests {
         let failed = WriteOutcome::Failed(unanswered());
         let pause = will.written(at(80), &failed);
         assert_eq!(pause, WillStep::Pause(FIRST_PAUSE));
-        assert_eq!(will.rested(at(100)), WillStep::Read);
+        assert_eq!(over(&will.rested(at(100), Some(EPOCH))), REVISION);
+        assert_eq!(will.written(at(101), &conflict()), pause_of(2));
+        assert_eq!(will.rested(at(150), Some(EPOCH)), WillStep::Read);
         let found = stands(REVISION + 1, Content::Release(release));
-        let ended = will.read(at(101), &found);
+        let ended = will.read(at(151), &found);
         assert_eq!(ended, WillStep::Ended(WillEnd::Released));
+    }
+
+    #[test]
+    fn a_write_that_failed_is_tried_again_without_a_read_where_sequences_tell() {
+        let failed = WriteOutcome::Failed(unanswered());
+        let (mut will, _) = dead(Some(EPOCH));
+        will.written(at(1), &failed);
+        assert_eq!(over(&will.rested(at(20), Some(EPOCH))), REVISION);
+        will.written(at(21), &failed);
+        // Another bucket, or none, or one that uses sequences again.
+        assert_eq!(will.rested(at(60), None), WillStep::Read);
+        assert_eq!(will.rested(at(61), Some(EPOCH + 1)), WillStep::Read);
+        // A refusal: a read has to show what is to be released.
+        will.written(at(62), &conflict());
+        assert_eq!(will.rested(at(110), Some(EPOCH)), WillStep::Read);
+        will.read(at(111), &stands(REVISION + 5, record(DEAD, 17)));
+        will.written(at(112), &failed);
+        assert_eq!(over(&will.rested(at(160), Some(EPOCH))), REVISION + 5);
     }
 
     #[test]
@@ -381,13 +424,13 @@ mod tests {
         let stale = stands(REVISION - 1, record(9, 9));
         let first = will.read(at(2), &stale);
         assert_eq!(first, WillStep::Pause(FIRST_PAUSE));
-        will.rested(at(22));
+        will.rested(at(22), Some(EPOCH));
         assert_eq!(
             over(&will.read(at(23), &stands(REVISION, record(DEAD, 17)))),
             REVISION
         );
         let second = will.written(at(24), &conflict());
-        assert_eq!(second, WillStep::Pause(FIRST_PAUSE * 2));
+        assert_eq!(second, pause_of(2));
         let mut last = Duration::ZERO;
         for _ in 0..20 {
             if let WillStep::Pause(pause) = will.read(at(25), &Err(unanswered())) {
@@ -401,8 +444,8 @@ mod tests {
     fn it_ends_with_the_lease() {
         let over = WillStep::Ended(WillEnd::LeaseOver);
         let (mut will, _) = dead(Some(EPOCH));
-        assert_eq!(will.rested(at(14_999)), WillStep::Read);
-        assert_eq!(will.rested(at(15_000)), over);
+        assert_eq!(will.rested(at(14_999), None), WillStep::Read);
+        assert_eq!(will.rested(at(15_000), Some(EPOCH)), over);
         assert_eq!(will.read(at(15_000), &Err(unanswered())), over);
         let late = will.read(at(15_001), &stands(REVISION, record(DEAD, 17)));
         assert_eq!(late, over);

@@ -40,6 +40,8 @@ struct AtWork {
     /// The sequence that it read last.
     read: Option<u64>,
     cut_until: Duration,
+    /// The epoch of a bucket whose sequences are never used twice.
+    certain: Option<u64>,
 }
 
 /// What happens to a companion.
@@ -124,6 +126,7 @@ impl World {
         let at = self.now + after;
         if let Some(at_work) = self.companions.at_work.get_mut(&companion) {
             at_work.cut_until = at + cut;
+            at_work.certain = certain.map(|bucket| bucket.epoch);
         }
         self.tally.mourned += 1;
         let stage = Stage::Died { epoch };
@@ -154,6 +157,7 @@ impl World {
             request: 0,
             read: None,
             cut_until: Duration::ZERO,
+            certain: None,
         };
         let companion = self.companions.last;
         self.companions.at_work.insert(companion, at_work);
@@ -176,7 +180,11 @@ impl World {
         let now = at_work.clock.at(self.now);
         let step = match stage {
             Stage::Died { epoch } => at_work.will.died(now, epoch),
-            Stage::Rested => at_work.will.rested(now),
+            Stage::Rested => {
+                let knows = self.companions.chance.permille(700);
+                let epoch = at_work.certain.filter(|_| knows);
+                at_work.will.rested(now, epoch)
+            }
             Stage::Written { request, outcome } if request == at_work.request => {
                 at_work.request += 1;
                 at_work.will.written(now, &outcome)
