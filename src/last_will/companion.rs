@@ -31,9 +31,20 @@ pub(super) fn run() {
     let mut first = String::new();
     let _ = io::stdin().lock().read_line(&mut first);
     let Ok(ToCompanion::Setup(setup)) = serde_json::from_str(&first) else {
-        return;
+        // The error may quote a secret.
+        let version = env!("CARGO_PKG_VERSION");
+        return say(&FromCompanion::Failed(format!(
+            "it does not understand its parent: it is of version {version} of nats-elect, is that the parent's?"
+        )));
     };
     drop(first);
+    #[cfg(target_os = "linux")]
+    if setup.is_private {
+        let private = rustix::process::DumpableBehavior::NotDumpable;
+        if let Err(error) = rustix::process::set_dumpable_behavior(private) {
+            return say(&FromCompanion::Failed(format!("no privacy: {error}")));
+        }
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

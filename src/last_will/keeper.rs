@@ -100,6 +100,7 @@ impl Keeper {
         let status = Arc::new(Mutex::new(LastWillStatus::Absent));
         let setup = ToCompanion::Setup(Box::new(SetUp {
             parent: std::process::id(),
+            is_private: is_private(),
             instance_id: instance.id.as_str().to_owned(),
             config: config.clone(),
         }));
@@ -225,7 +226,7 @@ impl Keeping {
                 command.env_remove(name);
             }
         }
-        let mut process = command
+        let process = command
             .arg(ARGUMENT)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
@@ -235,23 +236,26 @@ impl Keeping {
             .process_group(0)
             .spawn()?;
         self.companions += 1;
-        let number = self.companions;
-        if let Some(output) = process.stdout.take() {
-            let tell = self.tell.clone();
-            thread::spawn(move || hear(output, number, &tell));
-        }
         let mut companion = Companion {
-            number,
+            number: self.companions,
             process,
             pipe,
             watches: false,
         };
-        let setup = self.setup.clone();
-        if let Err(error) = companion.tell(&setup) {
+        if let Err(error) = self.introduce(&mut companion) {
             companion.kill();
             return Err(error);
         }
         Ok(companion)
+    }
+
+    fn introduce(&self, companion: &mut Companion) -> io::Result<()> {
+        let number = companion.number;
+        if let Some(output) = companion.process.stdout.take() {
+            let tell = self.tell.clone();
+            thread::Builder::new().spawn(move || hear(output, number, &tell))?;
+        }
+        companion.tell(&self.setup)
     }
 
     fn command(&self) -> io::Result<Command> {
@@ -382,6 +386,17 @@ impl Companion {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Whether other processes may not look into this one.
+fn is_private() -> bool {
+    #[cfg(target_os = "linux")]
+    return !matches!(
+        rustix::process::dumpable_behavior(),
+        Ok(rustix::process::DumpableBehavior::Dumpable)
+    );
+    #[cfg(not(target_os = "linux"))]
+    false
 }
 
 /// Passes on what a companion tells, and that its output is closed.

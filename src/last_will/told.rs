@@ -39,6 +39,9 @@ pub(super) enum ToCompanion {
 pub(super) struct SetUp {
     /// The process to watch.
     pub parent: u32,
+    /// No other process may look into the parent, nor into the companion: see `PR_SET_DUMPABLE` in
+    /// prctl(2).
+    pub is_private: bool,
     pub instance_id: String,
     pub config: ManagerConfig,
 }
@@ -139,6 +142,7 @@ mod tests {
         config.auth.token = Some("s3cret".into());
         let told = ToCompanion::Setup(Box::new(SetUp {
             parent: 1,
+            is_private: true,
             instance_id: "n".into(),
             config: config.clone(),
         }));

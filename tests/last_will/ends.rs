@@ -8,6 +8,7 @@ use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::clock::Stamp;
+use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
 use crate::victim::{Victim, children};
 
@@ -30,9 +31,8 @@ const SHORT: Duration = Duration::from_secs(2);
 
 async fn killed() {
     let stage = Stage::set().await;
-    let rounds = std::env::var("LAST_WILL_ROUNDS").map_or(20, |it| it.parse().expect("a number"));
     let mut took = Vec::new();
-    for round in 0..rounds {
+    for round in 0..rounds(20) {
         let role = format!("killed-{round}");
         let mut victim = Victim::start(&stage.config, &role, LONG, stage.folder.path()).await;
         let mut next = stage.next(&role, LONG).await;
@@ -98,7 +98,7 @@ async fn replaced() {
     let first = victim.companion(None).await;
     kill_process(first, Signal::KILL).expect("it lives");
     let second = victim.companion(Some(first)).await;
-    await_connection(&stage, second).await;
+    connected(second, &[stage.server.port()]).await;
     assert!(!next.has_started(), "the leader lives");
     let at = victim.kill();
     let started = next.started().await;
@@ -145,47 +145,20 @@ async fn graceful() {
     stage.leave(role).await;
 }
 
-/// Waits until a companion has a connection to the server.
-async fn await_connection(stage: &Stage, companion: Pid) {
-    let port = format!(":{:04X}", stage.server.port());
-    eventually(SOON, "a connection of the companion", async || {
-        let sockets = sockets_of(companion);
-        let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-        let established = |line: &str| {
-            let columns: Vec<_> = line.split_whitespace().collect();
-            columns.get(2).is_some_and(|it| it.ends_with(&port))
-                && columns.get(3) == Some(&"01")
-                && columns
-                    .get(9)
-                    .is_some_and(|inode| sockets.iter().any(|it| it == inode))
-        };
-        table.lines().any(established).then_some(())
-    })
-    .await;
-}
-
-/// The inodes of the sockets of a process.
-fn sockets_of(process: Pid) -> Vec<String> {
-    let files = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
-    let links = files.into_iter().flatten().flatten();
-    let inode = |link: std::path::PathBuf| {
-        let link = link.to_str()?.strip_prefix("socket:[")?;
-        Some(link.strip_suffix(']')?.to_owned())
-    };
-    links
-        .filter_map(|file| inode(std::fs::read_link(file.path()).ok()?))
-        .collect()
-}
-
-async fn is_gone(process: Pid) {
+pub async fn is_gone(process: Pid) {
     eventually(SOON, "the companion's end", async || {
         test_kill_process(process).is_err().then_some(())
     })
     .await;
 }
 
+/// How often something is to be done.
+pub fn rounds(default: u32) -> u32 {
+    std::env::var("LAST_WILL_ROUNDS").map_or(default, |it| it.parse().expect("a number"))
+}
+
 /// Prints how long it took until the next handler started.
-fn tell(what: &str, took: &mut [Duration]) {
+pub fn tell(what: &str, took: &mut [Duration]) {
     took.sort();
     let at = |share: usize| took[(took.len() - 1) * share / 100];
     println!(

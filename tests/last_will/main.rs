@@ -6,19 +6,41 @@
 #![cfg_attr(not(unix), allow(unused))]
 
 #[cfg(unix)]
+mod circumstances;
+#[cfg(unix)]
 #[allow(dead_code)]
 #[path = "../it/support/clock.rs"]
 mod clock;
+mod clusters;
 #[cfg(unix)]
 mod copies;
 #[cfg(unix)]
+#[allow(dead_code)]
+#[path = "../it/support/credentials.rs"]
+mod credentials;
+#[cfg(unix)]
 mod ends;
+#[cfg(unix)]
+mod logins;
+#[cfg(unix)]
+mod losses;
+#[cfg(unix)]
+mod privileges;
 #[cfg(unix)]
 mod secrets;
 #[cfg(unix)]
+mod sockets;
+#[cfg(unix)]
 mod stage;
 #[cfg(unix)]
+#[allow(dead_code)]
+#[path = "../it/support/user.rs"]
+mod user;
+#[cfg(unix)]
 mod victim;
+
+#[cfg(unix)]
+use stage::SOON;
 
 fn main() {
     nats_elect::last_will::init();
@@ -35,7 +57,18 @@ fn main() {
             .skip(1)
             .filter(|argument| !argument.starts_with('-'))
             .collect();
-        for (name, test) in [ends::TESTS, copies::TESTS, secrets::TESTS].concat() {
+        for (name, test) in [
+            ends::TESTS,
+            copies::TESTS,
+            losses::TESTS,
+            secrets::TESTS,
+            logins::TESTS,
+            privileges::TESTS,
+            circumstances::TESTS,
+            clusters::TESTS,
+        ]
+        .concat()
+        {
             let is_asked = asked.is_empty() || asked.iter().any(|part| name.contains(part));
             if is_asked {
                 println!("test {name} ...");

@@ -1,4 +1,4 @@
-//! A server, and a candidate that leads next.
+//! Servers, and a candidate that leads next.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::clock::Stamp;
 
 pub const SOON: Duration = Duration::from_secs(60);
 
-pub struct Stage {
+/// `S` is what serves: one server, or a cluster.
+pub struct Stage<S = NatsServer> {
     pub config: ManagerConfig,
     pub folder: tempfile::TempDir,
-    pub server: NatsServer,
+    pub server: S,
     candidate: RoleManager,
 }
 
@@ -30,6 +31,13 @@ impl Stage {
     /// On this server, with a configuration that knows how to connect to it.
     pub async fn with(server: NatsServer, config: ManagerConfig) -> Self {
         let config = config.bucket_auto_create().storage(Storage::Memory);
+        Self::of(server, config).await
+    }
+}
+
+impl<S> Stage<S> {
+    /// The configuration says all that is to know of the bucket as well.
+    pub async fn of(server: S, config: ManagerConfig) -> Self {
         let candidate = RoleManager::builder()
             .config(config.clone().instance_id("candidate"))
             .start()
@@ -59,6 +67,11 @@ impl Stage {
         let role = role.expect("a role");
         eventually(SOON, "a leader", async || role.leader()).await;
         Next(started)
+    }
+
+    /// Whether the candidate leads a role.
+    pub fn leads(&self, role: &str) -> bool {
+        self.candidate.role(role).is_ok_and(|it| it.is_leader())
     }
 
     /// Leaves a role, so that the next one has the machine for itself.

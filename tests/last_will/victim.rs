@@ -1,7 +1,7 @@
 //! A process that leads a role, with a companion, until something ends it.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,16 @@ const ORDERS: &str = "NATS_ELECT_TEST_VICTIM";
 #[derive(Serialize, Deserialize)]
 pub struct Orders {
     pub config: ManagerConfig,
-    pub role: String,
+    pub roles: Vec<String>,
     pub ttl: Duration,
-    /// Where the handler notes when it acted last.
+    /// Where the handlers note when one of them acted last.
     pub acts: PathBuf,
+    /// Signs what it leads with.
+    pub signing_seed: Option<String>,
+    /// It has no input, and is not to take that for the end of the test.
+    pub is_deaf: bool,
+    /// Nobody may look into it, and it gets no privileges.
+    pub is_private: bool,
 }
 
 /// The process, seen from the outside.
@@ -36,33 +42,57 @@ pub struct Victim {
     acts: PathBuf,
 }
 
+impl Orders {
+    pub fn new(config: &ManagerConfig, role: &str, ttl: Duration, folder: &Path) -> Self {
+        let last_will = LastWillConfig::on();
+        Self {
+            config: config.clone().last_will(last_will).instance_id("victim"),
+            roles: vec![role.to_owned()],
+            ttl,
+            acts: folder.join(role),
+            signing_seed: None,
+            is_deaf: false,
+            is_private: false,
+        }
+    }
+
+    /// The file that exists once the process leads and its companion is ready.
+    fn leads(&self) -> PathBuf {
+        self.acts.with_extension("leads")
+    }
+}
+
 impl Victim {
     /// Starts it, and waits until it leads and its companion is ready.
     pub async fn start(config: &ManagerConfig, role: &str, ttl: Duration, folder: &Path) -> Self {
-        let acts = folder.join(role);
-        let orders = Orders {
-            config: config
-                .clone()
-                .last_will(LastWillConfig::on())
-                .instance_id("victim"),
-            role: role.to_owned(),
-            ttl,
-            acts: acts.clone(),
-        };
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .env(ORDERS, serde_json::to_string(&orders).expect("orders"))
+        Self::of(&Orders::new(config, role, ttl, folder)).await
+    }
+
+    pub async fn of(orders: &Orders) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        Self::run(&mut Command::new(program), orders).await
+    }
+
+    /// Starts it by this command.
+    pub async fn run(command: &mut Command, orders: &Orders) -> Self {
+        // An earlier process may have left it.
+        let _ = std::fs::remove_file(orders.leads());
+        let child = command
+            .env(ORDERS, serde_json::to_string(orders).expect("orders"))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
-        let output = child.stdout.take().expect("its output");
-        let led = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            BufReader::new(output).read_line(&mut line).expect("a line");
-            line
-        });
-        assert_eq!(led.await.expect("no panic").trim(), "leading");
-        Self { child, acts }
+        let mut victim = Self {
+            child,
+            acts: orders.acts.clone(),
+        };
+        eventually(SOON, "leadership of the process", async || {
+            let ended = victim.child.try_wait().expect("its state");
+            assert_eq!(ended, None, "it has ended");
+            orders.leads().exists().then_some(())
+        })
+        .await;
+        victim
     }
 
     pub fn id(&self) -> u32 {
@@ -142,6 +172,12 @@ pub fn is_one() -> bool {
 pub fn run() {
     let orders = std::env::var(ORDERS).expect("orders");
     let orders: Orders = serde_json::from_str(&orders).expect("orders");
+    #[cfg(target_os = "linux")]
+    if orders.is_private {
+        let private = rustix::process::DumpableBehavior::NotDumpable;
+        rustix::process::set_dumpable_behavior(private).expect("privacy");
+        rustix::thread::set_no_new_privs(true).expect("no privileges");
+    }
     // The companion must hold neither.
     let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -154,44 +190,56 @@ pub fn run() {
 }
 
 async fn lead(orders: Orders) {
-    let notes = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .open(&orders.acts)
-        .expect("a file");
+    let leads = orders.leads();
+    let notes = File::create(&orders.acts).expect("a file");
     let notes = std::sync::Arc::new(notes);
-    let handler = handler_fn(move |term: Term| {
+    let pause = Duration::from_micros(200) * u32::try_from(orders.roles.len()).expect("a few");
+    let handler = || {
         let notes = std::sync::Arc::clone(&notes);
-        async move {
-            while term.is_valid() && !term.is_cancelled() {
-                let stamp = Stamp::now().as_nanos().to_le_bytes();
-                notes.write_all_at(&stamp, 0).expect("a note");
-                tokio::time::sleep(Duration::from_micros(200)).await;
+        handler_fn(move |term: Term| {
+            let notes = std::sync::Arc::clone(&notes);
+            async move {
+                while term.is_valid() && !term.is_cancelled() {
+                    let stamp = Stamp::now().as_nanos().to_le_bytes();
+                    notes.write_all_at(&stamp, 0).expect("a note");
+                    tokio::time::sleep(pause).await;
+                }
+                Ok(())
             }
-            Ok(())
-        }
-    });
-    let manager = RoleManager::builder()
-        .config(orders.config)
-        .role(&orders.role, RoleConfig::default().ttl(orders.ttl), handler)
-        .start()
-        .await
-        .expect("a manager");
-    let role = manager.role(&orders.role).expect("the role");
+        })
+    };
+    let mut builder = RoleManager::builder().config(orders.config);
+    for role in &orders.roles {
+        builder = builder.role(role, RoleConfig::default().ttl(orders.ttl), handler());
+    }
+    #[cfg(feature = "signing")]
+    if let Some(seed) = &orders.signing_seed {
+        let key = nats_elect::SigningKey::from_seed(seed);
+        builder = builder.signing_key(key.expect("a key"));
+    }
+    let manager = builder.start().await.expect("a manager");
+    let roles = orders
+        .roles
+        .iter()
+        .map(|role| manager.role(role).expect("the role"));
+    let roles: Vec<_> = roles.collect();
     eventually(
         SOON,
         "leadership with a companion that is ready",
         async || {
             let is_ready = manager.last_will() == Some(LastWillStatus::Ready);
-            (is_ready && role.is_leader()).then_some(())
+            let leads = roles.iter().all(nats_elect::RoleHandle::is_leader);
+            (is_ready && leads).then_some(())
         },
     )
     .await;
-    println!("leading");
-    let order = tokio::task::spawn_blocking(|| {
+    File::create(leads).expect("a file");
+    let order = tokio::task::spawn_blocking(move || {
         let mut order = String::new();
         let _ = std::io::stdin().read_line(&mut order);
+        if orders.is_deaf {
+            std::thread::sleep(SOON * 2);
+        }
         order
     });
     match order.await.expect("no panic").trim() {
