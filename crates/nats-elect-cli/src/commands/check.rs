@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded, rounded_up, seconds};
-use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover};
+use nats_elect::{
+    LastWillConfig, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -96,6 +98,9 @@ impl Check {
         let (file, environment) = file.with_env_settings()?;
         let mut wrong = Vec::new();
         let manager = file.manager;
+        if manager.last_will.program.is_some() && !manager.last_will.enabled {
+            output.warning("`last_will.program` has no effect: `last_will.enabled` is false");
+        }
         if let Err(error) = manager.validate() {
             wrong.push(source.broken(&["manager"], &error));
         }
@@ -182,7 +187,7 @@ impl RoleReport {
                 rounded(derived).duration()
             }),
             drift_margin: settings.drift_margin(),
-            failover: failovers(settings),
+            failover: failovers(settings, &manager.last_will),
             warnings,
         }
     }
@@ -215,7 +220,7 @@ fn effective(
     config
 }
 
-fn failovers(settings: &RoleSettings) -> Vec<Failover> {
+fn failovers(settings: &RoleSettings, last_will: &LastWillConfig) -> Vec<Failover> {
     let claim = settings.worst_case_failover();
     let ends = settings.ttl.saturating_sub(settings.drift_margin());
     let winds_down = ends.saturating_sub(settings.stop_budget);
@@ -244,7 +249,16 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
             rounded_up(winds_down)
         )
     };
-    vec![
+    let killed = last_will.enabled.then(|| {
+        let who = match &last_will.program {
+            Some(program) => format!("the companion, which runs {},", program.display()),
+            None => "the companion, for which `main` calls `last_will::init()` first,".to_owned(),
+        };
+        let what =
+            format!("{who} releases the role in a few round trips; if it can't, like a crash");
+        event("process killed", None, what)
+    });
+    let mut failovers = vec![
         event(
             "crash",
             Some(claim),
@@ -278,7 +292,9 @@ fn failovers(settings: &RoleSettings) -> Vec<Failover> {
             (slack < longest).then_some(claim),
             node_lost,
         ),
-    ]
+    ];
+    failovers.extend(killed);
+    failovers
 }
 
 /// Every value on a line of its own, with its path, and the variable that it comes from.
