@@ -403,10 +403,10 @@ impl ObservedRole {
     /// because the known fence record is of the same term.
     pub fn is_vouched(&self) -> bool {
         self.latest.as_ref().is_some_and(|latest| {
-            let vouched = latest
+            let fenced = latest
                 .record()
-                .is_some_and(|record| self.vouches_for(record));
-            vouched || latest.own || self.trust(latest) == Some(Trust::Fence)
+                .is_some_and(|record| self.vouches_for(record) && self.is_fenced(record));
+            fenced || latest.own || self.trust(latest) == Some(Trust::Fence)
         })
     }
 
@@ -651,6 +651,14 @@ impl ObservedRole {
     fn vouches_for(&self, record: &SeenRecord) -> bool {
         let fence = self.fence_nonce();
         fence.is_some_and(|nonce| record.incarnation == Some(nonce.incarnation))
+    }
+
+    /// Whether the known fence record may be of the record's very term. The same process may have led
+    /// before.
+    fn is_fenced(&self, record: &SeenRecord) -> bool {
+        mutated!(VouchByProcess => return true);
+        let fence = self.fence.and_then(|fence| fence.record?.release);
+        fence.is_none() || record.release.is_none() || fence == record.release
     }
 
     /// The lease of a record that does not tell its own.

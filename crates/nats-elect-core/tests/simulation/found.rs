@@ -4,7 +4,7 @@
 //! plans changes, they are to be found anew: `SIM_RULES` with the names of the rules prints them.
 
 /// The rule by its name among the breakages, and the seed.
-pub const FOUND: [(&str, u64); 7] = [
+pub const FOUND: [(&str, u64); 8] = [
     ("TrustAnyJump", 7418),
     ("IgnoreFenceLease", 3584),
     ("StrangerEndsLease", 268),
@@ -12,6 +12,7 @@ pub const FOUND: [(&str, u64); 7] = [
     ("FenceOverWhatStands", 456_027),
     ("FenceWithoutCondition", 64_027),
     ("BucketReadFirst", 477_198),
+    ("VouchByProcess", 504_095),
 ];
 
 #[cfg(not(nats_elect_mutations))]

@@ -115,6 +115,8 @@ mutations! {
     ForgetExpiredFences,
     /// An heir of the line of succession does not wait for the leader's lease.
     HeirsDoNotWait,
+    /// A fence record of an earlier term of the same process counts as that of its present term.
+    VouchByProcess,
     /// A companion releases a role before the death of its process is confirmed.
     WillBeforeDeath,
     /// A companion releases a role over the record of another incarnation.
