@@ -2,11 +2,14 @@
 //! copied.
 #![cfg(unix)]
 
+mod benchmarks;
 mod copied;
 mod links;
 #[path = "../support/markdown.rs"]
 mod markdown;
 mod quick_start;
+#[path = "../../benches/peers/report/mod.rs"]
+mod report;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,96 @@
+//! A candidate of this library.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use nats_elect::{
+    Error, LastWillConfig, LastWillStatus, RoleConfig, RoleHandler, RoleManager, StepDown, Term,
+    handler_fn,
+};
+
+use super::{Asking, Event, Order, OrderBook, Orders, tell};
+use crate::clock::Moment;
+use crate::system::System;
+
+pub async fn run(orders: &Orders, mut book: OrderBook) {
+    let mut builder = RoleManager::builder()
+        .servers(&orders.address)
+        .bucket("peers")
+        .bucket_auto_create()
+        .instance_id(&orders.name);
+    let with_will = orders.system == System::OursWithWill;
+    if with_will {
+        builder = builder.last_will(LastWillConfig::on());
+    }
+    let manager = builder.start().await.expect("a manager");
+    while let Some(order) = book.recv().await {
+        match order {
+            Order::Stand => {
+                for role in roles(orders) {
+                    let config = RoleConfig::default().ttl(orders.ttl);
+                    let added = manager.add_role(&role, config, leading()).await;
+                    added.expect("a role");
+                }
+                for role in roles(orders) {
+                    let handle = manager.role(&role).expect("it stands");
+                    handle.wait_for_leader().await.expect("somebody leads");
+                }
+                while with_will && manager.last_will() != Some(LastWillStatus::Ready) {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                let granted = Some(orders.ttl);
+                tell(&Event::Stands { granted });
+            }
+            Order::Leave => {
+                manager.remove_role(&orders.role).await.expect("it stood");
+                tell(&Event::Left);
+            }
+            Order::HandTo(name) => {
+                let handle = manager.role(&orders.role).expect("it stands");
+                match handle.step_down(StepDown::to(name)).await {
+                    Ok(_) => {}
+                    // It led not long ago.
+                    Err(Error::SuccessorRefused { .. }) => tell(&Event::Refused),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Order::Ask => ask(&manager, &orders.role),
+        }
+    }
+}
+
+fn roles(orders: &Orders) -> impl Iterator<Item = String> {
+    let numbered = |number| match orders.roles {
+        1 => orders.role.clone(),
+        _ => format!("{}-{number}", orders.role),
+    };
+    (0..orders.roles).map(numbered)
+}
+
+fn leading() -> impl RoleHandler {
+    handler_fn(|term: Term| {
+        tell(&Event::Started(Moment::now()));
+        async move {
+            term.cancelled().await;
+            tell(&Event::Ended(Moment::now()));
+            Ok(())
+        }
+    })
+}
+
+fn ask(manager: &RoleManager, role: &str) {
+    const TIMES: u32 = 5_000_000;
+    let handle = manager.role(role).expect("it stands");
+    let nanos = |work: &dyn Fn()| {
+        let began = Moment::now();
+        for _ in 0..TIMES {
+            work();
+        }
+        Moment::now().since(began).as_secs_f64() * 1e9 / f64::from(TIMES)
+    };
+    let is_leader = nanos(&|| assert!(black_box(&handle).is_leader()));
+    let clock = nanos(&|| {
+        black_box(Moment::now());
+    });
+    tell(&Event::Asked(Asking { is_leader, clock }));
+}

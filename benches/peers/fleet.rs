@@ -1,0 +1,333 @@
+//! The candidates of one system, each a process of its own, as the driver sees them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::candidate::{Asking, Event, Order, Orders};
+use crate::clock::Moment;
+use crate::debian::Problem;
+use crate::server::Server;
+use crate::system::System;
+
+/// So many start at once.
+const BATCH: usize = 20;
+/// For what takes no longer than the longest lease.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Candidates for one role. Dropping them kills them.
+pub struct Fleet {
+    orders: Orders,
+    members: BTreeMap<usize, Member>,
+    /// How many there were, with those that died.
+    born: usize,
+    leader: usize,
+    /// Who is missing since the last handoff or crash.
+    absent: Option<Absent>,
+    granted: Option<Duration>,
+    tell: mpsc::Sender<(usize, Event)>,
+    told: mpsc::Receiver<(usize, Event)>,
+}
+
+enum Absent {
+    Left(usize),
+    Dead(String),
+}
+
+struct Member {
+    child: Child,
+    orders: ChildStdin,
+    name: String,
+}
+
+/// How long a handoff took.
+#[derive(Clone, Copy, Debug)]
+pub struct Handoff {
+    /// From the end of the old handler to the start of the new one.
+    pub gap: Duration,
+    /// From the order to the start of the new handler.
+    pub whole: Duration,
+    /// When the old handler ended, and the new one started.
+    pub span: (Moment, Moment),
+}
+
+impl Fleet {
+    /// Starts candidates, and waits until one leads and all others follow.
+    pub fn start(
+        system: System,
+        server: &Server,
+        role: &str,
+        ttl: Duration,
+        candidates: usize,
+    ) -> Result<Self, Problem> {
+        let (tell, told) = mpsc::channel();
+        let mut fleet = Self {
+            orders: Orders {
+                system,
+                address: server.address().to_owned(),
+                name: String::new(),
+                role: role.to_owned(),
+                roles: 1,
+                ttl,
+            },
+            members: BTreeMap::new(),
+            born: 0,
+            leader: 0,
+            absent: None,
+            granted: None,
+            tell,
+            told,
+        };
+        // The first one leads, and makes what all share.
+        let first = fleet.spawn("candidate-0")?;
+        fleet.stand(&[first])?;
+        let mut rest: Vec<_> = (1..candidates).collect();
+        while !rest.is_empty() {
+            let batch = rest.drain(..BATCH.min(rest.len()));
+            let spawned: Result<Vec<_>, _> = batch
+                .map(|number| fleet.spawn(&format!("candidate-{number}")))
+                .collect();
+            fleet.stand(&spawned?)?;
+        }
+        Ok(fleet)
+    }
+
+    /// The lease that the system granted, if it has any.
+    pub const fn granted(&self) -> Option<Duration> {
+        self.granted
+    }
+
+    /// The leader leaves. [`Fleet::fill`] has it stand again.
+    pub fn hand_off(&mut self) -> Result<Handoff, Problem> {
+        let old = self.leader;
+        let began = Moment::now();
+        self.order(old, &Order::Leave)?;
+        let (mut ended, mut started, mut has_left) = (None, None, false);
+        while ended.is_none() || started.is_none() || !has_left {
+            match self.next("a handoff")? {
+                (who, Event::Ended(at)) if who == old => ended = Some(at),
+                (who, Event::Left) if who == old => has_left = true,
+                (who, Event::Started(at)) => started = Some((who, at)),
+                _ => {}
+            }
+        }
+        self.absent = Some(Absent::Left(old));
+        Ok(self.handed(began, ended, started))
+    }
+
+    /// The leader hands the role to the next candidate, by name.
+    pub fn hand_to_next(&mut self) -> Result<Handoff, Problem> {
+        let old = self.leader;
+        let heir = self.members.range(old + 1..).next();
+        let heir = heir.or_else(|| self.members.iter().next());
+        let name = heir.map(|(_, member)| member.name.clone());
+        let order = Order::HandTo(name.ok_or("no candidates")?);
+        loop {
+            let began = Moment::now();
+            self.order(old, &order)?;
+            let (mut ended, mut started, mut refused) = (None, None, false);
+            while !refused && (ended.is_none() || started.is_none()) {
+                match self.next("a handoff by name")? {
+                    (who, Event::Ended(at)) if who == old => ended = Some(at),
+                    (who, Event::Started(at)) => started = Some((who, at)),
+                    (who, Event::Refused) if who == old => refused = true,
+                    _ => {}
+                }
+            }
+            if !refused {
+                return Ok(self.handed(began, ended, started));
+            }
+            // It led not long ago.
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Kills the leader's process, and says how long it took until the next handler started.
+    /// [`Fleet::fill`] starts another process of that name.
+    pub fn crash(&mut self) -> Result<Handoff, Problem> {
+        let mut dead = self.members.remove(&self.leader).ok_or("no leader")?;
+        let killed = Moment::now();
+        dead.child.kill()?;
+        let (next, started) = loop {
+            let told = self.next("the leader after a crash")?;
+            if let (who, Event::Started(at)) = told
+                && self.members.contains_key(&who)
+            {
+                break (who, at);
+            }
+        };
+        self.absent = Some(Absent::Dead(dead.name.clone()));
+        Ok(self.handed(killed, Some(killed), Some((next, started))))
+    }
+
+    /// As many stand as at the start.
+    pub fn fill(&mut self) -> Result<(), Problem> {
+        let number = match self.absent.take() {
+            None => return Ok(()),
+            Some(Absent::Left(number)) => number,
+            Some(Absent::Dead(name)) => self.spawn(&name)?,
+        };
+        self.stand(&[number])
+    }
+
+    fn handed(
+        &mut self,
+        began: Moment,
+        ended: Option<Moment>,
+        started: Option<(usize, Moment)>,
+    ) -> Handoff {
+        let (ended, (next, started)) = (ended.unwrap_or(began), started.expect("both came"));
+        self.leader = next;
+        Handoff {
+            gap: started.since(ended),
+            whole: started.since(began),
+            span: (ended, started),
+        }
+    }
+
+    fn spawn(&mut self, name: &str) -> Result<usize, Problem> {
+        let orders = Orders {
+            name: name.to_owned(),
+            ..self.orders.clone()
+        };
+        let number = self.born;
+        self.born += 1;
+        let member = Member::start(&orders, number, &self.tell)?;
+        self.members.insert(number, member);
+        Ok(number)
+    }
+
+    /// Has candidates stand, and waits until they do, and somebody leads.
+    fn stand(&mut self, who: &[usize]) -> Result<(), Problem> {
+        for number in who {
+            self.order(*number, &Order::Stand)?;
+        }
+        let mut missing = who.len();
+        let mut is_led = self.born > 1;
+        while missing > 0 || !is_led {
+            match self.next("candidates")? {
+                (_, Event::Stands { granted }) => {
+                    self.granted = granted;
+                    missing -= 1;
+                }
+                (who, Event::Started(_)) => {
+                    self.leader = who;
+                    is_led = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, who: usize, order: &Order) -> Result<(), Problem> {
+        let member = self.members.get_mut(&who).ok_or("no such candidate")?;
+        member.order(order)
+    }
+
+    fn next(&self, what: &str) -> Result<(usize, Event), Problem> {
+        let told = self.told.recv_timeout(PATIENCE);
+        told.map_err(|_| {
+            let system = self.orders.system.name();
+            format!("{system}: waited in vain for {what}").into()
+        })
+    }
+}
+
+/// One instance of this library with many roles.
+pub struct Instance {
+    member: Member,
+    told: mpsc::Receiver<(usize, Event)>,
+}
+
+impl Instance {
+    /// Starts it, and waits until all its roles are led. Says how long that took.
+    pub fn start(
+        server: &Server,
+        name: &str,
+        roles: u32,
+        ttl: Duration,
+    ) -> Result<(Self, Duration), Problem> {
+        let orders = Orders {
+            system: System::Ours,
+            address: server.address().to_owned(),
+            name: name.to_owned(),
+            role: "role".to_owned(),
+            roles,
+            ttl,
+        };
+        let (tell, told) = mpsc::channel();
+        let mut member = Member::start(&orders, 0, &tell)?;
+        let began = Moment::now();
+        member.order(&Order::Stand)?;
+        let mut instance = Self { member, told };
+        instance.wait_for(|event| matches!(event, Event::Stands { .. }).then_some(()))?;
+        Ok((instance, Moment::now().since(began)))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.member.child.id()
+    }
+
+    /// What it costs to ask whether it leads.
+    pub fn ask(&mut self) -> Result<Asking, Problem> {
+        self.member.order(&Order::Ask)?;
+        self.wait_for(|event| match event {
+            Event::Asked(asking) => Some(asking),
+            _ => None,
+        })
+    }
+
+    fn wait_for<T>(&mut self, wanted: impl Fn(Event) -> Option<T>) -> Result<T, Problem> {
+        loop {
+            let (_, event) = self.told.recv_timeout(PATIENCE)?;
+            if let Some(found) = wanted(event) {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+impl Member {
+    fn start(
+        orders: &Orders,
+        number: usize,
+        tell: &mpsc::Sender<(usize, Event)>,
+    ) -> Result<Self, Problem> {
+        let mut child = orders
+            .command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let tell = tell.clone();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let event = serde_json::from_str(&line).expect("an event");
+                if tell.send((number, event)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            orders: child.stdin.take().ok_or("no input")?,
+            name: orders.name.clone(),
+            child,
+        })
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), Problem> {
+        writeln!(self.orders, "{}", serde_json::to_string(order)?)?;
+        Ok(())
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

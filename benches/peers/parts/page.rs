@@ -1,0 +1,206 @@
+//! docs/benchmarks.md, and its plots.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Measured, Servers, crash, goals, graceful, herd, machine, roles};
+use crate::args::Args;
+use crate::debian::Problem;
+use crate::report::plot::{Bar, Plot};
+use crate::report::sample::Sample;
+use crate::report::template::fill;
+use crate::system::System;
+
+const TEMPLATE: &str = include_str!("../page.txt");
+const NOT_MEASURED: &str = "Not measured in this run.\n";
+
+/// The page and its plots, as text.
+pub struct Page {
+    text: String,
+    plots: Vec<(&'static str, String)>,
+}
+
+impl Page {
+    pub fn new(measured: &Measured, servers: &Servers, args: &Args) -> Result<Self, Problem> {
+        let or_not = |is_there: bool, text: String| {
+            if is_there {
+                text
+            } else {
+                NOT_MEASURED.to_owned()
+            }
+        };
+        let asking = measured.asking.map(|asking| {
+            format!(
+                "`is_leader()` takes {:.0} ns, of which one reading of the clock is {:.0} ns.",
+                asking.is_leader, asking.clock
+            )
+        });
+        let values = [
+            ("date", machine::today()?),
+            ("machine", machine::kind()?),
+            ("versions", versions(servers)),
+            ("missing", missing(servers)),
+            ("command", args.command()),
+            ("rounds", rounds(measured)),
+            ("goals", goals::table(measured).markdown()),
+            (
+                "graceful",
+                or_not(
+                    !measured.graceful.is_empty(),
+                    graceful::table(&measured.graceful, measured.by_name.as_ref()).markdown(),
+                ),
+            ),
+            (
+                "crash",
+                or_not(
+                    !measured.crashes.is_empty() || measured.will.is_some(),
+                    crash::table(&measured.crashes, measured.will.as_ref()).markdown(),
+                ),
+            ),
+            (
+                "herd",
+                or_not(
+                    !measured.herds.is_empty(),
+                    herd::table(&measured.herds).markdown(),
+                ),
+            ),
+            (
+                "idle",
+                or_not(
+                    !measured.herds.is_empty(),
+                    herd::idle_table(&measured.herds).markdown(),
+                ),
+            ),
+            (
+                "roles",
+                or_not(
+                    !measured.prices.is_empty(),
+                    roles::table(&measured.prices).markdown(),
+                ),
+            ),
+            (
+                "asking",
+                asking.unwrap_or_else(|| NOT_MEASURED.trim().to_owned()),
+            ),
+        ];
+        Ok(Self {
+            text: fill(TEMPLATE, &values),
+            plots: vec![
+                ("graceful", graceful_plot(measured)),
+                ("crash", crash_plot(measured)),
+                ("herd", herd_plot(measured)),
+            ],
+        })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Writes them into the docs of this repository.
+    pub fn write(&self) -> Result<(), Problem> {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        fs::write(docs.join("benchmarks.md"), &self.text)?;
+        for (name, svg) in &self.plots {
+            fs::write(docs.join(format!("benchmarks-{name}.svg")), svg)?;
+        }
+        eprintln!("written: docs/benchmarks.md and its plots");
+        Ok(())
+    }
+}
+
+fn versions(servers: &Servers) -> String {
+    let mut versions: Vec<_> = servers
+        .running
+        .iter()
+        .map(|(_, server)| server.version())
+        .collect();
+    versions.dedup();
+    format!(
+        "nats-elect {}, {}",
+        env!("CARGO_PKG_VERSION"),
+        versions.join(", ")
+    )
+}
+
+fn missing(servers: &Servers) -> String {
+    if servers.missing.is_empty() {
+        return "All of them could be had.".to_owned();
+    }
+    let missing = servers.missing.iter().map(|missing| format!("- {missing}"));
+    let missing = missing.collect::<Vec<_>>().join("\n");
+    format!("These could not be had:\n\n{missing}")
+}
+
+fn rounds(measured: &Measured) -> String {
+    let graceful = measured
+        .graceful
+        .first()
+        .map_or(0, |line| line.gap.rounds());
+    let herd = measured
+        .herds
+        .first()
+        .map_or(0, |herd| herd.release.took.rounds());
+    format!("{graceful} rounds of each graceful handoff, {herd} of each kind among many")
+}
+
+fn bar(name: &str, system: System, took: &Sample) -> Bar {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    Bar {
+        name: name.to_owned(),
+        median: ms(took.median()),
+        p99: ms(took.p99()),
+        is_ours: system.is_ours(),
+    }
+}
+
+fn graceful_plot(measured: &Measured) -> String {
+    let mut plot = Plot::new("From the old handler's end to the new one's start");
+    let mut bars: Vec<_> = measured
+        .graceful
+        .iter()
+        .map(|line| bar(line.system.name(), line.system, &line.gap))
+        .collect();
+    if let Some(line) = &measured.by_name {
+        bars.push(bar("nats-elect, by name", line.system, &line.gap));
+    }
+    plot.group("The leader leaves, three candidates", bars);
+    plot.svg()
+}
+
+fn crash_plot(measured: &Measured) -> String {
+    let mut plot = Plot::new("From SIGKILL to the new handler's start");
+    let mut asked = Vec::new();
+    for crash in &measured.crashes {
+        if !asked.contains(&crash.asked) {
+            asked.push(crash.asked);
+        }
+    }
+    for ttl in asked {
+        let mut bars = Vec::new();
+        if let Some(will) = measured.will.as_ref().filter(|_| ttl == super::TTL) {
+            let system = System::OursWithWill;
+            bars.push(bar(system.name(), system, will));
+        }
+        let crashes = measured.crashes.iter().filter(|crash| crash.asked == ttl);
+        bars.extend(crashes.map(|crash| bar(crash.system.name(), crash.system, &crash.took)));
+        plot.group(&format!("ttl {ttl:?}"), bars);
+    }
+    plot.svg()
+}
+
+fn herd_plot(measured: &Measured) -> String {
+    let mut plot = Plot::new("The leader leaves, and many candidates follow");
+    let mut counts: Vec<_> = measured.herds.iter().map(|herd| herd.candidates).collect();
+    counts.dedup();
+    for count in counts {
+        let herds = measured
+            .herds
+            .iter()
+            .filter(|herd| herd.candidates == count);
+        let bars = herds.map(|herd| bar(herd.system.name(), herd.system, &herd.release.took));
+        plot.group(&format!("{count} candidates"), bars.collect());
+    }
+    plot.svg()
+}

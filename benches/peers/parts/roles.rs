@@ -1,0 +1,129 @@
+//! One instance leads many roles, another one follows them all: what they cost.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::herd::rate;
+use super::{Extent, TTL};
+use crate::candidate::Asking;
+use crate::clock::Moment;
+use crate::debian::Problem;
+use crate::fleet::Instance;
+use crate::report::sample::ms;
+use crate::report::table::Table;
+use crate::server::Server;
+use crate::system::System;
+
+/// The default heartbeat at that ttl, per second.
+const HEARTBEATS: f64 = 1.0;
+const WARM: Duration = Duration::from_secs(5);
+/// Ticks of the kernel's clock for user space.
+const TICKS: f64 = 100.0;
+
+/// What so many roles cost.
+pub struct Price {
+    pub roles: u32,
+    /// From the order until all are led.
+    pub led_after: Duration,
+    /// Shares of a core.
+    pub leader_cpu: f64,
+    pub follower_cpu: f64,
+    pub server_cpu: f64,
+    pub leader_memory: u64,
+    pub follower_memory: u64,
+    /// Requests of both instances, per second, heartbeats apart.
+    pub beside: f64,
+}
+
+pub fn measure(extent: &Extent) -> Result<(Vec<Price>, Asking), Problem> {
+    let mut prices = Vec::new();
+    let mut asking = None;
+    for roles in extent.roles {
+        eprintln!("roles: {roles}");
+        let server = Server::start(System::Ours)?;
+        let (mut leader, led_after) = Instance::start(&server, "leader", *roles, TTL)?;
+        let (follower, _) = Instance::start(&server, "follower", *roles, TTL)?;
+        thread::sleep(WARM);
+        let pids = [leader.pid(), follower.pid(), server.pid()];
+        let (began, before) = (Moment::now(), pids.map(cpu));
+        let requests = rate(&server, extent.idle)?;
+        let elapsed = Moment::now().since(began).as_secs_f64();
+        let mut shares = [0.0; 3];
+        for (share, (pid, before)) in shares.iter_mut().zip(pids.iter().zip(before)) {
+            *share = (cpu(*pid)? - before?) / elapsed;
+        }
+        let [leader_cpu, follower_cpu, server_cpu] = shares;
+        prices.push(Price {
+            roles: *roles,
+            led_after,
+            leader_cpu,
+            follower_cpu,
+            server_cpu,
+            leader_memory: memory(leader.pid())?,
+            follower_memory: memory(follower.pid())?,
+            beside: (requests - f64::from(*roles) * HEARTBEATS).max(0.0),
+        });
+        if *roles == 1 {
+            asking = Some(leader.ask()?);
+        }
+    }
+    Ok((prices, asking.ok_or("no instance with one role")?))
+}
+
+/// Seconds of CPU that a process has used.
+fn cpu(pid: u32) -> Result<f64, Problem> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // Its name may have spaces in it.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: Result<Vec<f64>, _> = ticks.map(str::parse).collect();
+    Ok(ticks?.iter().sum::<f64>() / TICKS)
+}
+
+/// Bytes of memory that a process holds.
+fn memory(pid: u32) -> Result<u64, Problem> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next());
+    Ok(kib.ok_or("no memory")?.parse::<u64>()? * 1024)
+}
+
+/// KiB per role, beyond what one role takes.
+pub fn kib_per_role(prices: &[Price], roles: u32, memory: fn(&Price) -> u64) -> Option<f64> {
+    let of = |roles| prices.iter().find(|price| price.roles == roles).map(memory);
+    let (one, many) = (of(1)?, of(roles)?);
+    let more = u32::try_from(many.saturating_sub(one) / 1024).ok()?;
+    (roles > 1).then(|| f64::from(more) / f64::from(roles - 1))
+}
+
+pub fn table(prices: &[Price]) -> Table {
+    let mut table = Table::new([
+        "roles",
+        "led after",
+        "leader",
+        "follower",
+        "server",
+        "KiB a role, leader",
+        "KiB a role, follower",
+        "requests beside heartbeats",
+    ]);
+    for price in prices {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let kib = |memory| {
+            let kib = kib_per_role(prices, price.roles, memory);
+            kib.map_or("–".to_owned(), |kib| format!("{kib:.1}"))
+        };
+        table.row([
+            price.roles.to_string(),
+            format!("{} ms", ms(price.led_after)),
+            percent(price.leader_cpu),
+            percent(price.follower_cpu),
+            percent(price.server_cpu),
+            kib(|price| price.leader_memory),
+            kib(|price| price.follower_memory),
+            format!("{:.3}", price.beside / f64::from(price.roles)),
+        ]);
+    }
+    table
+}

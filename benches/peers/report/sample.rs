@@ -1,0 +1,58 @@
+//! Medians and their like.
+
+use std::time::Duration;
+
+/// What was measured, round by round.
+#[derive(Clone, Debug, Default)]
+pub struct Sample(Vec<Duration>);
+
+impl Sample {
+    /// One more round.
+    pub fn add(&mut self, took: Duration) {
+        let at = self.0.partition_point(|other| *other < took);
+        self.0.insert(at, took);
+    }
+
+    /// Half of the rounds took no longer.
+    pub fn median(&self) -> Duration {
+        self.share(50)
+    }
+
+    /// 99 of 100 rounds took no longer; of fewer than 100 rounds, none did.
+    pub fn p99(&self) -> Duration {
+        self.share(99)
+    }
+
+    /// The longest round.
+    pub fn most(&self) -> Duration {
+        self.share(100)
+    }
+
+    fn share(&self, percent: usize) -> Duration {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).copied().unwrap_or_default()
+    }
+
+    /// How many rounds there were.
+    pub fn rounds(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// For a table, in milliseconds, with as many digits as say something.
+pub fn ms(duration: Duration) -> String {
+    let ms = duration.as_secs_f64() * 1e3;
+    if ms < 100.0 {
+        format!("{ms:.2}")
+    } else {
+        format!("{ms:.0}")
+    }
+}
+
+/// How many times as long.
+pub fn ratio(duration: Duration, floor: Duration) -> String {
+    if floor.is_zero() {
+        return "–".to_owned();
+    }
+    format!("{:.2}", duration.as_secs_f64() / floor.as_secs_f64())
+}

@@ -1,0 +1,55 @@
+//! Tables in Markdown.
+
+use std::fmt::Write as _;
+
+/// A table: its first column are words, the others figures.
+#[derive(Clone, Debug)]
+pub struct Table(Vec<Vec<String>>);
+
+impl Table {
+    pub fn new<const N: usize>(heads: [&str; N]) -> Self {
+        Self(vec![heads.map(str::to_owned).to_vec()])
+    }
+
+    /// One more row, as wide as the heads.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        assert_eq!(self.0[0].len(), N, "a row as wide as the heads");
+        self.0.push(cells.into());
+    }
+
+    /// The lines of the table, aligned for readers of the text too.
+    pub fn markdown(&self) -> String {
+        let widths: Vec<usize> = (0..self.0[0].len())
+            .map(|column| self.0.iter().map(|row| width(&row[column])).max())
+            .map(|widest| widest.unwrap_or(0).max(4))
+            .collect();
+        let mut text = String::new();
+        for (number, row) in self.0.iter().enumerate() {
+            line(&mut text, row, &widths);
+            if number == 0 {
+                text.push_str("| ---");
+                for _ in &widths[1..] {
+                    text.push_str(" | ---:");
+                }
+                text.push_str(" |\n");
+            }
+        }
+        text
+    }
+}
+
+fn line(text: &mut String, row: &[String], widths: &[usize]) {
+    for (column, (cell, widest)) in row.iter().zip(widths).enumerate() {
+        let space = " ".repeat(widest - width(cell));
+        let cell = cell.replace('|', "\\|");
+        let _ = match column {
+            0 => write!(text, "| {cell}{space} "),
+            _ => write!(text, "| {space}{cell} "),
+        };
+    }
+    text.push_str("|\n");
+}
+
+fn width(cell: &str) -> usize {
+    cell.chars().count()
+}
