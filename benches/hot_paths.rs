@@ -1,8 +1,8 @@
 //! The operations of applications and elections that happen all the time:
-//! `cargo bench -p nats-elect-benches --bench hot_paths`.
+//! `cargo bench --bench hot_paths`.
 //!
 //! `is_leader` is shown beside one reading of the clock, its floor; a step of the core beside
-//! nothing, since there is no I/O in it: compare it with the round trip in `handoff`.
+//! nothing, since there is no I/O in it: compare it with the round trips in `peers`.
 
 use std::hint::black_box;
 use std::sync::Arc;

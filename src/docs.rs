@@ -12,6 +12,7 @@ macro_rules! pages {
 pages! {
     admin = "../docs/admin.md";
     agent = "../docs/agent.md";
+    benchmarks = "../docs/benchmarks.md";
     changing_leaders = "../docs/changing-leaders.md";
     cli = "../docs/cli.md";
     comparison = "../docs/comparison.md";

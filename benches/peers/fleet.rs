@@ -282,8 +282,11 @@ impl Instance {
     }
 
     fn wait_for<T>(&mut self, wanted: impl Fn(Event) -> Option<T>) -> Result<T, Problem> {
+        let begun = Moment::now();
         loop {
-            let (_, event) = self.told.recv_timeout(PATIENCE)?;
+            let left = PATIENCE.saturating_sub(Moment::now().since(begun));
+            let told = self.told.recv_timeout(left);
+            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
             if let Some(found) = wanted(event) {
                 return Ok(found);
             }

@@ -81,10 +81,10 @@ fn at(system: System, server: &Server, ttl: Duration, rounds: usize) -> Result<C
 /// The leader has led for some heartbeats, and dies anywhere between two renewals.
 pub fn settle(ttl: Duration, round: usize) {
     let begun = (ttl * 2).min(Duration::from_secs(4));
-    // Ten places all over the longest time between two renewals, far apart from one round to the
-    // next.
-    let part = u32::try_from(round * 7 % 10).unwrap_or(0);
-    thread::sleep(begun + ttl * 2 / 3 * part / 10);
+    // All over the longest time between two renewals, and in step with no heartbeat: by the golden
+    // ratio.
+    let part = u32::try_from(round * 618 % 1000).unwrap_or(0);
+    thread::sleep(begun + ttl * 2 / 3 * part / 1000);
 }
 
 /// The leader has a last will, and the lease is long.

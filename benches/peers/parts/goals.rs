@@ -107,7 +107,7 @@ impl Goals {
             ("crash", |herd| &herd.crash),
         ];
         for (name, change) in kinds {
-            let writes = ours.and_then(|herd| change(herd).writes);
+            let writes = ours.and_then(|herd| change(herd).most_writes());
             self.add(
                 &format!("{name} among {many}: at most 3 writes"),
                 writes.map(|writes| (writes.to_string(), writes <= 3)),

@@ -36,11 +36,16 @@ pub struct Change {
     pub took: Sample,
     /// Requests to the server beyond the idle ones, in the second after each, together.
     requests: f64,
-    /// Most writes to the bucket that one of them took, where those can be seen.
-    pub writes: Option<usize>,
+    /// Writes to the bucket that each took, the least first, where those can be seen.
+    writes: Vec<usize>,
 }
 
 impl Change {
+    /// Most writes that one of them took.
+    pub fn most_writes(&self) -> Option<usize> {
+        self.writes.last().copied()
+    }
+
     /// Requests of one round.
     pub fn requests(&self) -> f64 {
         self.requests / f64::from(u32::try_from(self.took.rounds().max(1)).unwrap_or(u32::MAX))
@@ -136,8 +141,8 @@ impl Watched<'_> {
         change.took.add(took.gap);
         if let Some(writes) = &self.writes {
             let (ended, started) = took.span;
-            let most = writes.between(ended, started);
-            change.writes = change.writes.max(Some(most));
+            change.writes.push(writes.between(ended, started));
+            change.writes.sort_unstable();
         }
         Ok(())
     }
@@ -155,10 +160,9 @@ pub fn table(herds: &[Herd]) -> Table {
         "requests",
     ]);
     for herd in herds {
-        let writes = |change: &Change| {
-            change
-                .writes
-                .map_or("–".to_owned(), |most| most.to_string())
+        let writes = |change: &Change| match change.writes.get(change.writes.len() / 2) {
+            Some(median) => format!("{median} / {}", change.writes.last().unwrap_or(median)),
+            None => "–".to_owned(),
         };
         let (crash, requests) = match herd.crash.took.rounds() {
             0 => ("–".to_owned(), "–".to_owned()),

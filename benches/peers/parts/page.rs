@@ -125,12 +125,13 @@ fn versions(servers: &Servers) -> String {
 }
 
 fn missing(servers: &Servers) -> String {
-    if servers.missing.is_empty() {
-        return "All of them could be had.".to_owned();
+    let first = |text: &String| text.lines().next().unwrap_or_default().to_owned();
+    let missing: Vec<_> = servers.missing.iter().map(first).collect();
+    if missing.is_empty() {
+        "nothing".to_owned()
+    } else {
+        missing.join("; ")
     }
-    let missing = servers.missing.iter().map(|missing| format!("- {missing}"));
-    let missing = missing.collect::<Vec<_>>().join("\n");
-    format!("These could not be had:\n\n{missing}")
 }
 
 fn rounds(measured: &Measured) -> String {

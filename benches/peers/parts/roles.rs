@@ -36,39 +36,52 @@ pub struct Price {
     pub beside: f64,
 }
 
-pub fn measure(extent: &Extent) -> Result<(Vec<Price>, Asking), Problem> {
-    let mut prices = Vec::new();
-    let mut asking = None;
+/// The price of each number of roles, or why it can't be had; and of asking.
+pub fn measure(extent: &Extent) -> (Vec<Price>, Option<Asking>, Vec<String>) {
+    let (mut prices, mut asking, mut missing) = (Vec::new(), None, Vec::new());
     for roles in extent.roles {
         eprintln!("roles: {roles}");
-        let server = Server::start(System::Ours)?;
-        let (mut leader, led_after) = Instance::start(&server, "leader", *roles, TTL)?;
-        let (follower, _) = Instance::start(&server, "follower", *roles, TTL)?;
-        thread::sleep(WARM);
-        let pids = [leader.pid(), follower.pid(), server.pid()];
-        let (began, before) = (Moment::now(), pids.map(cpu));
-        let requests = rate(&server, extent.idle)?;
-        let elapsed = Moment::now().since(began).as_secs_f64();
-        let mut shares = [0.0; 3];
-        for (share, (pid, before)) in shares.iter_mut().zip(pids.iter().zip(before)) {
-            *share = (cpu(*pid)? - before?) / elapsed;
-        }
-        let [leader_cpu, follower_cpu, server_cpu] = shares;
-        prices.push(Price {
-            roles: *roles,
-            led_after,
-            leader_cpu,
-            follower_cpu,
-            server_cpu,
-            leader_memory: memory(leader.pid())?,
-            follower_memory: memory(follower.pid())?,
-            beside: (requests - f64::from(*roles) * HEARTBEATS).max(0.0),
-        });
-        if *roles == 1 {
-            asking = Some(leader.ask()?);
+        match of(*roles, extent.idle) {
+            Ok((price, asked)) => {
+                prices.push(price);
+                asking = asking.or(asked);
+            }
+            Err(problem) => missing.push(format!("the price of {roles} roles: {problem}")),
         }
     }
-    Ok((prices, asking.ok_or("no instance with one role")?))
+    (prices, asking, missing)
+}
+
+fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
+    let server = Server::start(System::Ours)?;
+    let (mut leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
+    let (follower, _) = Instance::start(&server, "follower", roles, TTL)?;
+    thread::sleep(WARM);
+    let pids = [leader.pid(), follower.pid(), server.pid()];
+    let (began, before) = (Moment::now(), pids.map(cpu));
+    let requests = rate(&server, idle)?;
+    let elapsed = Moment::now().since(began).as_secs_f64();
+    let mut shares = [0.0; 3];
+    for (share, (pid, before)) in shares.iter_mut().zip(pids.iter().zip(before)) {
+        *share = (cpu(*pid)? - before?) / elapsed;
+    }
+    let [leader_cpu, follower_cpu, server_cpu] = shares;
+    let price = Price {
+        roles,
+        led_after,
+        leader_cpu,
+        follower_cpu,
+        server_cpu,
+        leader_memory: memory(leader.pid())?,
+        follower_memory: memory(follower.pid())?,
+        beside: (requests - f64::from(roles) * HEARTBEATS).max(0.0),
+    };
+    let asking = if roles == 1 {
+        Some(leader.ask()?)
+    } else {
+        None
+    };
+    Ok((price, asking))
 }
 
 /// Seconds of CPU that a process has used.

@@ -89,7 +89,7 @@ pub struct RoleConfig {
     /// The upper bound of the random delay, uniformly drawn, before a candidate claims a free role.
     /// It spreads the candidates, so that some see the winner before they try. At most ttl.
     ///
-    /// The default is 0, by measurement (`benches/handoff`): with three candidates any delay only
+    /// The default is 0, by measurement: with three candidates any delay only
     /// costs time. Even among a hundred it takes 20 ms until fewer candidates try.
     #[serde(
         with = "duration::text::option",
