@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 /// installed, and candidates in processes of their own. Prints tables; all figures of one run are
 /// from one machine in one hour, so trust their ratios.
 #[derive(Debug, Parser)]
-#[command(name = "cargo bench --bench peers --", after_help = AFTER_HELP)]
+#[command(bin_name = "cargo bench --bench peers --", after_help = AFTER_HELP)]
 pub struct Args {
     /// Few rounds, and 100 candidates at most: some minutes instead of half an hour.
     #[arg(long)]

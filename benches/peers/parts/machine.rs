@@ -30,6 +30,13 @@ pub fn kind() -> Result<String, Problem> {
     ))
 }
 
+/// What else the machine has to do: the load average of the last minute, where the system tells it.
+pub fn load() -> String {
+    let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let minute = told.split_whitespace().next();
+    minute.unwrap_or("unknown").to_owned()
+}
+
 fn synced(folder: &Path) -> Result<Sample, Problem> {
     let mut file: File = tempfile::tempfile_in(folder)?;
     let mut sample = Sample::default();

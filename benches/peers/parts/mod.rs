@@ -86,6 +86,7 @@ pub struct Servers {
 /// Measures what was asked for.
 pub fn run(args: &Args) -> Result<(), Problem> {
     let extent = if args.quick { QUICK } else { FULL };
+    let load = machine::load();
     let mut servers = Servers::start();
     for missing in &servers.missing {
         eprintln!("not measured: {missing}");
@@ -110,7 +111,7 @@ pub fn run(args: &Args) -> Result<(), Problem> {
     if args.has(Part::Herd) {
         measured.herds = herd::measure(&servers, &extent)?;
     }
-    let page = page::Page::new(&measured, &servers, args)?;
+    let page = page::Page::new(&measured, &servers, load, args)?;
     match args.write {
         Some(Write::Docs) => page.write(),
         None => {

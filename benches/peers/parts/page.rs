@@ -22,7 +22,12 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn new(measured: &Measured, servers: &Servers, args: &Args) -> Result<Self, Problem> {
+    pub fn new(
+        measured: &Measured,
+        servers: &Servers,
+        load: String,
+        args: &Args,
+    ) -> Result<Self, Problem> {
         let or_not = |is_there: bool, text: String| {
             if is_there {
                 text
@@ -39,6 +44,7 @@ impl Page {
         let values = [
             ("date", machine::today()?),
             ("machine", machine::kind()?),
+            ("load", load),
             ("versions", versions(servers)),
             ("missing", missing(servers)),
             ("command", args.command()),
