@@ -115,7 +115,8 @@ impl Actor for SupervisorActor {
         let admin_handler = admin.enabled.then(|| {
             let (registry, supervisor) = (registry.clone(), myself.clone());
             let prefix = &admin.subject_prefix;
-            AdminHandler::new(Arc::clone(&instance), prefix, registry, supervisor)
+            let instance = Arc::clone(&instance);
+            AdminHandler::new(instance, prefix, registry, supervisor, bequests.clone())
         });
         let children = ChildrenSetup {
             instance: Arc::clone(&instance),

@@ -1,17 +1,20 @@
 //! The companion process. It listens to its parent, keeps a connection ready, and waits.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
-use std::time::Duration;
 
 use futures::future::join_all;
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::carrying_out::Executor;
 use super::death::Parent;
+use super::ear::{Ear, Heard};
+use super::evidence::Evidence;
+use super::handed;
 use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup, Routes};
@@ -20,24 +23,18 @@ use crate::store::IfMissing;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::{Bequest, LastWill};
 
-/// How long what the parent told last may take to be read, at least.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
 /// The present terms, as the parent has told of them.
 type Terms = BTreeMap<RoleName, Bequest>;
 
 /// Runs the companion to its end.
 pub(super) fn run() {
-    let mut first = String::new();
-    let _ = io::stdin().lock().read_line(&mut first);
-    let Ok(ToCompanion::Setup(setup)) = serde_json::from_str(&first) else {
+    let Some((setup, ear, ends)) = set_up() else {
         // The error may quote a secret.
         let version = env!("CARGO_PKG_VERSION");
         return say(&FromCompanion::Failed(format!(
             "it does not understand its parent: it is of version {version} of nats-elect, is that the parent's?"
         )));
     };
-    drop(first);
     #[cfg(target_os = "linux")]
     if setup.is_private {
         let private = rustix::process::DumpableBehavior::NotDumpable;
@@ -55,34 +52,42 @@ pub(super) fn run() {
     match watched {
         Ok((runtime, parent)) => {
             say(&FromCompanion::Watching);
-            runtime.block_on(serve(*setup, parent));
+            runtime.block_on(serve(setup, listen(ear, parent), ends));
         }
         Err(error) => say(&FromCompanion::Failed(error.to_string())),
     }
 }
 
-async fn serve(setup: SetUp, parent: Parent) {
+fn set_up() -> Option<(SetUp, Ear, Option<OwnedFd>)> {
+    let stdin = io::stdin();
+    let ends = handed::receive(&stdin).ok()?;
+    let mut ear = Ear::at(stdin.as_fd().try_clone_to_owned().ok()?);
+    match ear.hear()? {
+        ToCompanion::Setup(setup) => Some((*setup, ear, ends)),
+        _ => None,
+    }
+}
+
+async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Option<OwnedFd>) {
     ignore_signals();
-    let (mut told, mut dead) = listen(parent);
     let Some(mut link) = connect(setup).await else {
         return;
     };
     let mut terms = Terms::new();
-    let (mut is_silent, mut is_dead) = (false, false);
-    while !is_silent && !is_dead {
+    let mut is_dead = false;
+    loop {
         tokio::select! {
             biased;
-            message = told.recv() => match message {
-                Some(ToCompanion::End) => return,
-                Some(message) => note(&mut terms, message),
-                None => is_silent = true,
-            },
-            died = &mut dead => {
-                if died.is_err() {
-                    return;
+            heard = heard.recv() => match heard {
+                // The end comes in good order, or the death can't be known.
+                Some(Heard::Told(ToCompanion::End)) | None => return,
+                Some(Heard::Told(message)) => note(&mut terms, message),
+                Some(Heard::Sign) => break,
+                Some(Heard::Death) => {
+                    is_dead = true;
+                    break;
                 }
-                is_dead = true;
-            }
+            },
             changed = link.changed() => {
                 if changed.is_err() {
                     return;
@@ -92,26 +97,34 @@ async fn serve(setup: SetUp, parent: Parent) {
         }
     }
     let since = clock::now();
-    // Both are needed. A process that lives may have closed the pipe, as where it became another
-    // program. And a fork of a dead one holds the pipe, and may go on with its handlers.
     let leases = terms.values().map(|term| term.lease);
-    let longest = leases.max().unwrap_or_default().max(LAST_WORDS);
-    let ended = async {
-        while let Some(message) = told.recv().await {
-            if matches!(message, ToCompanion::End) {
-                return false;
+    let longest = leases.max().unwrap_or_default();
+    if !is_dead {
+        let death = async {
+            while let Some(heard) = heard.recv().await {
+                match heard {
+                    Heard::Told(ToCompanion::End) => return false,
+                    Heard::Told(message) => note(&mut terms, message),
+                    Heard::Sign => {}
+                    Heard::Death => return true,
+                }
             }
-            note(&mut terms, message);
+            false
+        };
+        if tokio::time::timeout(longest, death).await != Ok(true) {
+            return;
         }
-        is_dead || (&mut dead).await.is_ok()
-    };
-    if tokio::time::timeout(longest, ended).await != Ok(true) {
-        return;
     }
+    let evidence = Evidence::listen(ends);
     let executor = Executor::new(link, since);
-    let wills = terms.into_iter().enumerate();
-    let carried_out = wills
-        .map(|(number, (role, bequest))| executor.carry_out(number, role, LastWill::new(bequest)));
+    let carried_out = terms.into_iter().enumerate().map(|(number, (role, term))| {
+        let (evidence, executor) = (evidence.clone(), &executor);
+        async move {
+            if evidence.of(&role, term.lease).await {
+                executor.carry_out(number, role, LastWill::new(term)).await;
+            }
+        }
+    });
     join_all(carried_out).await;
 }
 
@@ -127,28 +140,14 @@ fn note(terms: &mut Terms, message: ToCompanion) {
     }
 }
 
-/// Listens to the parent, and for its death. The second answer fails if the death can't be known.
-fn listen(parent: Parent) -> (mpsc::UnboundedReceiver<ToCompanion>, oneshot::Receiver<()>) {
-    let (tell, told) = mpsc::unbounded_channel();
-    let (die, dead) = oneshot::channel();
-    let (closed, silent) = std::sync::mpsc::channel();
+/// Listens to the parent, and for its death, on a thread of its own.
+fn listen(ear: Ear, parent: Parent) -> mpsc::UnboundedReceiver<Heard> {
+    let (tell, heard) = mpsc::unbounded_channel();
     thread::spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if let Ok(message) = serde_json::from_str(&line) {
-                let _ = tell.send(message);
-            }
-        }
-        let _ = closed.send(());
+        // Where the death can't be known, the end of this thread says so.
+        let _ = ear.listen(&parent, |it| drop(tell.send(it)));
     });
-    thread::spawn(move || {
-        let silent = || {
-            let _ = silent.recv();
-        };
-        if parent.await_death(silent).is_ok() {
-            let _ = die.send(());
-        }
-    });
-    (told, dead)
+    heard
 }
 
 /// A service manager and a terminal send signals to all processes of a service or a session. The

@@ -7,13 +7,8 @@
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, getppid};
-
-/// The time between two looks for another parent.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// The process whose death is awaited.
 pub(super) enum Parent {
@@ -41,30 +36,10 @@ impl Parent {
         Ok(Self::Pid(pid))
     }
 
-    /// Waits until the parent is dead. `silent` returns when the parent has closed the pipe, which
-    /// it may do while it lives.
-    pub fn await_death(&self, silent: impl FnOnce()) -> io::Result<()> {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::Pidfd(pidfd) => {
-                use rustix::event::{PollFd, PollFlags, poll};
-                loop {
-                    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-                    match poll(&mut fds, None) {
-                        Ok(_) if fds[0].revents().contains(PollFlags::IN) => return Ok(()),
-                        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-            }
-            Self::Pid(pid) => {
-                silent();
-                while getppid() == Some(*pid) {
-                    thread::sleep(LOOK);
-                }
-                Ok(())
-            }
-        }
+    #[cfg(test)]
+    pub fn own() -> io::Result<Self> {
+        let id = getppid().and_then(|it| u32::try_from(it.as_raw_nonzero().get()).ok());
+        Self::of_id(id.unwrap_or(0))
     }
 }
 

@@ -2,27 +2,28 @@
 //! it has died.
 
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use rustix::net::{SendFlags, send};
+use rustix::net::send;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use super::told::{FromCompanion, LastWillStatus, SetUp, ToCompanion, Will, line_of};
+use super::handed::{NO_SIGNAL, hand_over};
+use super::surroundings;
+use super::told::{FromCompanion, SetUp, ToCompanion, Will, line_of};
 use super::{ARGUMENT, is_initialised};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::lock::lock;
 use crate::metrics::InstanceLabels;
-use crate::model::bequests::Bequests;
+use crate::model::bequests::{Bequests, LastWillStatus};
 use crate::model::config::ManagerConfig;
 use crate::role::Instance;
 use nats_elect_core::Bequest;
@@ -43,7 +44,6 @@ const NO_COMPANION: &str = "its process did not answer: its program must call `n
 pub(crate) struct Keeper {
     happened: Sender<Happened>,
     bequests: Arc<Bequests>,
-    status: Arc<Mutex<LastWillStatus>>,
 }
 
 enum Happened {
@@ -60,9 +60,10 @@ enum Happened {
 struct Keeping {
     program: Option<PathBuf>,
     setup: String,
+    /// Through which the end of a role's work is told.
+    ends: Option<OwnedFd>,
     span: Span,
     labels: InstanceLabels,
-    status: Arc<Mutex<LastWillStatus>>,
     bequests: Arc<Bequests>,
     happened: Receiver<Happened>,
     tell: Sender<Happened>,
@@ -89,15 +90,23 @@ impl Keeper {
     ///
     /// # Errors
     /// Returns why there can't be a companion.
-    pub async fn start(config: &ManagerConfig, instance: &Instance) -> Result<Self, String> {
+    pub async fn start(
+        config: &ManagerConfig,
+        instance: &Instance,
+        ends: Option<OwnedFd>,
+    ) -> Result<Self, String> {
         let program = config.last_will.program.clone();
         startable(program.is_some())?;
+        for trouble in surroundings::trouble() {
+            instance
+                .span()
+                .in_scope(|| tracing::warn!("`last_will`: {trouble}"));
+        }
         let (happened, happenings) = mpsc::channel();
         let changed = happened.clone();
         let bequests = Arc::new(Bequests::new(move || {
             let _ = changed.send(Happened::Changed);
         }));
-        let status = Arc::new(Mutex::new(LastWillStatus::Absent));
         let setup = ToCompanion::Setup(Box::new(SetUp {
             parent: std::process::id(),
             is_private: is_private(),
@@ -108,9 +117,9 @@ impl Keeper {
         let keeping = Keeping {
             program,
             setup: line_of(&setup),
+            ends,
             span: instance.span(),
             labels: InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str()),
-            status: Arc::clone(&status),
             bequests: Arc::clone(&bequests),
             happened: happenings,
             tell: happened.clone(),
@@ -118,11 +127,7 @@ impl Keeper {
             started: Some(started),
         };
         // From here on dropping it ends the thread.
-        let keeper = Self {
-            happened,
-            bequests,
-            status,
-        };
+        let keeper = Self { happened, bequests };
         thread::Builder::new()
             .name("nats-elect-will".into())
             .spawn(move || keeping.run())
@@ -139,7 +144,7 @@ impl Keeper {
     }
 
     pub fn status(&self) -> LastWillStatus {
-        *lock(&self.status)
+        self.bequests.companion()
     }
 
     /// Ends the companion, and waits for its end.
@@ -255,6 +260,8 @@ impl Keeping {
             let tell = self.tell.clone();
             thread::Builder::new().spawn(move || hear(output, number, &tell))?;
         }
+        let ends = self.ends.as_ref().map(AsFd::as_fd);
+        hand_over(&companion.pipe, ends)?;
         companion.tell(&self.setup)
     }
 
@@ -346,7 +353,7 @@ impl Keeping {
     }
 
     fn status_is(&self, status: LastWillStatus) {
-        *lock(&self.status) = status;
+        self.bequests.companion_is(status);
         self.labels.last_will(status == LastWillStatus::Ready);
     }
 }
@@ -367,12 +374,7 @@ impl Companion {
     fn tell(&mut self, lines: &str) -> io::Result<()> {
         let mut left = lines.as_bytes();
         while !left.is_empty() {
-            // The application may have given SIGPIPE its deadly meaning back.
-            #[cfg(not(target_vendor = "apple"))]
-            let flags = SendFlags::NOSIGNAL;
-            #[cfg(target_vendor = "apple")]
-            let flags = SendFlags::empty();
-            match send(&self.pipe, left, flags) {
+            match send(&self.pipe, left, NO_SIGNAL) {
                 Ok(sent) => left = &left[sent..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use super::told::LastWillStatus;
-use crate::model::bequests::Bequests;
+use crate::model::bequests::{Bequests, LastWillStatus};
 use crate::model::config::ManagerConfig;
 use crate::role::Instance;
+
+/// Never made.
+pub(crate) enum Ends {}
 
 /// Never made.
 pub(crate) enum Keeper {}
 
 impl Keeper {
     #[expect(clippy::unused_async, reason = "as on other systems")]
-    pub async fn start(_: &ManagerConfig, _: &Instance) -> Result<Self, String> {
+    pub async fn start(_: &ManagerConfig, _: &Instance, _: Option<Ends>) -> Result<Self, String> {
         Err("this system has no way to know of the death of a process: it works on Unix".into())
     }
 

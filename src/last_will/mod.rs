@@ -34,7 +34,9 @@
 //! fork of the process that lives on holds the pipe: then the lease decides.
 //!
 //! Programs that a handler started are not seen. Bind them to your process, for instance with
-//! `PR_SET_PDEATHSIG`. The page about [failover](crate::docs::failover) lists which ends of a process
+//! `PR_SET_PDEATHSIG`, or have the companion wait for their ends, with
+//! [`last_will_after`](crate::RoleManagerBuilder::last_will_after). The page about
+//! [failover](crate::docs::failover) lists which ends of a process
 //! a companion sees.
 
 mod told;
@@ -46,15 +48,29 @@ mod companion;
 #[cfg(unix)]
 mod death;
 #[cfg(unix)]
+mod ear;
+#[cfg(unix)]
+mod evidence;
+#[cfg(unix)]
+mod handed;
+#[cfg(unix)]
 mod keeper;
 #[cfg(not(unix))]
 #[path = "keeper_elsewhere.rs"]
 mod keeper;
+#[cfg(unix)]
+mod surroundings;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(not(unix))]
+pub(crate) use self::keeper::Ends;
 pub(crate) use self::keeper::Keeper;
-pub use self::told::LastWillStatus;
+pub use crate::model::bequests::LastWillStatus;
+
+/// Through which the end of a role's work is told.
+#[cfg(unix)]
+pub(crate) type Ends = std::os::fd::OwnedFd;
 
 /// The only argument of a companion.
 const ARGUMENT: &str = "nats-elect-last-will";

@@ -10,18 +10,6 @@ use nats_elect_core::Bequest;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::release::ReleaseSecret;
 
-/// The state of a companion process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LastWillStatus {
-    /// There is none just now. Another one is started after a pause.
-    Absent,
-    /// It watches the process, and has no connection to the bucket.
-    Watching,
-    /// It watches the process, and is connected.
-    Ready,
-}
-
 /// What a manager tells its companion. It has secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -13,7 +13,7 @@ use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{ElectionThread, Opened, PublisherSetup, Routes, Setup};
 use crate::error::Error;
-use crate::last_will::Keeper;
+use crate::last_will::{Ends, Keeper};
 use crate::model::config::{
     AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, LastWillConfig,
     RoleConfig, Storage, role_overridden,
@@ -39,6 +39,7 @@ pub struct RoleManagerBuilder {
     roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
     configured: BTreeMap<String, RoleConfig>,
     keyring: Keyring,
+    last_will_ends: Option<Ends>,
 }
 
 /// Where the settings of a role are.
@@ -131,6 +132,23 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Has the companion of [`last_will`](Self::last_will) wait for more than the death of this
+    /// process. Default: the death is enough.
+    ///
+    /// It is for programs whose handlers work in other processes, which end a moment later than
+    /// this one. `ends` is the read end of a pipe. When this process is dead, the companion frees a
+    /// role only once it has read the role's name from there, on a line of its own. If that does
+    /// not come while the lease lasts, or nobody holds the write end any more, the lease decides.
+    ///
+    /// Give the write end to a process that outlives this one and confirms that all others have
+    /// ended. It must not write the name before this process is dead, because until then another
+    /// term may begin. `nats-elect exec` works in this way.
+    #[cfg(unix)]
+    pub fn last_will_after(mut self, ends: std::os::fd::OwnedFd) -> Self {
+        self.last_will_ends = Some(ends);
+        self
+    }
+
     /// Signs each heartbeat of a role that this instance leads. Anyone who trusts the key can then
     /// check which instance leads, see [`Term::proof`](crate::Term::proof).
     ///
@@ -218,6 +236,7 @@ impl RoleManagerBuilder {
             roles,
             configured,
             keyring,
+            last_will_ends,
         } = self;
         access.settle()?;
         let roles = resolved(roles, &configured, access.environment.as_ref())?;
@@ -250,7 +269,7 @@ impl RoleManagerBuilder {
         crate::metrics::describe();
         // The companion watches before the first claim.
         let last_will = if config.last_will.enabled {
-            let keeper = Keeper::start(&config, &instance).await;
+            let keeper = Keeper::start(&config, &instance, last_will_ends).await;
             Some(keeper.map_err(Error::LastWill)?)
         } else {
             None

@@ -1,16 +1,33 @@
-//! What a companion process must know to release the terms of this instance.
+//! What a companion process must know to release the terms of this instance, and how it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
+
 use crate::lock::lock;
 use nats_elect_core::Bequest;
 use nats_elect_core::name::RoleName;
 
+/// The state of a companion process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LastWillStatus {
+    /// There is none just now. Another one is started after a pause.
+    #[default]
+    Absent,
+    /// It watches the process, and has no connection to the bucket.
+    Watching,
+    /// It watches the process, and is connected.
+    Ready,
+}
+
 /// The present terms of an instance. The elections keep it, and somebody takes what has changed.
 pub(crate) struct Bequests {
     terms: Mutex<Terms>,
+    companion: Mutex<LastWillStatus>,
     changed: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -26,8 +43,18 @@ impl Bequests {
     pub fn new(changed: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             terms: Mutex::default(),
+            companion: Mutex::default(),
             changed: Box::new(changed),
         }
+    }
+
+    /// Returns how the companion is.
+    pub fn companion(&self) -> LastWillStatus {
+        *lock(&self.companion)
+    }
+
+    pub fn companion_is(&self, status: LastWillStatus) {
+        *lock(&self.companion) = status;
     }
 
     /// Notes the present term of a role, or that there is none.

@@ -154,6 +154,5 @@ async fn many_roles() {
         assert!(started > victim.last_act(), "two handlers at once");
         took.push(started.since(at));
     }
-    tell("64 roles, SIGKILL", &mut took);
-    assert!(*took.last().expect("a role") < LONG / 2, "{took:?}");
+    tell("64 roles, SIGKILL", took, LONG / 2);
 }

@@ -109,9 +109,9 @@ async fn both_ways() {
             stage.leave(&role).await;
         }
     }
-    tell("cluster, stop", &mut took[0]);
-    tell("cluster, SIGKILL", &mut took[1]);
-    assert!(*took[1].last().expect("a round") < LONG / 2, "{took:?}");
+    let [stopped, killed] = took;
+    tell("cluster, stop", stopped, LONG / 2);
+    tell("cluster, SIGKILL", killed, LONG / 2);
 }
 
 /// The process and its companion lose their node, and connect to another one.
@@ -132,7 +132,11 @@ async fn node_lost_before() {
     let at = victim.kill();
     let started = next.started().await;
     assert!(started > victim.last_act(), "two handlers at once");
-    tell("node lost before, SIGKILL", &mut [started.since(at)]);
+    tell(
+        "node lost before, SIGKILL",
+        vec![started.since(at)],
+        LONG / 2,
+    );
     assert!(started.since(at) < LONG / 2, "{:?}", started.since(at));
 }
 
@@ -187,14 +191,11 @@ async fn node_lost_at_once() {
             stage.server.wait_until_ready().expect("three nodes");
         }
     }
-    tell(
-        "a follower lost at once, after the first write",
-        &mut after[0],
-    );
-    tell(
-        "the stream's leader lost at once, after the first write",
-        &mut after[1],
-    );
+    let [follower, leader] = after;
+    let what = "a follower lost at once, after the first write";
+    tell(what, follower, LONG / 2);
+    let what = "the stream's leader lost at once, after the first write";
+    tell(what, leader, LONG / 2);
 }
 
 fn pid(id: u32) -> Pid {

@@ -1,164 +1,145 @@
 //! The ends of a process, and when the next handler starts.
 
 use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
 use std::pin::Pin;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use nats_elect_testing::eventually;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Signal, test_kill_process};
 
+use crate::cgroup::Cgroup;
 use crate::clock::Stamp;
-use crate::sockets::connected;
-use crate::stage::{SOON, Stage};
-use crate::victim::{Victim, children};
+use crate::stage::Stage;
+use crate::victim::Birth;
 
 pub type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("a_killed_process_is_not_waited_for", || Box::pin(killed())),
-    ("other_deaths_are_seen_as_well", || Box::pin(other_deaths())),
-    ("a_stopped_process_keeps_its_lease", || Box::pin(stopped())),
-    ("a_companion_that_dies_is_replaced", || Box::pin(replaced())),
-    ("without_a_companion_the_lease_decides", || {
-        Box::pin(both_killed())
+    ("an_abort_is_seen", || {
+        Box::pin(dies_of("abort", Birth::default(), by_signal(6)))
     }),
-    ("a_companion_ends_with_its_manager", || Box::pin(graceful())),
+    ("an_exit_is_seen", || {
+        Box::pin(dies_of("exit", Birth::default(), |status| {
+            status.code() == Some(3)
+        }))
+    }),
+    ("a_panic_is_seen_where_it_aborts", || {
+        Box::pin(dies_of("panic", Birth::default(), by_signal(6)))
+    }),
+    ("a_process_without_memory_is_seen", || {
+        let birth = Birth::through(&LITTLE_ADDRESS_SPACE);
+        Box::pin(dies_of("no memory", birth, by_signal(6)))
+    }),
+    ("a_process_that_the_oom_killer_takes_is_seen", || {
+        Box::pin(oom_killed())
+    }),
+    ("a_stopped_process_keeps_its_lease", || Box::pin(stopped())),
 ];
 
 /// A lease that is long beside everything that a release takes.
-const LONG: Duration = Duration::from_secs(15);
-const SHORT: Duration = Duration::from_secs(2);
+pub const LONG: Duration = Duration::from_secs(15);
+pub const SHORT: Duration = Duration::from_secs(2);
+
+/// In KiB. It is enough for threads and their stacks.
+const LITTLE_ADDRESS_SPACE: [&str; 3] = ["sh", "-c", "ulimit -v 1000000 && exec \"$0\""];
+/// In bytes. The companion fits in twice.
+const LITTLE_MEMORY: u64 = 200 << 20;
+
+/// How often each end happens.
+pub fn rounds(few: u32) -> u32 {
+    std::env::var("LAST_WILL_ROUNDS").map_or(few, |it| it.parse().expect("a number"))
+}
 
 async fn killed() {
     let stage = Stage::set().await;
     let mut took = Vec::new();
     for round in 0..rounds(20) {
         let role = format!("killed-{round}");
-        let mut victim = Victim::start(&stage.config, &role, LONG, stage.folder.path()).await;
+        let birth = Birth {
+            has_bound: round % 2 == 1,
+            ..Birth::default()
+        };
+        let mut victim = stage.victim(birth, &role, LONG).await;
         let mut next = stage.next(&role, LONG).await;
         let at = victim.kill();
         let started = next.started().await;
-        assert!(started > victim.last_act(), "two handlers at once");
+        victim.acts_were_before(started);
         took.push(started.since(at));
         stage.leave(&role).await;
     }
-    tell("SIGKILL", &mut took);
-    // The lease had nearly all of its time left.
-    assert!(*took.last().expect("a round") < LONG / 2, "{took:?}");
+    tell("SIGKILL", took, LONG / 2);
 }
 
-async fn other_deaths() {
+/// A victim gets an order, and ends in that way.
+async fn dies_of(order: &str, birth: Birth, is_so: impl Fn(ExitStatus) -> bool) {
     let stage = Stage::set().await;
-    for order in ["abort", "panic", "exit"] {
-        let mut took = Vec::new();
-        for round in 0..3 {
-            let role = format!("{order}-{round}");
-            let mut victim = Victim::start(&stage.config, &role, LONG, stage.folder.path()).await;
-            let mut next = stage.next(&role, LONG).await;
-            let at = victim.order(order);
-            let status = victim.wait();
-            assert!(!status.success(), "{status}");
-            let started = next.started().await;
-            assert!(started > victim.last_act(), "two handlers at once");
-            took.push(started.since(at));
-            stage.leave(&role).await;
-        }
-        tell(order, &mut took);
-        assert!(took.iter().all(|it| *it < LONG / 2), "{took:?}");
+    let mut took = Vec::new();
+    for round in 0..rounds(3) {
+        let role = format!("{}-{round}", order.replace(' ', "-"));
+        let mut victim = stage.victim(birth.clone(), &role, LONG).await;
+        let mut next = stage.next(&role, LONG).await;
+        victim.order(order);
+        let status = victim.wait();
+        let at = Stamp::now();
+        assert!(is_so(status), "{status}");
+        let started = next.started().await;
+        victim.acts_were_before(started);
+        // It may have come before the end was reaped here.
+        took.push(started.since(at));
+        stage.leave(&role).await;
     }
+    tell(order, took, LONG / 2);
+}
+
+fn by_signal(signal: i32) -> impl Fn(ExitStatus) -> bool {
+    move |status| status.signal() == Some(signal)
+}
+
+async fn oom_killed() {
+    let Some(group) = Cgroup::of_bytes(LITTLE_MEMORY) else {
+        println!("  left out: no control group can be made here");
+        return;
+    };
+    let words = group.words();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    dies_of("out of memory", Birth::through(&words), by_signal(9)).await;
 }
 
 async fn stopped() {
     let stage = Stage::set().await;
-    let role = "stopped";
-    let victim = Victim::start(&stage.config, role, SHORT, stage.folder.path()).await;
-    let companion = victim.companion(None).await;
-    let mut next = stage.next(role, SHORT).await;
-    victim.signal(Signal::STOP);
-    let at = Stamp::now();
-    let started = next.started().await;
-    // The last heartbeat was sent an interval before the stop at most. The lease counts from what
-    // the candidate received.
-    let heartbeat = SHORT / 5;
-    assert!(
-        started.since(at) + heartbeat * 2 >= SHORT,
-        "{:?}",
-        started.since(at)
-    );
-    test_kill_process(companion).expect("it waits on");
-    victim.signal(Signal::CONT);
-    stage.leave(role).await;
-}
-
-async fn replaced() {
-    let stage = Stage::set().await;
-    let role = "replaced";
-    let mut victim = Victim::start(&stage.config, role, LONG, stage.folder.path()).await;
-    let mut next = stage.next(role, LONG).await;
-    let first = victim.companion(None).await;
-    kill_process(first, Signal::KILL).expect("it lives");
-    let second = victim.companion(Some(first)).await;
-    connected(second, &[stage.server.port()]).await;
-    assert!(!next.has_started(), "the leader lives");
-    let at = victim.kill();
-    let started = next.started().await;
-    assert!(started > victim.last_act(), "two handlers at once");
-    assert!(started.since(at) < LONG / 2, "{:?}", started.since(at));
-    is_gone(second).await;
-    stage.leave(role).await;
-}
-
-async fn both_killed() {
-    let stage = Stage::set().await;
-    let role = "both";
-    let mut victim = Victim::start(&stage.config, role, SHORT, stage.folder.path()).await;
-    let mut next = stage.next(role, SHORT).await;
-    let companion = victim.companion(None).await;
-    // It can start no other companion meanwhile.
-    victim.signal(Signal::STOP);
-    kill_process(companion, Signal::KILL).expect("it lives");
-    let at = victim.kill();
-    let started = next.started().await;
-    let heartbeat = SHORT / 5;
-    assert!(
-        started.since(at) + heartbeat * 2 >= SHORT,
-        "{:?}",
-        started.since(at)
-    );
-    stage.leave(role).await;
-}
-
-async fn graceful() {
-    let stage = Stage::set().await;
-    let role = "graceful";
-    let mut victim = Victim::start(&stage.config, role, LONG, stage.folder.path()).await;
-    let companion = victim.companion(None).await;
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        kill_process(companion, signal).expect("it stays");
+    let mut took = Vec::new();
+    for round in 0..rounds(1) {
+        let role = format!("stopped-{round}");
+        let victim = stage.victim(Birth::default(), &role, SHORT).await;
+        let companion = victim.companion(None).await;
+        let mut next = stage.next(&role, SHORT).await;
+        victim.signal(Signal::STOP);
+        let at = Stamp::now();
+        let started = next.started().await;
+        took.push(started.since(at));
+        not_before_the_lease(started, at);
+        test_kill_process(companion).expect("it waits on");
+        victim.signal(Signal::CONT);
+        // It notices that it leads no more.
+        victim.has_ended().await;
+        victim.acts_were_before(started);
+        stage.leave(&role).await;
     }
-    let mut next = stage.next(role, LONG).await;
-    victim.order("stop");
-    next.started().await;
-    assert!(victim.wait().success());
-    is_gone(companion).await;
-    assert_eq!(children(victim.id()), []);
-    stage.leave(role).await;
+    tell("SIGSTOP", took, SHORT * 3);
 }
 
-pub async fn is_gone(process: Pid) {
-    eventually(SOON, "the companion's end", async || {
-        test_kill_process(process).is_err().then_some(())
-    })
-    .await;
+/// The last heartbeat was sent an interval before the stop at most. The lease counts from what the
+/// candidate received.
+pub fn not_before_the_lease(started: Stamp, stopped: Stamp) {
+    let heartbeat = SHORT / 5;
+    let after = started.since(stopped);
+    assert!(after + heartbeat * 2 >= SHORT, "{after:?}");
 }
 
-/// How often something is to be done.
-pub fn rounds(default: u32) -> u32 {
-    std::env::var("LAST_WILL_ROUNDS").map_or(default, |it| it.parse().expect("a number"))
-}
-
-/// Prints how long it took until the next handler started.
-pub fn tell(what: &str, took: &mut [Duration]) {
+/// Prints how long it took until the next handler started. It may not be longer than that.
+pub fn tell(what: &str, mut took: Vec<Duration>, limit: Duration) {
     took.sort();
     let at = |share: usize| took[(took.len() - 1) * share / 100];
     println!(
@@ -169,4 +150,5 @@ pub fn tell(what: &str, took: &mut [Duration]) {
         at(99),
         at(100)
     );
+    assert!(at(100) < limit, "{took:?}");
 }

@@ -7,7 +7,8 @@ use nats_elect_testing::TcpProxy;
 use rustix::process::{Signal, kill_process};
 
 use crate::clock::Stamp;
-use crate::ends::{Test, is_gone};
+use crate::companions::is_gone;
+use crate::ends::Test;
 use crate::stage::Stage;
 use crate::victim::Victim;
 

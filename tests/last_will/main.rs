@@ -2,16 +2,23 @@
 //!
 //! These tests are a program of their own: its processes must call `last_will::init` first in
 //! `main`, which the test harness does not. `cargo test --test last_will NAME` runs some of them.
-//! `LAST_WILL_ROUNDS=1000` has more processes killed.
+//! `LAST_WILL_ROUNDS=100` has each of them happen so often.
 #![cfg_attr(not(unix), allow(unused))]
 
+#[cfg(unix)]
+mod bound;
+#[cfg(unix)]
+mod cgroup;
 #[cfg(unix)]
 mod circumstances;
 #[cfg(unix)]
 #[allow(dead_code)]
 #[path = "../it/support/clock.rs"]
 mod clock;
+#[cfg(unix)]
 mod clusters;
+#[cfg(unix)]
+mod companions;
 #[cfg(unix)]
 mod copies;
 #[cfg(unix)]
@@ -24,6 +31,8 @@ mod ends;
 mod logins;
 #[cfg(unix)]
 mod losses;
+#[cfg(unix)]
+mod notes;
 #[cfg(unix)]
 mod privileges;
 #[cfg(unix)]
@@ -46,6 +55,10 @@ fn main() {
     nats_elect::last_will::init();
     #[cfg(unix)]
     {
+        // It has inherited the orders of the victim that started it.
+        if bound::is_one() {
+            return bound::run();
+        }
         if victim::is_one() {
             return victim::run();
         }
@@ -59,6 +72,7 @@ fn main() {
             .collect();
         for (name, test) in [
             ends::TESTS,
+            companions::TESTS,
             copies::TESTS,
             losses::TESTS,
             secrets::TESTS,

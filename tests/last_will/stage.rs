@@ -7,6 +7,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::mpsc;
 
 use crate::clock::Stamp;
+use crate::victim::{Birth, Victim};
 
 pub const SOON: Duration = Duration::from_secs(60);
 
@@ -72,6 +73,11 @@ impl<S> Stage<S> {
     /// Whether the candidate leads a role.
     pub fn leads(&self, role: &str) -> bool {
         self.candidate.role(role).is_ok_and(|it| it.is_leader())
+    }
+
+    /// Starts a process that leads a role.
+    pub async fn victim(&self, birth: Birth, role: &str, ttl: Duration) -> Victim {
+        Victim::born(birth, &self.config, role, ttl, self.folder.path()).await
     }
 
     /// Leaves a role, so that the next one has the machine for itself.

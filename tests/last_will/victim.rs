@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::Write;
 use std::net::TcpListener;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect::{
@@ -16,7 +16,9 @@ use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::bound::Bond;
 use crate::clock::Stamp;
+use crate::notes::{Notes, PACE};
 use crate::stage::SOON;
 
 const ORDERS: &str = "NATS_ELECT_TEST_VICTIM";
@@ -34,12 +36,34 @@ pub struct Orders {
     pub is_deaf: bool,
     /// Nobody may look into it, and it gets no privileges.
     pub is_private: bool,
+    /// Whether the handler starts processes of its own, which act as well.
+    pub has_bound: bool,
+}
+
+/// How a process comes to be a victim.
+#[derive(Clone, Default)]
+pub struct Birth {
+    /// The words before the program, such as those of a shell that sets a limit.
+    pub through: Vec<String>,
+    /// Whether the handler starts processes of its own.
+    pub has_bound: bool,
+}
+
+impl Birth {
+    /// By a script, with the program as its `$0`.
+    pub fn through(words: &[&str]) -> Self {
+        Self {
+            through: words.iter().map(ToString::to_string).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The process, seen from the outside.
 pub struct Victim {
     child: Child,
     acts: PathBuf,
+    has_bound: bool,
 }
 
 impl Orders {
@@ -53,6 +77,7 @@ impl Orders {
             signing_seed: None,
             is_deaf: false,
             is_private: false,
+            has_bound: false,
         }
     }
 
@@ -60,12 +85,43 @@ impl Orders {
     fn leads(&self) -> PathBuf {
         self.acts.with_extension("leads")
     }
+
+    /// All files with notes of acts.
+    fn all_acts(acts: &Path, has_bound: bool) -> Vec<PathBuf> {
+        let bound = Bond::ALL.into_iter().filter(|_| has_bound);
+        let bound = bound.map(|bond| bond.acts(acts));
+        bound.chain([acts.to_path_buf()]).collect()
+    }
+}
+
+/// The file that exists once a handler has ended.
+fn ended(acts: &Path) -> PathBuf {
+    acts.with_extension("ended")
 }
 
 impl Victim {
     /// Starts it, and waits until it leads and its companion is ready.
     pub async fn start(config: &ManagerConfig, role: &str, ttl: Duration, folder: &Path) -> Self {
         Self::of(&Orders::new(config, role, ttl, folder)).await
+    }
+
+    /// As `start`, with all that can be chosen.
+    pub async fn born(
+        birth: Birth,
+        config: &ManagerConfig,
+        role: &str,
+        ttl: Duration,
+        folder: &Path,
+    ) -> Self {
+        let orders = Orders {
+            has_bound: birth.has_bound,
+            ..Orders::new(config, role, ttl, folder)
+        };
+        let program = std::env::current_exe().expect("this program");
+        let Some((first, others)) = birth.through.split_first() else {
+            return Self::of(&orders).await;
+        };
+        Self::run(Command::new(first).args(others).arg(program), &orders).await
     }
 
     pub async fn of(orders: &Orders) -> Self {
@@ -85,6 +141,7 @@ impl Victim {
         let mut victim = Self {
             child,
             acts: orders.acts.clone(),
+            has_bound: orders.has_bound,
         };
         eventually(SOON, "leadership of the process", async || {
             let ended = victim.child.try_wait().expect("its state");
@@ -123,12 +180,27 @@ impl Victim {
         self.child.wait().expect("its end")
     }
 
+    /// Waits until its handler has ended, as far as it knows.
+    pub async fn has_ended(&self) {
+        eventually(SOON, "the handler's end", async || {
+            ended(&self.acts).exists().then_some(())
+        })
+        .await;
+    }
+
     /// When its handler acted last.
     pub fn last_act(&self) -> Stamp {
-        let mut stamp = [0; 8];
-        let file = File::open(&self.acts).expect("its notes");
-        file.read_exact_at(&mut stamp, 0).expect("a note");
-        Stamp::from_nanos(u64::from_le_bytes(stamp))
+        Notes::last(&self.acts)
+    }
+
+    /// Checks that its handler has ended, and the processes of that, when the next one started.
+    pub fn acts_were_before(&self, started: Stamp) {
+        for acts in Orders::all_acts(&self.acts, self.has_bound) {
+            let last = Notes::last(&acts);
+            let overlap = last.since(started);
+            let acts = acts.display();
+            assert!(last < started, "two at once for {overlap:?}: {acts}");
+        }
     }
 
     /// The process of its companion, other than this one.
@@ -191,24 +263,32 @@ pub fn run() {
 
 async fn lead(orders: Orders) {
     let leads = orders.leads();
-    let notes = File::create(&orders.acts).expect("a file");
-    let notes = std::sync::Arc::new(notes);
-    let pause = Duration::from_micros(200) * u32::try_from(orders.roles.len()).expect("a few");
+    let acts = &orders.acts;
+    let notes = Arc::new(Notes::at(acts));
+    let pace = PACE * u32::try_from(orders.roles.len()).expect("a few");
     let handler = || {
-        let notes = std::sync::Arc::clone(&notes);
+        let (notes, acts) = (Arc::clone(&notes), acts.clone());
+        let has_bound = orders.has_bound;
         handler_fn(move |term: Term| {
-            let notes = std::sync::Arc::clone(&notes);
+            let (notes, acts) = (Arc::clone(&notes), acts.clone());
+            let bound = has_bound.then(|| Bond::ALL.map(|bond| bond.begin(&acts)));
             async move {
-                while term.is_valid() && !term.is_cancelled() {
-                    let stamp = Stamp::now().as_nanos().to_le_bytes();
-                    notes.write_all_at(&stamp, 0).expect("a note");
-                    tokio::time::sleep(pause).await;
+                let _tell = TellEnd(acts);
+                loop {
+                    // The clock is read before the look at the lease.
+                    let now = Stamp::now();
+                    if !term.is_valid() || term.is_cancelled() {
+                        break;
+                    }
+                    notes.write(now);
+                    tokio::time::sleep(pace).await;
                 }
+                drop(bound);
                 Ok(())
             }
         })
     };
-    let mut builder = RoleManager::builder().config(orders.config);
+    let mut builder = RoleManager::builder().config(orders.config.clone());
     for role in &orders.roles {
         builder = builder.role(role, RoleConfig::default().ttl(orders.ttl), handler());
     }
@@ -233,6 +313,13 @@ async fn lead(orders: Orders) {
         },
     )
     .await;
+    for acts in Orders::all_acts(acts, orders.has_bound) {
+        eventually(SOON, "an act", async || {
+            let notes = std::fs::metadata(&acts);
+            notes.is_ok_and(|it| it.len() > 0).then_some(())
+        })
+        .await;
+    }
     File::create(leads).expect("a file");
     let order = tokio::task::spawn_blocking(move || {
         let mut order = String::new();
@@ -254,7 +341,24 @@ async fn lead(orders: Orders) {
             std::panic::set_hook(Box::new(|_| std::process::abort()));
             panic!("as ordered");
         }
+        "no memory" | "out of memory" => take_all_memory(),
         "await a companion" => {}
         _ => manager.stop(StopOptions::default()).await.expect("a stop"),
+    }
+}
+
+/// Also where the handler's future is dropped.
+struct TellEnd(PathBuf);
+
+impl Drop for TellEnd {
+    fn drop(&mut self) {
+        let _ = File::create(ended(&self.0));
+    }
+}
+
+fn take_all_memory() {
+    let mut taken = Vec::new();
+    loop {
+        taken.push(std::hint::black_box(vec![1_u8; 4 << 20]));
     }
 }

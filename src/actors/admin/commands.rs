@@ -60,6 +60,7 @@ impl AdminHandler {
             meta: self.instance.meta.clone(),
             uptime: self.uptime(),
             trouble: self.trouble(),
+            last_will: self.bequests.as_ref().map(|it| it.companion()),
             roles,
         }
     }

@@ -21,6 +21,7 @@ use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
     AdminRequest, AdminSubjects, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb,
 };
+use crate::model::bequests::Bequests;
 use crate::role::{Instance, Order, RoleRegistry};
 use crate::store::{Asked, Bucket, Call, Denied};
 use nats_elect_core::Moment;
@@ -41,6 +42,8 @@ pub(crate) struct AdminHandler {
     subjects: AdminSubjects,
     pub(super) registry: RoleRegistry,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
+    /// What the companion knows, if there is to be one.
+    pub(super) bequests: Option<Arc<Bequests>>,
     started: Moment,
     /// The start by the wall clock, for human readers.
     started_at: String,
@@ -67,6 +70,7 @@ impl AdminHandler {
         subject_prefix: &str,
         registry: RoleRegistry,
         supervisor: ActorRef<SupervisorMsg>,
+        bequests: Option<Arc<Bequests>>,
     ) -> Arc<Self> {
         let subjects = AdminSubjects::new(subject_prefix, &instance.bucket);
         let metadata = [
@@ -86,6 +90,7 @@ impl AdminHandler {
             subjects,
             registry,
             supervisor,
+            bequests,
             started: clock::now(),
             started_at: humantime::format_rfc3339_millis(clock::wall()).to_string(),
             identity,

@@ -9,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::AdminReply;
+use crate::model::bequests::LastWillStatus;
 use crate::model::config::Takeover;
 use nats_elect_core::duration::seconds;
 use nats_elect_core::event::FailureKind;
@@ -46,6 +47,14 @@ pub struct InstanceReport {
     /// The reason, in words, why the bucket can't be used just now. `None` if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// The state of the companion process of [`last_will`](mod@crate::last_will). `None` if there
+    /// is to be none, and from a version that knows of more states or of none.
+    #[serde(
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_will: Option<LastWillStatus>,
     /// The instance's roles by name: all of them, or the one that was asked about.
     #[serde(default)]
     pub roles: BTreeMap<String, RoleReport>,
@@ -296,6 +305,7 @@ mod tests {
             meta: BTreeMap::from([("zone".into(), "eu-1".into())]),
             uptime: Duration::from_secs(3),
             trouble: None,
+            last_will: Some(LastWillStatus::Watching),
             roles: BTreeMap::from([("scheduler".into(), role)]),
         }
     }

@@ -1,0 +1,204 @@
+//! The companion's ear: all that the parent tells, and then that it is dead.
+//!
+//! One thread hears both, in their order. Each message that the parent wrote before its death is in
+//! the pipe when the death is known, so none is lost, however busy the machine is.
+//!
+//! The death has two signs, and both are needed: the kernel's word on the process, and the closed
+//! pipe. A process that lives may have closed the pipe, as where it became another program. And a
+//! fork of a dead one holds the pipe, and may go on with its handlers.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustix::process::getppid;
+
+use super::death::Parent;
+use super::told::ToCompanion;
+
+/// The time between two looks for another parent.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What is heard.
+pub(super) enum Heard {
+    Told(ToCompanion),
+    /// One of the two signs of the death. The other may never come.
+    Sign,
+    /// The parent is dead, and has told all.
+    Death,
+}
+
+/// The end of the pipe that the parent writes to.
+pub(super) struct Ear {
+    pipe: OwnedFd,
+    unread: Vec<u8>,
+    is_open: bool,
+}
+
+impl Ear {
+    pub fn at(pipe: OwnedFd) -> Self {
+        Self {
+            pipe,
+            unread: Vec::new(),
+            is_open: true,
+        }
+    }
+
+    /// Waits for one message. `None` if the parent has closed the pipe.
+    pub fn hear(&mut self) -> Option<ToCompanion> {
+        loop {
+            if let Some(line) = self.line() {
+                return serde_json::from_slice(&line).ok();
+            }
+            if !self.is_open {
+                return None;
+            }
+            self.read(RecvFlags::empty());
+        }
+    }
+
+    /// Passes on all that the parent tells, until it is dead and nobody holds the pipe.
+    ///
+    /// # Errors
+    /// Returns an error if the death can't be known. It may live on then.
+    pub fn listen(mut self, parent: &Parent, mut tell: impl FnMut(Heard)) -> io::Result<()> {
+        let (mut is_dead, mut is_signed) = (false, false);
+        loop {
+            while let Some(line) = self.line() {
+                if let Ok(message) = serde_json::from_slice(&line) {
+                    tell(Heard::Told(message));
+                }
+            }
+            if self.is_open && self.read(RecvFlags::DONTWAIT) {
+                continue;
+            }
+            if is_dead && !self.is_open {
+                tell(Heard::Death);
+                return Ok(());
+            }
+            if (is_dead || !self.is_open) && !is_signed {
+                is_signed = true;
+                tell(Heard::Sign);
+            }
+            if is_dead {
+                self.await_message()?;
+            } else {
+                is_dead = self.wait(parent)?;
+            }
+        }
+    }
+
+    fn await_message(&self) -> io::Result<()> {
+        match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for something to read, or for the death. Returns whether the parent is dead.
+    fn wait(&self, parent: &Parent) -> io::Result<bool> {
+        let pipe = PollFd::new(&self.pipe, PollFlags::IN);
+        let awaited = match parent {
+            #[cfg(target_os = "linux")]
+            Parent::Pidfd(pidfd) => {
+                let death = PollFd::new(pidfd, PollFlags::IN);
+                let mut either = [death, pipe];
+                let awaited = if self.is_open { 2 } else { 1 };
+                let awaited = poll(&mut either[..awaited], None);
+                awaited.map(|_| either[0].revents().contains(PollFlags::IN))
+            }
+            Parent::Pid(_) if self.is_open => return self.await_message().map(|()| false),
+            Parent::Pid(pid) => {
+                while getppid() == Some(*pid) {
+                    thread::sleep(LOOK);
+                }
+                Ok(true)
+            }
+        };
+        match awaited {
+            Err(Errno::INTR) => Ok(false),
+            awaited => Ok(awaited?),
+        }
+    }
+
+    /// Returns whether something was read. The pipe is closed if it can't be read any more.
+    fn read(&mut self, flags: RecvFlags) -> bool {
+        let mut bytes = [0; 4096];
+        match recv(&self.pipe, &mut bytes, flags) {
+            Ok((read, _)) if read > 0 => {
+                self.unread.extend(&bytes[..read]);
+                true
+            }
+            Err(Errno::INTR) => true,
+            Err(Errno::AGAIN) => false,
+            Ok(_) | Err(_) => {
+                self.is_open = false;
+                false
+            }
+        }
+    }
+
+    /// Takes a line that is complete.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.unread.iter().position(|byte| *byte == b'\n')?;
+        let rest = self.unread.split_off(end + 1);
+        Some(std::mem::replace(&mut self.unread, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::last_will::told::line_of;
+
+    fn forget(role: &str) -> String {
+        line_of(&ToCompanion::Forget(role.into()))
+    }
+
+    #[test]
+    fn messages_are_heard_one_by_one_in_whatever_pieces_they_come() {
+        let (mut parent, theirs) = UnixStream::pair().expect("a pair");
+        let mut ear = Ear::at(theirs.into());
+        let both = [forget("a"), forget(&"b".repeat(9000))].concat();
+        let (begin, end) = both.split_at(5000);
+        parent.write_all(begin.as_bytes()).expect("room");
+        assert!(matches!(ear.hear(), Some(ToCompanion::Forget(role)) if role == "a"));
+        parent.write_all(end.as_bytes()).expect("room");
+        assert!(matches!(ear.hear(), Some(ToCompanion::Forget(role)) if role.len() == 9000));
+        drop(parent);
+        assert!(ear.hear().is_none());
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_death() {
+        let (mut pipe, theirs) = UnixStream::pair().expect("a pair");
+        let parent = Parent::own().expect("a parent");
+        let (tell, told) = mpsc::channel();
+        pipe.write_all(
+            [forget("a"), "garbage\n".into(), forget("b")]
+                .concat()
+                .as_bytes(),
+        )
+        .expect("room");
+        drop(pipe);
+        thread::spawn(move || {
+            let heard = Ear::at(theirs.into()).listen(&parent, |it| tell.send(it).expect("a test"));
+            unreachable!("the parent of this test lives: {heard:?}");
+        });
+        for expected in ["a", "b"] {
+            let heard = told.recv().expect("a message");
+            assert!(matches!(heard, Heard::Told(ToCompanion::Forget(role)) if role == expected));
+        }
+        assert!(matches!(told.recv().expect("a sign"), Heard::Sign));
+        let more = told.recv_timeout(Duration::from_millis(50));
+        assert!(matches!(more, Err(mpsc::RecvTimeoutError::Timeout)));
+    }
+}
