@@ -30,15 +30,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two attempts to connect of a command that waits for NATS.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Refuses a last will where work of others goes on when this process dies: a companion would free
-/// its roles too early.
+/// Refuses a last will where the work of another process goes on when this one dies: a companion
+/// would free its roles too early.
 #[cfg(unix)]
 pub fn without_last_will(manager: &ManagerConfig) -> Result<(), Failure> {
     if !manager.last_will.enabled {
         return Ok(());
     }
-    let what = "`last_will` is on: here, work goes on for a moment when this process dies";
-    Err(Failure::usage(what).advice("leave it out of the configuration for `exec` and `agent`"))
+    let what = "`last_will` is on: the application goes on for a moment when this process dies";
+    Err(Failure::usage(what).advice("leave it out of the configuration for `agent`"))
 }
 
 impl Shared {

@@ -3,8 +3,10 @@
 mod configuration;
 
 use std::ffi::OsString;
+use std::io;
 use std::iter;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,13 +16,14 @@ use clap::Args;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use futures::future::try_join_all;
 use nats_elect::duration::exact;
-use nats_elect::{Error, RoleConfig, RoleManager, StopOptions, Takeover};
+use nats_elect::{
+    Error, ManagerConfig, RoleConfig, RoleManager, RoleManagerBuilder, StopOptions, Takeover,
+};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Shared, duration};
-use crate::connect::without_last_will;
 use crate::exec::alarm::Alarm;
 use crate::exec::gate::Gate;
 use crate::exec::guarded::{End, Program};
@@ -86,6 +89,7 @@ Examples:
 /// other systems they are out of reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER, override_usage = USAGE)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role
@@ -153,6 +157,11 @@ pub struct Exec {
     #[arg(long, value_name = "NAME", value_parser = signal, default_value = "TERM")]
     signal: Signal,
 
+    /// Keep a companion process, which frees the role at once when this process was killed and its
+    /// command has ended. Without it the next leader waits for the end of the lease. Linux only
+    #[arg(long)]
+    last_will: bool,
+
     /// Create the bucket if it does not exist
     #[arg(long)]
     create_bucket: bool,
@@ -204,6 +213,9 @@ pub fn with_separator(mut error: clap::Error) -> clap::Error {
 /// Guards a command; started by `exec`
 #[derive(Debug, Args)]
 pub struct ExecGuard {
+    /// The role whose companion is told of the end
+    #[arg(long)]
+    tell_end_of: Option<String>,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -242,7 +254,7 @@ impl Exec {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let begun = Instant::now();
         let (mut manager, roles) = self.configuration(shared)?;
-        without_last_will(&manager)?;
+        manager.last_will.enabled |= self.last_will;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);
         }
@@ -257,6 +269,7 @@ impl Exec {
         let listener = listener.transpose()?;
         let others = Spared::new(killing::adopt_orphans()?);
         let mut signals = Signals::new()?;
+        let (builder, last_will) = with_last_will(RoleManager::builder(), &manager)?;
         let (running, known) = watch::channel(None);
         let (done, mut is_done) = mpsc::unbounded_channel();
         let passed_on = broadcast::Sender::new(16);
@@ -266,6 +279,7 @@ impl Exec {
             environment: Vec::new(),
             has_stdin: roles.len() == 1,
             spared: others,
+            last_will,
         };
         let of_role = |role: Role| {
             let gate = Gate::open();
@@ -286,7 +300,7 @@ impl Exec {
             self.standing(role.config, gate, handler)
         };
         let standings: Vec<_> = roles.into_iter().map(of_role).collect();
-        let builder = RoleManager::builder().config(manager);
+        let builder = builder.config(manager);
         let standing_for = |builder, one: &Standing| one.begin(builder);
         let starting = standings.iter().fold(builder, standing_for).start();
         let manager = tokio::select! {
@@ -407,7 +421,7 @@ impl Exec {
 
 impl ExecGuard {
     pub fn run(&self) -> Outcome {
-        guard::guard(&self.command)?;
+        guard::guard(&self.command, self.tell_end_of.as_deref())?;
         Ok(0)
     }
 }
@@ -416,6 +430,20 @@ impl ExecStarter {
     pub fn run(&self) -> Outcome {
         starter::become_command(&self.command, self.guard)
     }
+}
+
+/// If there is to be a companion, it waits for what the guards tell through the pipe.
+fn with_last_will(
+    builder: RoleManagerBuilder,
+    manager: &ManagerConfig,
+) -> Result<(RoleManagerBuilder, Option<Arc<OwnedFd>>), Failure> {
+    if !manager.last_will.enabled {
+        return Ok((builder, None));
+    }
+    killing::may_have_companion()?;
+    let (ends, tell) = io::pipe()?;
+    let builder = builder.last_will_after(ends.into());
+    Ok((builder, Some(Arc::new(tell.into()))))
 }
 
 /// What `exec` ends with. `end` is how the command ended last, the worst of several.

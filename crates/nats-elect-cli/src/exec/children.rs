@@ -21,12 +21,14 @@ pub fn for_children(found: impl FnMut(Pid)) -> io::Result<()> {
 /// The list of the first thread, opened before files may run out.
 static FIRST_THREAD: OnceLock<File> = OnceLock::new();
 
-/// As the kernel lists them, at the cost of a few short files; nothing if it was built without such
-/// lists (`PROC_CHILDREN`). None is hidden, and none is missed: a list is exact as long as nothing
-/// is reaped while it is read, and children stay with their thread until that ends. All that matter
-/// here are those of the first one.
+/// Those of the first thread, as the kernel lists them, at the cost of one short file; nothing if it
+/// was built without such lists (`PROC_CHILDREN`). None is hidden, and none is missed: a list is
+/// exact as long as nothing is reaped while it is read, and children stay with their thread until
+/// that ends. The first thread starts the guards, and the kernel gives it the orphans. A companion
+/// has another thread, and so is none of them.
 pub fn listed() -> io::Result<Option<Vec<Pid>>> {
-    listed_by_thread().or_else(|error| match FIRST_THREAD.get() {
+    let listed = own_number().and_then(listed_of);
+    listed.or_else(|error| match FIRST_THREAD.get() {
         Some(mut list) => {
             let mut children = String::new();
             list.rewind()?;
@@ -37,20 +39,12 @@ pub fn listed() -> io::Result<Option<Vec<Pid>>> {
     })
 }
 
-fn listed_by_thread() -> io::Result<Option<Vec<Pid>>> {
-    let me = own_number()?;
-    if !fs::exists(format!("/proc/self/task/{me}/children"))? {
-        return Ok(None);
+fn listed_of(thread: i32) -> io::Result<Option<Vec<Pid>>> {
+    match fs::read_to_string(format!("/proc/self/task/{thread}/children")) {
+        Ok(list) => Ok(Some(pids(&list).collect())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
     }
-    let mut children = Vec::new();
-    for thread in fs::read_dir("/proc/self/task")? {
-        match fs::read_to_string(thread?.path().join("children")) {
-            Ok(list) => children.extend(pids(&list)),
-            Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Some(children))
 }
 
 /// By what each process of the machine says of its parent: as long as they are many.
@@ -149,7 +143,8 @@ mod tests {
         ended.kill().unwrap();
         let both = [Pid::from_child(&runs), Pid::from_child(&ended)];
 
-        let listed = listed().unwrap().expect("lists in this kernel");
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        let listed = listed_of(thread).unwrap().expect("lists in this kernel");
         let mut scanned = Vec::new();
         let scan = scan(|child| scanned.push(child));
         runs.kill().unwrap();

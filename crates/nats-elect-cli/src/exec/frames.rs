@@ -1,7 +1,8 @@
 //! What `exec` and its guard tell each other: numbers of eight bytes, over a socket.
 //!
 //! `exec` sends one number, over and over: when the command is to be killed. The first comes with
-//! the command's standard input. The second says that `exec` knows the command's group, and that it
+//! files: what tells the companion of the command's end, if there is one, and the command's standard
+//! input. The second says that `exec` knows the command's group, and that it
 //! may run. The guard answers with two: the group, and how the command ended.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -17,6 +18,8 @@ use rustix::net::{
 use tokio::io::Interest;
 
 const SIZE: usize = size_of::<u64>();
+/// As many files come with the first number at most.
+const FILES: usize = 2;
 
 /// One end of the socket, on a runtime.
 #[derive(Debug)]
@@ -80,16 +83,11 @@ impl Frames {
     }
 }
 
-/// Sends the first number, with a file to hand over.
-pub fn send_first(
-    socket: &UnixStream,
-    number: u64,
-    file: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends the first number, with files to hand over.
+pub fn send_first(socket: &UnixStream, number: u64, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = file.map(|file| [file]);
-    if let Some(files) = &files {
+    if !files.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(files));
     }
     let bytes = number.to_le_bytes();
@@ -104,9 +102,9 @@ pub fn send_first(
         .ok_or_else(|| io::Error::other("the guard's socket is full"))
 }
 
-/// Receives the first number and the file that came with it.
-pub fn receive_first(socket: &UnixStream) -> io::Result<(u64, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Receives the first number and the files that came with it.
+pub fn receive_first(socket: &UnixStream) -> io::Result<(u64, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; SIZE];
     let received = recvmsg(
@@ -118,11 +116,11 @@ pub fn receive_first(socket: &UnixStream) -> io::Result<(u64, Option<OwnedFd>)> 
     if received.bytes != SIZE {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let file = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+    let files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    Ok((u64::from_le_bytes(bytes), file))
+    Ok((u64::from_le_bytes(bytes), files.flatten().collect()))
 }
 
 #[cfg(target_os = "linux")]

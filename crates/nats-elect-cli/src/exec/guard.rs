@@ -2,15 +2,18 @@
 //! of `exec`.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, kill_process, waitid,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,6 +27,9 @@ use super::processes::this_program;
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// Orphans that have ended are reaped so long after the first of them.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long `exec` may take to die after it has let go of the socket, and the time between two looks.
+const DYING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(1);
 /// What tells the end of a command by a signal from its exit codes.
 pub(super) const BY_SIGNAL: u64 = 1 << 32;
 
@@ -32,16 +38,50 @@ pub(super) const BY_SIGNAL: u64 = 1 << 32;
 ///
 /// It must stay on the thread that it was called on, the process's first: the kernel ends the
 /// command with the thread that started it.
-pub fn guard(command: &[OsString]) -> io::Result<()> {
+///
+/// If `exec` is dead then, its companion waits for the end of the command of `role` before it frees
+/// that. The guard tells it, through the first file that came over the socket.
+pub fn guard(command: &[OsString], role: Option<&str>) -> io::Result<()> {
+    let parent = getppid();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let (first, stdin) = receive_first(&socket)?;
-    tokio::runtime::Builder::new_current_thread()
+    let (first, files) = receive_first(&socket)?;
+    let mut files = files.into_iter();
+    let companion = role.and_then(|role| Some((role, File::from(files.next()?))));
+    let stdin = files.next();
+    let watched = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(async {
             let exec = Frames::new(socket)?;
             watch_over(command, exec, Instant(first), stdin).await
-        })
+        });
+    // Nothing of the command is left, on whatever way this came to its end.
+    if let Some((role, mut companion)) = companion
+        && is_dead(parent)
+    {
+        let _ = companion.write_all(format!("{role}\n").as_bytes());
+    }
+    watched
+}
+
+/// Whether `exec` is dead, which has let go of the socket. While it lives it may start the command
+/// anew.
+fn is_dead(exec: Option<Pid>) -> bool {
+    let stdin = io::stdin();
+    let mut socket = [PollFd::new(&stdin, PollFlags::empty())];
+    let at_once = Timespec::default();
+    if poll(&mut socket, Some(&at_once)) != Ok(1) {
+        return false;
+    }
+    // Its files are closed a moment before its children get another parent.
+    let until = Instant::now().plus(DYING);
+    while getppid() == exec {
+        if until.is_over() {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
 }
 
 async fn watch_over(

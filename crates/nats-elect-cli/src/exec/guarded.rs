@@ -30,6 +30,8 @@ pub struct Program {
     pub has_stdin: bool,
     /// Children of this process that are none of the command's.
     pub spared: Spared,
+    /// Through which a guard tells the companion that nothing of the command is left.
+    pub last_will: Option<Arc<OwnedFd>>,
 }
 
 /// How a command ended.
@@ -73,18 +75,28 @@ struct Guard {
 }
 
 impl Guarded {
-    /// Starts a command under a guard. `kill_at` tells, at each call, when the guard has to kill it
+    /// Starts the command of a role under a guard. `kill_at` tells, at each call, when the guard has to kill it
     /// at the latest.
     ///
     /// It must be called on the process's first thread, which no process outlives.
-    pub async fn start(program: &Program, kill_at: impl Fn() -> Instant) -> io::Result<Self> {
+    pub async fn start(
+        program: &Program,
+        role: &str,
+        kill_at: impl Fn() -> Instant,
+    ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let stdin = io::stdin();
         // A command in the background that reads the terminal would be stopped.
-        let handed = (program.has_stdin && !stdin.is_terminal()).then(|| stdin.as_fd());
-        send_first(&ours, kill_at().0, handed)?;
+        let stdin = (program.has_stdin && !stdin.is_terminal()).then(|| stdin.as_fd());
+        let last_will = program.last_will.as_ref().map(|it| it.as_fd());
+        let handed: Vec<_> = last_will.into_iter().chain(stdin).collect();
+        send_first(&ours, kill_at().0, &handed)?;
+        let mut words = vec!["exec-guard"];
+        if last_will.is_some() {
+            words.extend(["--tell-end-of", role]);
+        }
         let mut guard = Guard::new(
-            this_program(&["exec-guard"], &program.command)?
+            this_program(&words, &program.command)?
                 .env_remove(listener::VARIABLE)
                 .envs(program.environment.iter().cloned())
                 .stdin(Stdio::from(OwnedFd::from(theirs)))

@@ -258,7 +258,8 @@ impl RunCommand {
             return Ok(Run::Over);
         }
         self.last.send_replace(None);
-        let starting = Guarded::start(program, || lease_end(term).minus(conduct.guard_margin));
+        let kill_at = || lease_end(term).minus(conduct.guard_margin);
+        let starting = Guarded::start(program, term.role(), kill_at);
         let mut command = starting.await?;
         started(&command);
         let mut killed = Killed {

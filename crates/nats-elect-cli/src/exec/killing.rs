@@ -14,14 +14,33 @@ use rustix::process::{
 #[cfg(target_os = "linux")]
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::exit::Failure;
+
 #[cfg(target_os = "linux")]
 use super::children::{all_are_seen, for_children, listed};
+
+/// Waits for the children of this thread alone, and not for a companion (`__WNOTHREAD`).
+#[cfg(target_os = "linux")]
+const OWN_THREAD: u32 = 0x2000_0000;
 
 /// Signals a command's group. That it is gone is no failure.
 ///
 /// The group's leader must not have been reaped before: its number may be another group's by then.
 pub fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
+}
+
+/// Fails where the ends of a command's processes can't be confirmed, or a companion can't be told
+/// from them.
+pub fn may_have_companion() -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    if listed()?.is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "`last_will` is on: here `exec` can't confirm that all processes of the command have ended",
+    )
+    .advice("it works on Linux, with a kernel that lists children (`CONFIG_PROC_CHILDREN`)"))
 }
 
 /// Kills and reaps every child of this process but those to spare, until none is left. It blocks
@@ -48,15 +67,14 @@ fn children_have_ended(spared: &[Pid]) -> bool {
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
     });
-    match read {
+    if read.is_ok() {
         // The last word is the kernel's, where nothing is to be spared.
-        Ok(()) => ended && (!spared.is_empty() || has_no_child()),
-        // And without `/proc` the only one. One that is reaped here may have left others: they are
-        // seen the next time.
-        Err(_) => {
-            spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Err(Errno::CHILD))
-        }
+        return ended && (!spared.is_empty() || has_no_child());
     }
+    // And without `/proc` the only one. One that is reaped here may have left others: they are seen
+    // the next time.
+    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(OWN_THREAD);
+    spared.is_empty() && matches!(waitpid(None, options), Err(Errno::CHILD))
 }
 
 /// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who
@@ -68,7 +86,10 @@ fn children_have_ended(_spared: &[Pid]) -> bool {
 
 #[cfg(target_os = "linux")]
 fn has_no_child() -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let options = WaitIdOptions::EXITED
+        | WaitIdOptions::NOHANG
+        | WaitIdOptions::NOWAIT
+        | WaitIdOptions::from_bits_retain(OWN_THREAD);
     matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 

@@ -10,6 +10,7 @@ mod faults;
 mod history;
 mod http;
 mod instance;
+mod last_will;
 mod listening;
 #[path = "../../../../tests/prometheus/programs.rs"]
 mod programs;

@@ -129,21 +129,14 @@ fn the_manual_and_the_help_show_the_separator_before_the_command() {
 }
 
 #[test]
-fn a_last_will_is_refused_since_the_command_outlives_its_exec_for_a_moment() {
+fn an_agent_refuses_a_last_will_since_the_application_outlives_it_for_a_moment() {
     let file = tempfile::Builder::new().suffix(".toml").tempfile();
     let mut file = file.expect("a file");
     let text = "[manager.last_will]\nenabled = true\n[roles.worker]\n";
     file.write_all(text.as_bytes()).expect("write");
     let path = file.path().to_str().expect("UTF-8");
-    for command in [
-        &["exec", "--config", path, "--", "true"][..],
-        &["agent", "--config", path, "--listen", "unix:/no/such/place"],
-    ] {
-        let (code, _, stderr) = ended(&mut nats_elect(command));
-        assert_eq!(code, Some(2), "{command:?}: {stderr}");
-        assert!(
-            stderr.contains("`last_will` is on"),
-            "{command:?}: {stderr}"
-        );
-    }
+    let agent = ["agent", "--config", path, "--listen", "unix:/no/such/place"];
+    let (code, _, stderr) = ended(&mut nats_elect(&agent));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("`last_will` is on"), "{stderr}");
 }
