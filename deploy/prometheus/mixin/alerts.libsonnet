@@ -195,6 +195,19 @@
             '1h'
           ),
           alert(
+            'NatsElectCompanionGone', 'warning', 'instance:election_last_will_ready:lost1h', '> 0',
+            'A crash of {{ $labels.%s }} would take a whole lease.' % $._config.instance,
+            'Instance {{ $labels.%s }} (%s) has `last_will`, and for five minutes no companion process that is ready to free its roles.'
+            % [$._config.instance, fleet],
+            '5m'
+          ),
+          alert(
+            'NatsElectCompanionDying', 'warning', 'instance:election_last_will_ended:increase1h', '> 5',
+            'The companion of {{ $labels.%s }} does not last.' % $._config.instance,
+            'Instance {{ $labels.%s }} (%s): its companion process ended {{ $value | humanize }} times within an hour, and was started '
+            % [$._config.instance, fleet] + 'anew each time. A crash in between takes a whole lease.'
+          ),
+          alert(
             'NatsElectActorCrashed', 'warning', failures('actor_crashed'), '> 0',
             'The election of {{ $labels.role }} crashed.',
             here + ': {{ $value | humanize }} times within ten minutes. It was started anew; this is a bug.'

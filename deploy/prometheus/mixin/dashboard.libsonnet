@@ -170,6 +170,10 @@
         target(grown(of('election_health_check_failures_total'), role), the_role + ': health check failed'),
         target(grown(of('election_handler_overruns_total'), role), the_role + ': overrun'),
       ], style=bars),
+      graph('Companions of `last_will`', 'Instances with a companion that is ready to free their roles, and ends of companions within an hour.', [
+        target('sum(%s)' % of_instance('election_last_will_ready'), 'ready'),
+        target(rec_instance('instance:election_last_will_ended:increase1h'), the_instance + ': ended'),
+      ]),
       graph('Watch restarts', 'Within ten minutes.', [target(rec_instance('instance:election_watch_restarts:increase10m'), the_instance)]),
       graph('Standing', 'Instances that have each role, and those of them that know its leader.', [
         target('sum by (%s) (%s)' % [role, of('election_standing')], the_role + ': stand'),

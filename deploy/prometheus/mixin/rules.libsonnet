@@ -134,6 +134,12 @@
             'standing:election_command_down:avg5m',
             'max by (%s) (avg_over_time(%s[5m]))' % [standing, s('election_command_down')]
           ),
+          // 1 where a companion was ready within the last hour and is not now. Without `last_will` none ever is.
+          rule(
+            'instance:election_last_will_ready:lost1h',
+            'max by (%s) (max_over_time(%s[1h]) - %s)' % [instance, s('election_last_will_ready'), s('election_last_will_ready')]
+          ),
+          rule('instance:election_last_will_ended:increase1h', grown('election_last_will_ended_total', '1h', instance)),
           rule('instance:election_watch_restarts:increase10m', grown('election_watch_restarts_total', '10m', instance)),
         ],
       },

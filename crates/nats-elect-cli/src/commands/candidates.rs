@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::{Cell, Color};
 use futures::future::join_all;
-use nats_elect::RoleState;
 use nats_elect::admin::{
     AdminClient, AdminError, Instance, InstanceReport, ProblemCode, RoleReport,
 };
+use nats_elect::{LastWillStatus, RoleState};
 use serde_json::{Value, json};
 
 use crate::cli::Shared;
@@ -249,6 +249,14 @@ impl Candidate {
         }
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name} can't use its bucket: {trouble}"));
+        }
+        if report
+            .last_will
+            .is_some_and(|it| it != LastWillStatus::Ready)
+        {
+            remarks.push(format!(
+                "{name} has no companion that is ready: a crash takes as long as without `last_will`"
+            ));
         }
         // All roles share a connection, and so most failures.
         let mut failures = BTreeMap::<_, (Vec<_>, _)>::new();

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded, rounded_up, seconds};
-use nats_elect::{
-    LastWillConfig, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover,
-};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -98,9 +96,6 @@ impl Check {
         let (file, environment) = file.with_env_settings()?;
         let mut wrong = Vec::new();
         let manager = file.manager;
-        if manager.last_will.program.is_some() && !manager.last_will.enabled {
-            output.warning("`last_will.program` has no effect: `last_will.enabled` is false");
-        }
         if let Err(error) = manager.validate() {
             wrong.push(source.broken(&["manager"], &error));
         }
@@ -187,7 +182,7 @@ impl RoleReport {
                 rounded(derived).duration()
             }),
             drift_margin: settings.drift_margin(),
-            failover: failovers(settings, &manager.last_will),
+            failover: failovers(settings, manager.last_will.enabled),
             warnings,
         }
     }
@@ -220,7 +215,7 @@ fn effective(
     config
 }
 
-fn failovers(settings: &RoleSettings, last_will: &LastWillConfig) -> Vec<Failover> {
+fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {
     let claim = settings.worst_case_failover();
     let ends = settings.ttl.saturating_sub(settings.drift_margin());
     let winds_down = ends.saturating_sub(settings.stop_budget);
@@ -249,16 +244,11 @@ fn failovers(settings: &RoleSettings, last_will: &LastWillConfig) -> Vec<Failove
             rounded_up(winds_down)
         )
     };
-    let killed = last_will.enabled.then(|| {
-        let who = match &last_will.program {
-            Some(program) => format!("the companion, which runs {},", program.display()),
-            None => "the companion, for which `main` calls `last_will::init()` first,".to_owned(),
-        };
-        let what =
-            format!("{who} releases the role in a few round trips; if it can't, like a crash");
-        event("process killed", None, what)
+    let killed = last_will.then(|| {
+        let what = "its companion frees the role, a few round trips after the end of the process; if it can't, as after a crash";
+        event("killed, aborted", None, what.into())
     });
-    let mut failovers = vec![
+    let others = [
         event(
             "crash",
             Some(claim),
@@ -293,8 +283,7 @@ fn failovers(settings: &RoleSettings, last_will: &LastWillConfig) -> Vec<Failove
             node_lost,
         ),
     ];
-    failovers.extend(killed);
-    failovers
+    killed.into_iter().chain(others).collect()
 }
 
 /// Every value on a line of its own, with its path, and the variable that it comes from.

@@ -30,43 +30,6 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
 }
 
 #[test]
-fn a_last_will_is_told_with_what_it_needs() {
-    let role = "[roles.a]\n";
-    let output = check(&format!("[manager.last_will]\nenabled = true\n{role}"));
-    assert!(
-        output.stdout.contains("process killed"),
-        "{}",
-        output.stdout
-    );
-    assert!(
-        output.stdout.contains("last_will::init()"),
-        "{}",
-        output.stdout
-    );
-    assert_eq!(output.stderr, "");
-    let program = "program = '/bin/nats-elect'\n";
-    let output = check(&format!(
-        "[manager.last_will]\nenabled = true\n{program}{role}"
-    ));
-    assert!(
-        output.stdout.contains("runs /bin/nats-elect,"),
-        "{}",
-        output.stdout
-    );
-    let output = check(&format!("[manager.last_will]\n{program}{role}"));
-    assert!(
-        output.stderr.contains("`last_will.program` has no effect"),
-        "{}",
-        output.stderr
-    );
-    assert!(
-        !output.stdout.contains("process killed"),
-        "{}",
-        output.stdout
-    );
-}
-
-#[test]
 fn programs_get_the_same_as_json() {
     let text = "[manager]\nreplicas = 3\n[roles.a]\nttl = '5s'\n[roles.b]\n";
     let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
@@ -271,4 +234,16 @@ fn a_file_that_is_not_there_is_told() {
         "{}",
         output.stderr
     );
+}
+
+#[test]
+fn a_last_will_has_a_row_of_its_own() {
+    let killed = |manager: &str| {
+        let output = check(&format!("{manager}[roles.a]\n"));
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let mut rows = output.stdout.lines();
+        rows.any(|row| row.contains("killed, aborted") && row.contains("companion"))
+    };
+    assert!(killed("[manager.last_will]\nenabled = true\n"));
+    assert!(!killed(""));
 }
