@@ -61,6 +61,11 @@ pub struct Args {
     #[arg(long, value_enum)]
     sabotage: Option<Sabotage>,
 
+    /// Give each instance a companion process that frees its roles when it is killed. Then a kill
+    /// is waited for only if the network or NATS fails as well.
+    #[arg(long)]
+    last_wills: bool,
+
     /// Run `PROGRAM serve` beside it, and judge what it shows: its events and its check of leaders
     /// are compared with the histories and with a watch on the bucket. PROGRAM is `nats-elect`.
     #[arg(long, value_name = "PROGRAM")]
@@ -99,6 +104,7 @@ impl Args {
             faults: self.faults.clone().unwrap_or_else(|| Kind::all().to_vec()),
             out: out.unwrap_or_else(|| PathBuf::from(format!("target/chaos/{seed}"))),
             sabotage: self.sabotage,
+            last_wills: self.last_wills,
             serve: self.serve.clone(),
             launch: Launch {
                 program: std::env::current_exe()?,

@@ -21,6 +21,7 @@ use crate::args::{Args, Command};
 use crate::drill::Problem;
 
 fn main() -> ExitCode {
+    nats_elect::last_will::init();
     let args = Args::parse();
     let outcome = match args.command {
         Some(Command::Instance) => drill::instance::main().map(|()| true),

@@ -51,6 +51,8 @@ fn nothing_that_goes_wrong_makes_two_leaders_or_none() {
         faults: FAULTS.to_vec(),
         out: out.path().join("drill"),
         sabotage: None,
+        // Processes of the test harness can't be companions.
+        last_wills: false,
         serve: None,
         launch: Launch {
             program: std::env::current_exe().expect("this program"),

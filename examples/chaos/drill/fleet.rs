@@ -85,6 +85,7 @@ impl Fleet {
             history: folders.histories.join(history),
             ledgers: folders.ledgers,
             sabotage: plan.sabotage,
+            last_will: plan.last_wills,
             publish: plan.serve.is_some(),
         };
         let log = File::options()

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use nats_elect::{
-    BoxError, EventsConfig, FencingToken, RoleConfig, RoleHandler, RoleManager, StepDown,
-    StopOptions, Term,
+    BoxError, EventsConfig, FencingToken, LastWillConfig, RoleConfig, RoleHandler, RoleManager,
+    StepDown, StopOptions, Term,
 };
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -49,6 +49,8 @@ pub struct Orders {
     pub history: PathBuf,
     pub ledgers: PathBuf,
     pub sabotage: Option<Sabotage>,
+    /// Whether it has a companion.
+    pub last_will: bool,
     /// Whether terms are reported, and the reports kept for a while.
     pub publish: bool,
 }
@@ -86,9 +88,13 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
         .bucket_auto_create()
         .replicas(orders.replicas)
         .start_timeout(START_TIMEOUT)
-        .instance_id(&orders.instance)
-        // Other ways to NATS than those given would lead around the faults.
-        .connect_options(ConnectOptions::new().ignore_discovered_servers());
+        .instance_id(&orders.instance);
+    builder = if orders.last_will {
+        // The nodes tell of no other ways to them either, which would lead around the faults.
+        builder.last_will(LastWillConfig::on())
+    } else {
+        builder.connect_options(ConnectOptions::new().ignore_discovered_servers())
+    };
     if orders.publish {
         builder = builder.events(EventsConfig::published().keep(KEEP));
     }

@@ -24,6 +24,8 @@ pub struct Plan {
     /// Where everything is written to. What is there is removed.
     pub out: PathBuf,
     pub sabotage: Option<Sabotage>,
+    /// Whether instances have companions.
+    pub last_wills: bool,
     pub launch: Launch,
     /// The `nats-elect` whose `serve` looks on.
     pub serve: Option<PathBuf>,

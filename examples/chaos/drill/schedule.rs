@@ -125,6 +125,7 @@ mod tests {
             faults: Kind::all().to_vec(),
             out: "unused".into(),
             sabotage: None,
+            last_wills: false,
             serve: None,
             launch: Launch {
                 program: "unused".into(),
