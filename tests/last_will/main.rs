@@ -2,7 +2,8 @@
 //!
 //! These tests are a program of their own: its processes must call `last_will::init` first in
 //! `main`, which the test harness does not. `cargo test --test last_will NAME` runs some of them.
-//! `LAST_WILL_ROUNDS=100` has each of them happen so often.
+//! `LAST_WILL_ROUNDS=100` has each of them happen so often, `LAST_WILL_NODE_ROUNDS=10` the loss of a
+//! node of NATS together with a process.
 #![cfg_attr(not(unix), allow(unused))]
 
 #[cfg(unix)]

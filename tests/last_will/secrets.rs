@@ -1,6 +1,8 @@
 //! What a companion gets from its parent, and on which way.
 
+use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nats_elect::{AuthConfig, ManagerConfig};
@@ -16,6 +18,9 @@ pub const TESTS: &[(&str, Test)] = &[
     }),
     ("a_companion_holds_no_file_of_its_parent", || {
         Box::pin(no_files())
+    }),
+    ("a_companion_of_another_version_says_so", || {
+        Box::pin(async { another_version() })
     }),
 ];
 
@@ -75,4 +80,20 @@ async fn no_files() {
             > 1,
         "{of_parent:?}"
     );
+}
+
+/// What it is told has a form that it does not know.
+fn another_version() {
+    let mut companion = Command::new(std::env::current_exe().expect("this program"))
+        .arg("nats-elect-last-will")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let mut input = companion.stdin.take().expect("its input");
+    writeln!(input, r#"{{"setup":{{"token":"{PASSWORD}"}}}}"#).expect("it listens");
+    let output = companion.wait_with_output().expect("its end");
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(output.contains("is of version"), "{output}");
+    assert!(!output.contains(PASSWORD), "{output}");
 }
