@@ -385,8 +385,11 @@ impl Companion {
 
     /// Ends it, if it has not ended, and takes leave of it.
     fn kill(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        // If somebody else has waited for it, its id may be that of another process.
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
     }
 }
 
