@@ -80,7 +80,9 @@ impl Executor {
                 WillStep::Ended(end) => break end,
             };
         };
-        self.answered.notify_waiters();
+        if end != WillEnd::LeaseOver {
+            self.answered.notify_waiters();
+        }
         if end == WillEnd::Released {
             remind(&role, &mut will, &mut link).await;
         }

@@ -53,6 +53,8 @@ pub(super) fn run() {
         Ok((runtime, parent)) => {
             say(&FromCompanion::Watching);
             runtime.block_on(serve(setup, listen(ear, parent), ends));
+            // Something that blocks, such as the read of a file on a dead mount, is not waited for.
+            runtime.shutdown_background();
         }
         Err(error) => say(&FromCompanion::Failed(error.to_string())),
     }
@@ -60,60 +62,35 @@ pub(super) fn run() {
 
 fn set_up() -> Option<(SetUp, Ear, Option<OwnedFd>)> {
     let stdin = io::stdin();
-    let ends = handed::receive(&stdin).ok()?;
-    let mut ear = Ear::at(stdin.as_fd().try_clone_to_owned().ok()?);
+    let files = handed::receive(&stdin).ok()?;
+    let pipe = stdin.as_fd().try_clone_to_owned().ok()?;
+    let mut ear = Ear::at(pipe, files.life);
     match ear.hear()? {
-        ToCompanion::Setup(setup) => Some((*setup, ear, ends)),
+        ToCompanion::Setup(setup) => Some((*setup, ear, files.ends)),
         _ => None,
     }
 }
 
 async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Option<OwnedFd>) {
     ignore_signals();
-    let Some(mut link) = connect(setup).await else {
-        return;
-    };
+    let (tell, link) = watch::channel(Link::Down);
+    let mut connection = tokio::spawn(attend(setup, tell, link.clone()));
     let mut terms = Terms::new();
-    let mut is_dead = false;
-    loop {
-        tokio::select! {
-            biased;
-            heard = heard.recv() => match heard {
-                // The end comes in good order, or the death can't be known.
-                Some(Heard::Told(ToCompanion::End)) | None => return,
-                Some(Heard::Told(message)) => note(&mut terms, message),
-                Some(Heard::Sign) => break,
-                Some(Heard::Death) => {
-                    is_dead = true;
-                    break;
-                }
-            },
-            changed = link.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-                report(&link.borrow_and_update());
+    tokio::select! {
+        biased;
+        is_signed = hear_all(&mut heard, &mut terms, |it| matches!(it, Heard::Sign)) => {
+            if !is_signed {
+                return;
             }
         }
+        _ = &mut connection => return,
     }
     let since = clock::now();
     let leases = terms.values().map(|term| term.lease);
     let longest = leases.max().unwrap_or_default();
-    if !is_dead {
-        let death = async {
-            while let Some(heard) = heard.recv().await {
-                match heard {
-                    Heard::Told(ToCompanion::End) => return false,
-                    Heard::Told(message) => note(&mut terms, message),
-                    Heard::Sign => {}
-                    Heard::Death => return true,
-                }
-            }
-            false
-        };
-        if tokio::time::timeout(longest, death).await != Ok(true) {
-            return;
-        }
+    let death = hear_all(&mut heard, &mut terms, |it| matches!(it, Heard::Death));
+    if tokio::time::timeout(longest, death).await != Ok(true) {
+        return;
     }
     let evidence = Evidence::listen(ends);
     let executor = Executor::new(link, since);
@@ -126,6 +103,24 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
         }
     });
     join_all(carried_out).await;
+}
+
+/// Notes all that is told, until this is heard. Returns whether it was: the end may come in good
+/// order instead, or the death can't be known.
+async fn hear_all(
+    heard: &mut mpsc::UnboundedReceiver<Heard>,
+    terms: &mut Terms,
+    until: impl Fn(&Heard) -> bool,
+) -> bool {
+    while let Some(heard) = heard.recv().await {
+        match heard {
+            Heard::Told(ToCompanion::End) => return false,
+            Heard::Told(message) => note(terms, message),
+            heard if until(&heard) => return true,
+            Heard::Sign | Heard::Death => {}
+        }
+    }
+    false
 }
 
 fn note(terms: &mut Terms, message: ToCompanion) {
@@ -164,8 +159,17 @@ fn ignore_signals() {
     }
 }
 
-/// Connects as the parent does, and stays connected.
-async fn connect(setup: SetUp) -> Option<watch::Receiver<Link>> {
+/// Connects as the parent does, stays connected, and reports how that goes. Returns if it can't be.
+async fn attend(setup: SetUp, tell: watch::Sender<Link>, mut link: watch::Receiver<Link>) {
+    if connect(setup, tell).await.is_none() {
+        return;
+    }
+    while link.changed().await.is_ok() {
+        report(&link.borrow_and_update());
+    }
+}
+
+async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
     let SetUp {
         instance_id,
         config,
@@ -185,7 +189,6 @@ async fn connect(setup: SetUp) -> Option<watch::Receiver<Link>> {
             return None;
         }
     };
-    let (tell, link) = watch::channel(Link::Down);
     let setup = MonitorSetup {
         span: tracing::Span::none(),
         tell: Box::new(move |link| {
@@ -201,7 +204,7 @@ async fn connect(setup: SetUp) -> Option<watch::Receiver<Link>> {
     };
     // It lives as long as this process.
     Actor::spawn(None, MonitorActor, setup).await.ok()?;
-    Some(link)
+    Some(())
 }
 
 fn report(link: &Link) {

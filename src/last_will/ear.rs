@@ -3,9 +3,10 @@
 //! One thread hears both, in their order. Each message that the parent wrote before its death is in
 //! the pipe when the death is known, so none is lost, however busy the machine is.
 //!
-//! The death has two signs, and both are needed: the kernel's word on the process, and the closed
-//! pipe. A process that lives may have closed the pipe, as where it became another program. And a
-//! fork of a dead one holds the pipe, and may go on with its handlers.
+//! The death has two signs, and both are needed: the kernel's word on the process, and closed pipes.
+//! A process that lives may have closed them, as where it became another program. And a fork of a
+//! dead one holds them, and may go on with its handlers. So one of the pipes is the same for all
+//! companions of a process: the fork may be older than this companion.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,23 +33,26 @@ pub(super) enum Heard {
     Death,
 }
 
-/// The end of the pipe that the parent writes to.
+/// The ends of the pipes that the parent holds.
 pub(super) struct Ear {
     pipe: OwnedFd,
+    /// Nothing is written to it. All companions of the parent have the same.
+    life: OwnedFd,
     unread: Vec<u8>,
     is_open: bool,
 }
 
 impl Ear {
-    pub fn at(pipe: OwnedFd) -> Self {
+    pub fn at(pipe: OwnedFd, life: OwnedFd) -> Self {
         Self {
             pipe,
+            life,
             unread: Vec::new(),
             is_open: true,
         }
     }
 
-    /// Waits for one message. `None` if the parent has closed the pipe.
+    /// Waits for one message. `None` if there is none, or it can't be read.
     pub fn hear(&mut self) -> Option<ToCompanion> {
         loop {
             if let Some(line) = self.line() {
@@ -57,11 +61,11 @@ impl Ear {
             if !self.is_open {
                 return None;
             }
-            self.read(RecvFlags::empty());
+            self.read(RecvFlags::empty()).ok()?;
         }
     }
 
-    /// Passes on all that the parent tells, until it is dead and nobody holds the pipe.
+    /// Passes on all that the parent tells, until it is dead and nobody holds the pipes.
     ///
     /// # Errors
     /// Returns an error if the death can't be known. It may live on then.
@@ -73,30 +77,25 @@ impl Ear {
                     tell(Heard::Told(message));
                 }
             }
-            if self.is_open && self.read(RecvFlags::DONTWAIT) {
+            if self.is_open && self.read(RecvFlags::DONTWAIT)? {
                 continue;
-            }
-            if is_dead && !self.is_open {
-                tell(Heard::Death);
-                return Ok(());
             }
             if (is_dead || !self.is_open) && !is_signed {
                 is_signed = true;
                 tell(Heard::Sign);
             }
+            if is_dead && !self.is_open {
+                break;
+            }
             if is_dead {
-                self.await_message()?;
+                await_any(&self.pipe)?;
             } else {
                 is_dead = self.wait(parent)?;
             }
         }
-    }
-
-    fn await_message(&self) -> io::Result<()> {
-        match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        while !await_any(&self.life)?.contains(PollFlags::HUP) {}
+        tell(Heard::Death);
+        Ok(())
     }
 
     /// Waits for something to read, or for the death. Returns whether the parent is dead.
@@ -111,7 +110,7 @@ impl Ear {
                 let awaited = poll(&mut either[..awaited], None);
                 awaited.map(|_| either[0].revents().contains(PollFlags::IN))
             }
-            Parent::Pid(_) if self.is_open => return self.await_message().map(|()| false),
+            Parent::Pid(_) if self.is_open => return await_any(&self.pipe).map(|_| false),
             Parent::Pid(pid) => {
                 while getppid() == Some(*pid) {
                     thread::sleep(LOOK);
@@ -125,20 +124,21 @@ impl Ear {
         }
     }
 
-    /// Returns whether something was read. The pipe is closed if it can't be read any more.
-    fn read(&mut self, flags: RecvFlags) -> bool {
+    /// Returns whether something was read, and notes where the parent has closed the pipe.
+    fn read(&mut self, flags: RecvFlags) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         match recv(&self.pipe, &mut bytes, flags) {
             Ok((read, _)) if read > 0 => {
                 self.unread.extend(&bytes[..read]);
-                true
+                Ok(true)
             }
-            Err(Errno::INTR) => true,
-            Err(Errno::AGAIN) => false,
-            Ok(_) | Err(_) => {
+            Err(Errno::INTR) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Ok(_) | Err(Errno::CONNRESET) => {
                 self.is_open = false;
-                false
+                Ok(false)
             }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -147,6 +147,16 @@ impl Ear {
         let end = self.unread.iter().position(|byte| *byte == b'\n')?;
         let rest = self.unread.split_off(end + 1);
         Some(std::mem::replace(&mut self.unread, rest))
+    }
+}
+
+/// Waits until something happens to the file.
+fn await_any(file: &OwnedFd) -> io::Result<PollFlags> {
+    let mut awaited = [PollFd::new(file, PollFlags::IN)];
+    match poll(&mut awaited, None) {
+        Ok(_) => Ok(awaited[0].revents()),
+        Err(Errno::INTR) => Ok(PollFlags::empty()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -166,7 +176,8 @@ mod tests {
     #[test]
     fn messages_are_heard_one_by_one_in_whatever_pieces_they_come() {
         let (mut parent, theirs) = UnixStream::pair().expect("a pair");
-        let mut ear = Ear::at(theirs.into());
+        let (life, _held) = io::pipe().expect("a pipe");
+        let mut ear = Ear::at(theirs.into(), life.into());
         let both = [forget("a"), forget(&"b".repeat(9000))].concat();
         let (begin, end) = both.split_at(5000);
         parent.write_all(begin.as_bytes()).expect("room");
@@ -180,6 +191,7 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_no_death() {
         let (mut pipe, theirs) = UnixStream::pair().expect("a pair");
+        let (life, held) = io::pipe().expect("a pipe");
         let parent = Parent::own().expect("a parent");
         let (tell, told) = mpsc::channel();
         pipe.write_all(
@@ -188,9 +200,10 @@ mod tests {
                 .as_bytes(),
         )
         .expect("room");
-        drop(pipe);
+        drop((pipe, held));
         thread::spawn(move || {
-            let heard = Ear::at(theirs.into()).listen(&parent, |it| tell.send(it).expect("a test"));
+            let ear = Ear::at(theirs.into(), life.into());
+            let heard = ear.listen(&parent, |it| tell.send(it).expect("a test"));
             unreachable!("the parent of this test lives: {heard:?}");
         });
         for expected in ["a", "b"] {

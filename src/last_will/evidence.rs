@@ -29,13 +29,16 @@ impl Evidence {
         };
         let (tell, told) = watch::channel(BTreeSet::new());
         thread::spawn(move || {
-            for line in BufReader::new(File::from(ends))
-                .lines()
-                .map_while(Result::ok)
+            let mut ends = BufReader::new(File::from(ends));
+            let mut line = String::new();
+            // A line without an end is the beginning of something else.
+            while let Ok(1..) = ends.read_line(&mut line)
+                && let Some(name) = line.strip_suffix('\n')
             {
-                if let Ok(role) = RoleName::new(&line) {
+                if let Ok(role) = RoleName::new(name) {
                     tell.send_if_modified(|roles| roles.insert(role));
                 }
+                line.clear();
             }
         });
         Self::Told(told)
@@ -69,6 +72,7 @@ mod tests {
         tell.write_all(b"no name\n\na\n").expect("a reader");
         assert!(evidence.clone().of(&a, long).await);
         assert!(!evidence.clone().of(&b, short).await);
+        tell.write_all(b"b").expect("a reader");
         drop(tell);
         assert!(!evidence.of(&b, long).await);
         assert!(Evidence::listen(None).of(&b, short).await);

@@ -1,4 +1,4 @@
-//! A file that goes to the companion, beside the first byte of what it is told.
+//! Files that go to the companion, beside the first byte of what it is told.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,32 +18,49 @@ pub(super) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 pub(super) const NO_SIGNAL: SendFlags = SendFlags::empty();
 
-/// Sends the first byte, with the file if there is one.
-pub(super) fn hand_over(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+#[cfg(target_os = "linux")]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::empty();
+
+/// Files that go to a companion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handed<F> {
+    /// The pipe that is closed when nobody has the parent's memory any more.
+    pub life: F,
+    /// Through which the end of a role's work is told.
+    pub ends: Option<F>,
+}
+
+/// Sends the first byte, with the files.
+pub(super) fn hand_over(socket: impl AsFd, files: Handed<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = file.map(|file| [file]);
-    if let Some(files) = &files {
-        control.push(SendAncillaryMessage::ScmRights(files));
-    }
+    let files: Vec<_> = [files.life].into_iter().chain(files.ends).collect();
+    control.push(SendAncillaryMessage::ScmRights(&files));
     sendmsg(socket, &[IoSlice::new(&[FIRST])], &mut control, NO_SIGNAL)?;
     Ok(())
 }
 
-/// Receives the first byte, and the file that came with it.
-pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Receives the first byte, and the files that came with it.
+pub(super) fn receive(socket: impl AsFd) -> io::Result<Handed<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
-    let received = recvmsg(socket, &mut bytes, &mut control, RecvFlags::empty())?;
-    if received.bytes != 1 || byte != [FIRST] {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    Ok(control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+    let received = recvmsg(socket, &mut bytes, &mut control, CLOSED_ON_EXEC)?;
+    let mut files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
-    }))
+    });
+    let mut files = files.next().into_iter().flatten();
+    match files.next() {
+        Some(life) if received.bytes == 1 && byte == [FIRST] => Ok(Handed {
+            life,
+            ends: files.next(),
+        }),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 #[cfg(test)]
@@ -54,28 +71,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_comes_with_the_first_byte_and_the_rest_after_it() {
-        let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
-        let (ends, mut write) = io::pipe().expect("a pipe");
-        hand_over(&ours, Some(ends.as_fd())).expect("room");
-        ours.write_all(b"setup").expect("room");
-        drop((ours, ends));
-        let file = receive(&theirs).expect("a byte").expect("a file");
-        write.write_all(b"role").expect("a reader");
-        drop(write);
-        let (mut through, mut told) = (String::new(), String::new());
+    fn files_come_with_the_first_byte_and_the_rest_after_it() {
+        for has_ends in [false, true] {
+            let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
+            let (life, held) = io::pipe().expect("a pipe");
+            let (ends, mut write) = io::pipe().expect("a pipe");
+            let files = Handed {
+                life: life.as_fd(),
+                ends: has_ends.then(|| ends.as_fd()),
+            };
+            hand_over(&ours, files).expect("room");
+            ours.write_all(b"setup").expect("room");
+            drop((ours, ends, life));
+            let files = receive(&theirs).expect("files");
+            let mut told = String::new();
+            theirs.read_to_string(&mut told).expect("the rest");
+            assert_eq!(told, "setup");
+            drop(held);
+            assert_eq!(all_of(files.life), "");
+            assert_eq!(files.ends.is_some(), has_ends);
+            if let Some(ends) = files.ends {
+                write.write_all(b"role").expect("a reader");
+                drop(write);
+                assert_eq!(all_of(ends), "role");
+            }
+        }
+    }
+
+    fn all_of(file: OwnedFd) -> String {
+        let mut text = String::new();
         std::fs::File::from(file)
-            .read_to_string(&mut through)
-            .expect("the other end");
-        theirs.read_to_string(&mut told).expect("the rest");
-        assert_eq!((through.as_str(), told.as_str()), ("role", "setup"));
+            .read_to_string(&mut text)
+            .expect("its other end is closed");
+        text
     }
 
     #[test]
-    fn without_a_file_there_is_the_byte_alone() {
-        let (ours, theirs) = UnixStream::pair().expect("a pair");
-        hand_over(&ours, None).expect("room");
-        assert!(receive(&theirs).expect("a byte").is_none());
+    fn without_files_there_is_no_parent_of_this_version() {
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+        ours.write_all(b"\n{}").expect("room");
+        receive(&theirs).expect_err("no files");
         drop(ours);
         receive(&theirs).expect_err("the end");
     }

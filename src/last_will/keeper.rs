@@ -1,7 +1,7 @@
 //! The manager's side: it starts the companion, tells it of each term, and starts another one when
 //! it has died.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ use rustix::net::send;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use super::handed::{NO_SIGNAL, hand_over};
+use super::handed::{Handed, NO_SIGNAL, hand_over};
 use super::surroundings;
 use super::told::{FromCompanion, SetUp, ToCompanion, Will, line_of};
 use super::{ARGUMENT, is_initialised};
@@ -62,6 +62,8 @@ struct Keeping {
     setup: String,
     /// Through which the end of a role's work is told.
     ends: Option<OwnedFd>,
+    /// What all companions hold one end of, and this process and its forks the other.
+    life: (PipeReader, PipeWriter),
     span: Span,
     labels: InstanceLabels,
     bequests: Arc<Bequests>,
@@ -118,6 +120,7 @@ impl Keeper {
             program,
             setup: line_of(&setup),
             ends,
+            life: io::pipe().map_err(|error| error.to_string())?,
             span: instance.span(),
             labels: InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str()),
             bequests: Arc::clone(&bequests),
@@ -260,8 +263,11 @@ impl Keeping {
             let tell = self.tell.clone();
             thread::Builder::new().spawn(move || hear(output, number, &tell))?;
         }
-        let ends = self.ends.as_ref().map(AsFd::as_fd);
-        hand_over(&companion.pipe, ends)?;
+        let files = Handed {
+            life: self.life.0.as_fd(),
+            ends: self.ends.as_ref().map(AsFd::as_fd),
+        };
+        hand_over(&companion.pipe, files)?;
         companion.tell(&self.setup)
     }
 

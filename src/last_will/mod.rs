@@ -39,8 +39,6 @@
 //! [failover](crate::docs::failover) lists which ends of a process
 //! a companion sees.
 
-mod told;
-
 #[cfg(unix)]
 mod carrying_out;
 #[cfg(unix)]
@@ -60,6 +58,8 @@ mod keeper;
 mod keeper;
 #[cfg(unix)]
 mod surroundings;
+#[cfg(unix)]
+mod told;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -142,7 +142,8 @@ impl RoleManagerBuilder {
     ///
     /// Give the write end to a process that outlives this one and confirms that all others have
     /// ended. It must not write the name before this process is dead, because until then another
-    /// term may begin. `nats-elect exec` works in this way.
+    /// term may begin. Write each line at once: half a line is no evidence. `nats-elect exec` works
+    /// in this way.
     #[cfg(unix)]
     pub fn last_will_after(mut self, ends: std::os::fd::OwnedFd) -> Self {
         self.last_will_ends = Some(ends);

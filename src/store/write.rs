@@ -52,6 +52,8 @@ impl Bucket {
         self.put(role, over, record, timeout)
     }
 
+    /// The request is made at once, and the future keeps nothing but it: there is one for each
+    /// heartbeat.
     fn put(
         &self,
         role: &RoleName,

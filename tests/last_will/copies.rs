@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use nats_elect_testing::eventually;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::clock::Stamp;
 use crate::ends::Test;
+use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
 use crate::victim::Victim;
 
@@ -14,6 +15,10 @@ pub const TESTS: &[(&str, Test)] = &[
     #[cfg(target_os = "linux")]
     ("a_process_whose_copy_lives_keeps_its_lease", || {
         Box::pin(copied())
+    }),
+    #[cfg(target_os = "linux")]
+    ("a_copy_that_is_older_than_the_companion_counts_too", || {
+        Box::pin(copied_before())
     }),
     ("another_program_in_its_place_is_no_death", || {
         Box::pin(replaced())
@@ -38,6 +43,26 @@ async fn copied() {
     drop(held);
 }
 
+/// The fork knows nothing of the companion that its original got later.
+#[cfg(target_os = "linux")]
+async fn copied_before() {
+    let stage = Stage::set().await;
+    let role = "copied-before";
+    let mut victim = Victim::start(&stage.config, role, TTL, stage.folder.path()).await;
+    let mut next = stage.next(role, TTL).await;
+    let held = held_by_a_fork(&victim);
+    let first = victim.companion(None).await;
+    kill_process(first, Signal::KILL).expect("it lives");
+    let second = victim.companion(Some(first)).await;
+    connected(second, &[stage.server.port()]).await;
+    assert!(!next.has_started(), "the leader lives");
+    let at = victim.kill();
+    let started = next.started().await;
+    lease_was_waited_for(at, started);
+    has_ended(second).await;
+    drop(held);
+}
+
 async fn replaced() {
     let stage = Stage::set().await;
     let mut victim = Victim::start(&stage.config, "replaced", TTL, stage.folder.path()).await;
@@ -59,11 +84,12 @@ fn lease_was_waited_for(at: Stamp, started: Stamp) {
     assert!(took + heartbeat * 2 >= TTL, "{took:?}");
 }
 
-/// The local sockets of a process, as a fork of it would hold them.
+/// The pipes and local sockets of a process, as a fork of it would hold them.
 #[cfg(target_os = "linux")]
-fn held_by_a_fork(of: &Victim) -> Vec<std::os::fd::OwnedFd> {
+fn held_by_a_fork(of: &Victim) -> Vec<std::fs::File> {
     use rustix::net::{AddressFamily, sockopt::socket_domain};
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    use std::os::unix::fs::FileTypeExt;
 
     let id = i32::try_from(of.id()).ok().and_then(Pid::from_raw);
     let process = pidfd_open(id.expect("an id"), PidfdFlags::empty()).expect("it lives");
@@ -71,7 +97,11 @@ fn held_by_a_fork(of: &Victim) -> Vec<std::os::fd::OwnedFd> {
     let numbers = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok());
     let held: Vec<_> = numbers
         .filter_map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok())
-        .filter(|file| socket_domain(file) == Ok(AddressFamily::UNIX))
+        .map(std::fs::File::from)
+        .filter(|file| {
+            let is_pipe = file.metadata().is_ok_and(|it| it.file_type().is_fifo());
+            is_pipe || socket_domain(file) == Ok(AddressFamily::UNIX)
+        })
         .collect();
     assert!(!held.is_empty(), "no pipe to its companion");
     held

@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// Orphans that have ended are reaped so long after the first of them.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long `exec` may take to die after it has let go of the socket, and the time between two looks.
-const DYING: Duration = Duration::from_secs(1);
+const DYING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 /// What tells the end of a command by a signal from its exit codes.
 pub(super) const BY_SIGNAL: u64 = 1 << 32;

@@ -75,8 +75,8 @@ struct Guard {
 }
 
 impl Guarded {
-    /// Starts the command of a role under a guard. `kill_at` tells, at each call, when the guard has to kill it
-    /// at the latest.
+    /// Starts the command of a role under a guard. `kill_at` tells, at each call, when the guard has
+    /// to kill it at the latest.
     ///
     /// It must be called on the process's first thread, which no process outlives.
     pub async fn start(
@@ -92,8 +92,10 @@ impl Guarded {
         let handed: Vec<_> = last_will.into_iter().chain(stdin).collect();
         send_first(&ours, kill_at().0, &handed)?;
         let mut words = vec!["exec-guard"];
+        // In one word: the name of a role may begin as an option does.
+        let tell_end = format!("--tell-end-of={role}");
         if last_will.is_some() {
-            words.extend(["--tell-end-of", role]);
+            words.push(&tell_end);
         }
         let mut guard = Guard::new(
             this_program(&words, &program.command)?

@@ -653,12 +653,12 @@ impl ObservedRole {
         fence.is_some_and(|nonce| record.incarnation == Some(nonce.incarnation))
     }
 
-    /// Whether the known fence record may be of the record's very term. The same process may have led
-    /// before.
+    /// Whether the known fence record may be of the record's very term. The same process may have
+    /// led before.
     fn is_fenced(&self, record: &SeenRecord) -> bool {
         mutated!(VouchByProcess => return true);
-        let fence = self.fence.and_then(|fence| fence.record?.release);
-        fence.is_none() || record.release.is_none() || fence == record.release
+        let fenced = self.fence.and_then(|fence| fence.record?.release);
+        fenced.is_none() || record.release.is_none() || fenced == record.release
     }
 
     /// The lease of a record that does not tell its own.
