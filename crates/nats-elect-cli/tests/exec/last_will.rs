@@ -60,6 +60,28 @@ async fn a_killed_exec_is_not_waited_for_but_each_process_of_its_command_is() {
 }
 
 #[tokio::test]
+async fn each_role_of_a_killed_exec_is_freed_whatever_it_is_called() {
+    let server = NatsServer::start().expect("a server");
+    let url = server.url();
+    let history = History::new();
+    let parts = ["worker", "-x"].map(|role| history.of_role(role));
+    let options = [&LONG[..], &["--role=-x"]].concat();
+    let mut first = Exec::start("first", &url, &history, Conduct::Obey, &options);
+    for part in &parts {
+        part.run_of("first").await;
+    }
+    let _second = standby("second", "first", &url, &history, &options);
+    let at = stamp();
+    first.kill();
+    for part in &parts {
+        let run = part.run_of("second").await;
+        let after = Duration::from_nanos(run.first - at);
+        assert!(after < Duration::from_secs(7), "{after:?}");
+        assert_eq!(overlaps(&part.runs()), []);
+    }
+}
+
+#[tokio::test]
 async fn where_the_guard_is_killed_as_well_the_lease_decides() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
