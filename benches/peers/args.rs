@@ -33,7 +33,7 @@ const AFTER_HELP: &str = "Examples:
   cargo bench --bench peers -- --only graceful crash
   cargo bench --bench peers -- --write docs";
 
-/// What is measured.
+/// The parts of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// The leader leaves, or names its successor.

@@ -25,7 +25,7 @@ pub struct Fleet {
     /// How many there were, with those that died.
     born: usize,
     leader: usize,
-    /// Who is missing since the last handoff or crash.
+    /// The candidate that is missing since the last handoff or crash.
     absent: Option<Absent>,
     granted: Option<Duration>,
     tell: mpsc::Sender<(usize, Event)>,
@@ -272,7 +272,7 @@ impl Instance {
         self.member.child.id()
     }
 
-    /// What it costs to ask whether it leads.
+    /// Measures the cost of one question whether it leads.
     pub fn ask(&mut self) -> Result<Asking, Problem> {
         self.member.order(&Order::Ask)?;
         self.wait_for(|event| match event {

@@ -50,23 +50,15 @@ impl Executor {
         let end = loop {
             step = match step {
                 WillStep::Release { over, release } => {
-                    let written = match bucket(&mut link) {
-                        Ok(bucket) => {
-                            let write = bucket.release(&role, over, &release, PATIENCE);
-                            while_unchanged(&mut link, write).await
-                        }
-                        Err(error) => Err(error),
+                    let write = async |bucket: Bucket| {
+                        bucket.release(&role, over, &release, PATIENCE).await
                     };
+                    let written = ask(&mut link, write).await;
                     will.written(clock::now(), &outcome_of(written))
                 }
                 WillStep::Read => {
-                    let read = match bucket(&mut link) {
-                        Ok(bucket) => {
-                            let read = bucket.snapshot(&role, PATIENCE);
-                            while_unchanged(&mut link, read).await
-                        }
-                        Err(error) => Err(error),
-                    };
+                    let read = async |bucket: Bucket| bucket.snapshot(&role, PATIENCE).await;
+                    let read = ask(&mut link, read).await;
                     will.read(clock::now(), &read.map_err(|error| failure_of(&error)))
                 }
                 WillStep::Pause(pause) => {
@@ -135,13 +127,14 @@ fn bucket(link: &mut watch::Receiver<Link>) -> Result<Bucket, StoreError> {
     }
 }
 
-/// A request over a connection that breaks is not answered.
-async fn while_unchanged<T>(
+/// Asks the bucket. A request over a connection that breaks is not answered.
+async fn ask<T>(
     link: &mut watch::Receiver<Link>,
-    request: impl Future<Output = Result<T, StoreError>>,
+    request: impl AsyncFnOnce(Bucket) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
+    let bucket = bucket(link)?;
     tokio::select! {
-        answer = request => answer,
+        answer = request(bucket) => answer,
         () = changed(link) => Err(StoreError::Unavailable("the connection broke".into())),
     }
 }

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Signal, geteuid, kill_process};
+use rustix::process::geteuid;
 
+use crate::companions::another_companion;
 use crate::ends::{Test, tell};
-use crate::sockets::connected;
 use crate::stage::Stage;
 use crate::victim::{Orders, Victim};
 
@@ -35,10 +35,7 @@ fn program() -> std::path::PathBuf {
 
 /// The process gets another companion, dies, and its role is led at once.
 async fn released(what: &str, stage: &Stage, mut victim: Victim) {
-    let first = victim.companion(None).await;
-    kill_process(first, Signal::KILL).expect("it lives");
-    let second = victim.companion(Some(first)).await;
-    connected(second, &[stage.server.port()]).await;
+    another_companion(&victim, stage).await;
     let mut next = stage.next("r", LONG).await;
     let at = victim.kill();
     let started = next.started().await;

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::ends::{LONG, SHORT, Test, not_before_the_lease, rounds, tell};
 use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
-use crate::victim::{Birth, children};
+use crate::victim::{Birth, Victim, children};
 
 pub const TESTS: &[(&str, Test)] = &[
     ("a_companion_that_dies_is_replaced", || Box::pin(replaced())),
@@ -27,10 +27,7 @@ async fn replaced() {
         let role = format!("replaced-{round}");
         let mut victim = stage.victim(Birth::default(), &role, LONG).await;
         let mut next = stage.next(&role, LONG).await;
-        let first = victim.companion(None).await;
-        kill_process(first, Signal::KILL).expect("it lives");
-        let second = victim.companion(Some(first)).await;
-        connected(second, &[stage.server.port()]).await;
+        let second = another_companion(&victim, &stage).await;
         assert!(!next.has_started(), "the leader lives");
         let at = victim.kill();
         let started = next.started().await;
@@ -105,6 +102,15 @@ async fn graceful() {
     is_gone(companion).await;
     assert_eq!(children(victim.id()), []);
     stage.leave(role).await;
+}
+
+/// Kills the companion of a process. Returns the next one, once it is connected.
+pub async fn another_companion(of: &Victim, stage: &Stage) -> Pid {
+    let first = of.companion(None).await;
+    kill_process(first, Signal::KILL).expect("it lives");
+    let second = of.companion(Some(first)).await;
+    connected(second, &[stage.server.port()]).await;
+    second
 }
 
 pub async fn is_gone(process: Pid) {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use nats_elect_testing::eventually;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, test_kill_process};
 
 use crate::clock::Stamp;
+use crate::companions::another_companion;
 use crate::ends::Test;
-use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
 use crate::victim::Victim;
 
@@ -51,10 +51,7 @@ async fn copied_before() {
     let mut victim = Victim::start(&stage.config, role, TTL, stage.folder.path()).await;
     let mut next = stage.next(role, TTL).await;
     let held = held_by_a_fork(&victim);
-    let first = victim.companion(None).await;
-    kill_process(first, Signal::KILL).expect("it lives");
-    let second = victim.companion(Some(first)).await;
-    connected(second, &[stage.server.port()]).await;
+    let second = another_companion(&victim, &stage).await;
     assert!(!next.has_started(), "the leader lives");
     let at = victim.kill();
     let started = next.started().await;

@@ -1,5 +1,5 @@
-//! What the candidates say to etcd: the part of its API that its concurrency package and its
-//! Election API need, with the field numbers of their definitions.
+//! The candidates speak to etcd by a part of its API: what its concurrency package and its Election
+//! API need, with the field numbers of their definitions.
 
 use std::time::Duration;
 
@@ -248,8 +248,7 @@ impl Etcd {
         Q: Message + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        let mut grpc = Grpc::new(self.0.clone());
-        ready(&mut grpc).await;
+        let mut grpc = self.ready().await;
         let path = PathAndQuery::from_static(path);
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc.unary(Request::new(request), path, codec).await?;
@@ -266,17 +265,18 @@ impl Etcd {
         Q: Message + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        let mut grpc = Grpc::new(self.0.clone());
-        ready(&mut grpc).await;
+        let mut grpc = self.ready().await;
         let path = PathAndQuery::from_static(path);
         let codec = ProstCodec::<Q, A>::default();
         let answers = grpc.streaming(Request::new(requests), path, codec).await?;
         Ok(answers.into_inner())
     }
-}
 
-async fn ready(grpc: &mut Grpc<Channel>) {
-    grpc.ready().await.expect("a connection");
+    async fn ready(&self) -> Grpc<Channel> {
+        let mut grpc = Grpc::new(self.0.clone());
+        grpc.ready().await.expect("a connection");
+        grpc
+    }
 }
 
 /// A channel as a stream.

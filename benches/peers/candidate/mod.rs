@@ -18,7 +18,7 @@ use crate::system::System;
 
 const ORDERS: &str = "NATS_ELECT_BENCH_CANDIDATE";
 
-/// What the process is started for.
+/// The purpose of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub system: System,
@@ -32,7 +32,7 @@ pub struct Orders {
     pub ttl: Duration,
 }
 
-/// What the driver wants of it, a line each.
+/// An order of the driver, on a line of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Take part in the election.
@@ -45,7 +45,7 @@ pub enum Order {
     Ask,
 }
 
-/// What it tells, a line each.
+/// An event that it tells, on a line of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// It could lead from now on, or does. The lease that the system granted, if it has any.
@@ -63,7 +63,7 @@ pub enum Event {
     Asked(Asking),
 }
 
-/// What it costs to ask whether one leads, and one reading of the clock, in nanoseconds.
+/// The cost of one question whether it leads, and of one reading of the clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Asking {
     pub is_leader: f64,
