@@ -391,8 +391,9 @@ impl ElectionState {
             Effect::AskPeers {
                 id,
                 question,
+                among,
                 within,
-            } => self.inquire(myself, id, question, within),
+            } => self.inquire(myself, id, question, among, within),
             Effect::AnswerPeer { reply_to, answer } => self.answer(reply_to, answer),
             Effect::Reopen => {
                 let role = self.scope.role.clone();

@@ -8,6 +8,7 @@ use crate::actors::Link;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
 use crate::store::{Bucket, StoreError};
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::PeerRequest;
 use nats_elect_core::release::ReleaseSecret;
@@ -103,7 +104,8 @@ async fn remind(role: &RoleName, will: &mut LastWill, link: &mut watch::Receiver
             return;
         }
         let told = clock::now();
-        bucket.inquire(role, &unseen, pause, drop).await;
+        let all = Heirs::NONE;
+        bucket.inquire(role, &unseen, all, pause, drop).await;
         // Where nobody stands for the role, that comes back at once.
         let left = pause.saturating_sub(clock::now().since(told));
         tokio::time::sleep(left).await;

@@ -4,6 +4,7 @@
 //! instance goes to that subject followed by a token for the instance. So the server reports at
 //! once when no instance is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message, Subject};
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use super::asking::Asking;
 use super::bucket::Bucket;
 use super::error::StoreError;
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{InstanceId, RoleName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 
@@ -42,12 +44,13 @@ impl Bucket {
         Ok(requests.filter_map(read))
     }
 
-    /// Asks the other instances, and passes on each answer that comes in time. A question to one
-    /// instance has one answer.
+    /// Asks the other instances, or `among` them these alone, and passes on each answer that comes
+    /// in time. A question to one instance has one answer.
     pub async fn inquire(
         &self,
         role: &RoleName,
         question: &PeerRequest,
+        among: Heirs,
         within: Duration,
         heard: impl FnMut(PeerReply),
     ) {
@@ -58,12 +61,14 @@ impl Bucket {
             return;
         }
         let all = format!("{}{role}", self.peers_prefix());
-        let (subject, to_all) = match question {
-            PeerRequest::Ready { to: None, .. } => (all, true),
-            PeerRequest::Ready { to: Some(to), .. } => (format!("{all}.{}", token(to)), false),
-            PeerRequest::Yield { incarnation, .. } => (format!("{all}.{incarnation}"), false),
+        let one = |id: &dyn Display| format!("{all}.{id}");
+        let (subjects, to_all) = match question {
+            PeerRequest::Ready { to: Some(to), .. } => (vec![one(&token(to))], false),
+            PeerRequest::Yield { incarnation, .. } => (vec![one(incarnation)], false),
+            _ if among.is_empty() => (vec![all], true),
+            _ => (among.iter().map(|heir| one(&heir)).collect(), false),
         };
-        let asking = self.pose(subject, question, to_all, heard);
+        let asking = self.pose(subjects, question, to_all, heard);
         // An instance that has not answered by then counts as absent.
         if let Ok(Err(error)) = tokio::time::timeout(within, asking).await {
             tracing::debug!(%role, %error, "a question was not answered");
@@ -72,20 +77,30 @@ impl Bucket {
 
     async fn pose(
         &self,
-        subject: String,
+        mut subjects: Vec<String>,
         question: &PeerRequest,
         to_all: bool,
         mut heard: impl FnMut(PeerReply),
     ) -> Result<(), StoreError> {
         let prefix = answers_prefix(&self.peers_prefix());
-        let body = question.to_json();
-        let mut asking = Asking::begin(self.client(), &prefix, subject, body).await?;
-        while let Some(message) = asking.next().await? {
-            if let Some(answer) = PeerReply::parse(&message.payload) {
-                heard(answer);
-                if !to_all {
-                    break;
+        let (client, body) = (self.client(), question.to_json());
+        let mut silent = subjects.len();
+        let Some(first) = subjects.pop() else {
+            return Ok(());
+        };
+        let mut asking = Asking::begin(client, &prefix, first, body.clone()).await?;
+        for subject in subjects {
+            asking.also(client, subject, body.clone()).await?;
+        }
+        while silent > 0 {
+            match asking.next().await? {
+                Some(message) => {
+                    if let Some(answer) = PeerReply::parse(&message.payload) {
+                        heard(answer);
+                        silent -= usize::from(!to_all);
+                    }
                 }
+                None => silent -= 1,
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use crate::actors::signatures::Unsigned;
 use crate::clock;
 use crate::role::{Health, RunningTerm};
 use crate::store::{Bucket, StoreError};
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 use nats_elect_core::record::{Record, Release};
@@ -176,6 +177,7 @@ impl ElectionState {
         myself: &ActorRef<ElectionMsg>,
         id: PeerRequestId,
         question: PeerRequest,
+        among: Heirs,
         within: Duration,
     ) {
         let bucket = self.bucket.clone();
@@ -196,7 +198,8 @@ impl ElectionState {
                 let why = Refusal::Unhealthy;
                 tell(Some(PeerReply::Refused { why }));
             } else if let Some(bucket) = bucket {
-                ask_others(&bucket, &role, &question, within, patience, tell).await;
+                let asked = (&question, among);
+                ask_others(&bucket, &role, asked, within, patience, tell).await;
                 return;
             }
             tell(None);
@@ -235,7 +238,7 @@ impl ElectionState {
 async fn ask_others(
     bucket: &Bucket,
     role: &RoleName,
-    question: &PeerRequest,
+    (question, among): (&PeerRequest, Heirs),
     within: Duration,
     patience: Duration,
     tell: impl Fn(Option<PeerReply>),
@@ -254,7 +257,7 @@ async fn ask_others(
             }
         };
         let left = (begun + within).since(clock::now());
-        bucket.inquire(role, question, left, heard).await;
+        bucket.inquire(role, question, among, left, heard).await;
         if !again || clock::now() + BEHIND >= begun + patience {
             return tell(behind);
         }

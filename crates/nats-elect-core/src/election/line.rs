@@ -1,8 +1,8 @@
 //! The line of succession: the candidates that could lead next, as the leader knows them.
 //!
-//! The leader asks at the start of its term, and once a lease from then on. It names up to three of
-//! them in its records, for the case that it crashes, and in its release. So nobody has to be asked
-//! when a term ends. All of it is a hint: the heirs claim one after the other, by compare-and-set,
+//! The leader asks at the start of its term, and every other lease from then on. It names up to
+//! three of them in its records, for the case that it crashes, and in its release. So nobody has to
+//! be asked when a term ends. All of it is a hint: the heirs claim one after the other, by compare-and-set,
 //! when the role is free.
 
 use super::input::PeerRequestId;
@@ -57,6 +57,20 @@ impl Line {
     fn close_poll(&mut self) {
         if let Some(poll) = self.poll.take() {
             self.heirs = poll.ready;
+        }
+    }
+
+    /// The candidates to ask next, or nobody for all of them. Behind a full line there may be
+    /// hundreds, and each question would wake them all. So its heirs alone are asked, unless
+    /// another candidate could have a higher priority than they.
+    pub fn to_ask(&self, priority: i64) -> Heirs {
+        let heirs = self.heirs();
+        // A candidate of a higher priority than ours would have taken the role over.
+        let best = self.heirs.first().map(|heir| heir.priority);
+        if heirs.is_full() && best >= Some(priority) {
+            heirs
+        } else {
+            Heirs::NONE
         }
     }
 

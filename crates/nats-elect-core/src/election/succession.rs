@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
 use super::input::{Link, PeerRequestId, ReplyId, RequestId};
+use super::line::Line;
 use super::machine::Election;
 use super::mutation::mutated;
 use super::phase::Phase;
@@ -38,6 +39,8 @@ pub(super) struct Succession {
     heir: Option<Contender>,
     /// The line of succession, for a release that names no heir.
     pub line: Heirs,
+    /// Who of the candidates is asked: see [`Line::to_ask`].
+    to_ask: Heirs,
     search: Option<Search>,
     /// Whether a release was sent. Its heir can no longer change.
     closed: bool,
@@ -61,9 +64,10 @@ struct Search {
 }
 
 impl Succession {
-    pub fn of(line: Heirs) -> Self {
+    pub fn of(line: &Line, priority: i64) -> Self {
         Self {
-            line,
+            line: line.heirs(),
+            to_ask: line.to_ask(priority),
             ..Self::default()
         }
     }
@@ -108,20 +112,21 @@ impl Succession {
     }
 
     /// Takes a reply. Of several candidates that are ready, the one of the highest priority is
-    /// chosen, and of equal ones the first.
+    /// chosen, and of equal ones the first. Returns whether all candidates should be asked now,
+    /// because the heirs of the line were asked alone and none of them is ready.
     fn answered(
         &mut self,
         question: PeerRequestId,
         answer: Option<PeerReply>,
         now: Moment,
         own_priority: i64,
-    ) {
+    ) -> bool {
         let asked = |search: &&mut Search| search.question == question;
         let Some(search) = self.search.as_mut().filter(asked) else {
-            return;
+            return false;
         };
         if self.closed {
-            return;
+            return false;
         }
         match answer {
             Some(PeerReply::Ready { contender }) => {
@@ -141,6 +146,12 @@ impl Succession {
             Some(_) => {}
             None => self.search = None,
         }
+        let heirs_alone = !self.to_ask.is_empty();
+        let gone = heirs_alone && self.search.is_none() && self.heir.is_none();
+        if gone {
+            self.to_ask = Heirs::NONE;
+        }
+        gone
     }
 }
 
@@ -205,30 +216,35 @@ impl Election {
         }
     }
 
-    /// Asks all candidates who could lead next, unless they were asked within the last lease.
+    /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
         let linked = matches!(self.link, Link::Up(_));
-        let recently = self.now - self.settings.ttl;
+        let recently = self.now - self.settings.ttl * 2;
         let Phase::Leading(leadership) = &self.phase else {
             return;
         };
         if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
             return;
         }
-        let question = self.ask_all();
+        let among = leadership.line.to_ask(self.settings.priority);
+        let question = self.ask_candidates(among);
         let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.line.asked(question, now);
         }
     }
 
-    /// Asks all candidates which is ready, so that the role is handed over and not left to a race.
+    /// Asks the candidates which is ready, so that the role is handed over and not left to a race.
     /// They are asked while the handler winds down.
     pub(super) fn search_heir(&mut self) {
         if !matches!(self.link, Link::Up(_)) {
             return;
         }
-        let question = self.ask_all();
+        let Some(succession) = self.phase.succession() else {
+            return;
+        };
+        let among = succession.to_ask;
+        let question = self.ask_candidates(among);
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Some(succession) = self.phase.succession() {
@@ -240,10 +256,10 @@ impl Election {
         }
     }
 
-    /// Asks all candidates whether they could lead.
-    fn ask_all(&mut self) -> PeerRequestId {
+    /// Asks candidates whether they could lead: these, or all if there are none.
+    fn ask_candidates(&mut self, among: Heirs) -> PeerRequestId {
         let release = self.release_hash();
-        self.ask(PeerRequest::Ready { to: None, release })
+        self.ask_among(PeerRequest::Ready { to: None, release }, among)
     }
 
     /// The hash that the release of the present term will prove.
@@ -252,6 +268,10 @@ impl Election {
     }
 
     pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
+        self.ask_among(question, Heirs::NONE)
+    }
+
+    fn ask_among(&mut self, question: PeerRequest, among: Heirs) -> PeerRequestId {
         let id = self.next_question();
         // The other instance's handler is asked for its health, too.
         let within = self
@@ -261,6 +281,7 @@ impl Election {
         self.emit(Effect::AskPeers {
             id,
             question,
+            among,
             within,
         });
         id
@@ -278,8 +299,11 @@ impl Election {
             }
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             phase => {
-                if let Some(succession) = phase.succession() {
-                    succession.answered(question, answer, now, self.settings.priority);
+                let Some(succession) = phase.succession() else {
+                    return;
+                };
+                if succession.answered(question, answer, now, self.settings.priority) {
+                    self.search_heir();
                 }
             }
         }

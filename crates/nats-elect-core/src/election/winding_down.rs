@@ -152,7 +152,7 @@ impl Election {
         let fencing_token = leadership.fencing_token;
         let proofs = std::mem::take(&mut leadership.proofs);
         let handoff_asked = leadership.handoff_asked.take();
-        let line = leadership.line.heirs();
+        let succession = Succession::of(&leadership.line, self.settings.priority);
         let winding_down = WindingDown {
             keeper,
             cause,
@@ -166,7 +166,7 @@ impl Election {
             handler: Handler::Cancelled,
             stop_by,
             replaced: release.then_some(Replaced::OwnRecord),
-            succession: Succession::of(line),
+            succession,
         };
         self.phase = Phase::WindingDown(winding_down);
         self.emit(Effect::Resign {

@@ -137,8 +137,9 @@ impl World {
             Effect::AskPeers {
                 id,
                 question,
+                among,
                 within,
-            } => self.inquire(node, id, &question, within),
+            } => self.inquire(node, id, &question, among, within),
             Effect::AnswerPeer { reply_to, answer } => self.answer_peer(node, reply_to, answer),
             Effect::Reopen => {
                 self.nodes[node].reopens += 1;

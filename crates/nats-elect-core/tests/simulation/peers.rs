@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::{Input, PeerRequestId, ReplyId};
@@ -39,9 +40,20 @@ impl World {
         from: usize,
         id: PeerRequestId,
         question: &PeerRequest,
+        among: Heirs,
         within: Duration,
     ) {
-        let end = self.now + within;
+        let asked = |node: &usize| {
+            let candidate = &self.nodes[*node].candidate;
+            among.is_empty() || among.has(candidate.incarnation)
+        };
+        let asked: Vec<usize> = (0..self.nodes.len()).filter(asked).collect();
+        let end = if asked.is_empty() {
+            // The server says that nobody is there.
+            self.now + self.weather.latency.start
+        } else {
+            self.now + within
+        };
         self.schedule(end, answered(from, id, None));
         if matches!(question, PeerRequest::Yield { .. }) && !self.is_well(from) {
             let why = Refusal::Unhealthy;
@@ -58,7 +70,7 @@ impl World {
         if self.deaf || !self.nodes[from].linked || !self.nodes[from].wire.carries_requests() {
             return;
         }
-        for node in 0..self.nodes.len() {
+        for node in asked {
             for at in self.arrivals() {
                 let reply_to = reply_to.clone();
                 self.schedule(at, Happening::PeerMessage { node, reply_to });

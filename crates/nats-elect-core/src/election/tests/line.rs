@@ -20,16 +20,22 @@ fn heirs(numbers: &[u128]) -> Heirs {
     numbers.iter().copied().map(id).collect()
 }
 
-/// The last question to all candidates.
+/// The last question to candidates.
 fn poll(solo: &Solo) -> Option<PeerRequestId> {
+    polled(solo).map(|(question, _)| question)
+}
+
+/// The last question to candidates, and which of them were asked.
+fn polled(solo: &Solo) -> Option<(PeerRequestId, Heirs)> {
     solo.effects.iter().rev().find_map(|effect| match effect {
         Effect::AskPeers {
             id,
             question: PeerRequest::Ready { to: None, release },
+            among,
             ..
         } => {
             assert_eq!(*release, Some(SECRET.hash()));
-            Some(*id)
+            Some((*id, *among))
         }
         _ => None,
     })
@@ -131,7 +137,7 @@ fn an_instance_that_leaves_asks_but_does_not_wait_if_it_has_a_line() {
 }
 
 #[test]
-fn candidates_are_asked_once_a_lease_and_the_silent_ones_leave_the_line() {
+fn candidates_are_asked_every_other_lease_and_the_silent_ones_leave_the_line() {
     let mut solo = leading(&[(7, 0), (8, 0)]);
     let first = poll(&solo).expect("the candidates were asked");
     time_is_up(&mut solo, first);
@@ -142,7 +148,7 @@ fn candidates_are_asked_once_a_lease_and_the_silent_ones_leave_the_line() {
         solo.wait(heartbeat);
         let next = poll(&solo);
         let write = solo.write();
-        assert_eq!(next.is_some(), solo.sent >= started + TTL);
+        assert_eq!(next.is_some(), solo.sent >= started + TTL * 2);
         assert_eq!(heirs_in(&write), heirs(&[7, 8]));
         revision += 1;
         solo.ack(&write, revision);
@@ -181,6 +187,61 @@ fn the_silent_ones_leave_the_line_although_a_health_check_may_outlast_the_lease(
         solo.ack(&write, revision);
     };
     assert_eq!(line, heirs(&[10]));
+}
+
+/// With hundreds of candidates each question to all would wake hundreds of processes.
+#[test]
+fn a_full_line_is_asked_alone_unless_others_could_be_better() {
+    for (candidates, among) in [
+        (&[(7, 0), (8, 0), (9, 0)][..], heirs(&[7, 8, 9])),
+        (&[(7, 0), (8, -1), (9, -1), (10, 0)], heirs(&[7, 10, 8])),
+        (&[(7, -1), (8, -1), (9, -1)], Heirs::NONE),
+        (&[(7, 0), (8, 0)], Heirs::NONE),
+    ] {
+        let mut solo = leading(candidates);
+        let mut revision = 200;
+        let asked = loop {
+            solo.take();
+            let heartbeat = solo.settings.heartbeat;
+            solo.wait(heartbeat);
+            if let Some((_, asked)) = polled(&solo) {
+                break asked;
+            }
+            let write = solo.write();
+            revision += 1;
+            solo.ack(&write, revision);
+        };
+        assert_eq!(asked, among, "{candidates:?}");
+
+        let mut solo = leading(candidates);
+        solo.take();
+        solo.feed(Input::Stop { release: true });
+        assert_eq!(polled(&solo).expect("asked").1, among, "{candidates:?}");
+    }
+}
+
+#[test]
+fn if_no_heir_of_a_full_line_is_there_all_candidates_are_asked() {
+    let mut solo = leading(&[(7, 0), (8, 0), (9, 0)]);
+    let term = solo.started().expect("a term");
+    solo.take();
+    solo.feed(Input::Stop { release: true });
+    let (question, _) = polled(&solo).expect("the heirs are asked");
+    time_is_up(&mut solo, question);
+    let (again, among) = polled(&solo).expect("all are asked");
+    assert_eq!(among, Heirs::NONE);
+    ready(&mut solo, again, 10, 0);
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+    let heir = match solo.write().kind {
+        WriteKind::Release { heir, .. } => heir,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(heir, Some(id(10)));
+    // Nobody is asked a third time.
+    solo.take();
+    time_is_up(&mut solo, again);
+    assert_eq!(polled(&solo), None);
 }
 
 #[test]
