@@ -30,7 +30,7 @@ impl Election {
         let leads = self.phase.is_leading();
         self.wind_down(EndCause::Cordoned);
         if leads {
-            self.search_heir();
+            self.find_heir();
         }
         self.answer_at_end(request);
     }
@@ -41,7 +41,7 @@ impl Election {
         self.stopping.get_or_insert(release);
         self.wind_down(EndCause::Stopped);
         if leads && release {
-            self.search_heir();
+            self.find_heir();
         }
         if !release {
             self.forgo_release();

@@ -18,7 +18,7 @@ use super::phase::Phase;
 use super::releasing::Replaced;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
-use crate::heirs::Heirs;
+use crate::heirs::{Heirs, TURN};
 use crate::moment::Moment;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce};
@@ -41,6 +41,8 @@ pub(super) struct Succession {
     pub line: Heirs,
     /// Who of the candidates is asked: see [`Line::to_ask`].
     to_ask: Heirs,
+    /// When to ask them, if the handler has not ended before.
+    search_at: Option<Moment>,
     search: Option<Search>,
     /// Whether a release was sent. Its heir can no longer change.
     closed: bool,
@@ -70,6 +72,10 @@ impl Succession {
             to_ask: line.to_ask(priority),
             ..Self::default()
         }
+    }
+
+    pub const fn search_at(&self) -> Option<Moment> {
+        self.search_at
     }
 
     pub const fn heir(&self) -> Option<&Contender> {
@@ -234,9 +240,23 @@ impl Election {
         }
     }
 
-    /// Asks the candidates which is ready, so that the role is handed over and not left to a race.
-    /// They are asked while the handler winds down.
+    /// Sees to it that the role is handed over and not left to a race: the candidates are asked
+    /// which is ready while the handler winds down. A line of succession is good enough for a
+    /// handler that ends at once, as most do. The question would only be in the way of the release.
+    pub(super) fn find_heir(&mut self) {
+        let now = self.now;
+        match self.phase.succession() {
+            Some(succession) if !succession.line.is_empty() => {
+                succession.search_at = Some(now + TURN);
+            }
+            _ => self.search_heir(),
+        }
+    }
+
     pub(super) fn search_heir(&mut self) {
+        if let Some(succession) = self.phase.succession() {
+            succession.search_at = None;
+        }
         if !matches!(self.link, Link::Up(_)) {
             return;
         }

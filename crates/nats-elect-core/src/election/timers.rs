@@ -27,6 +27,7 @@ pub(super) enum Timer {
     VerifyFence,
     Abort,
     NoteOverrun,
+    SearchHeir,
     Release,
     FinishRelease,
 }
@@ -83,6 +84,7 @@ impl Election {
             Timer::VerifyFence => self.verify_fence(),
             Timer::Abort => self.abort_handler(),
             Timer::NoteOverrun => self.note_overrun(),
+            Timer::SearchHeir => self.search_heir(),
             Timer::Release => self.release(),
             Timer::FinishRelease => self.finish_release(),
         }

@@ -84,6 +84,14 @@ fn heirs_in(write: &Write) -> Heirs {
     }
 }
 
+/// Leaves the election. The handler takes a while to wind down.
+fn leave(solo: &mut Solo) {
+    solo.take();
+    solo.feed(Input::Stop { release: true });
+    assert_eq!(polled(solo), None);
+    solo.wait(TURN);
+}
+
 fn end_handler(solo: &mut Solo) -> Write {
     let term = solo.started().expect("a term");
     solo.feed(Input::StepDown {
@@ -109,15 +117,14 @@ fn a_release_is_sent_at_once_and_bears_the_line() {
     assert_eq!(heirs_in(&end_handler(&mut solo)), heirs(&[7, 8]));
 }
 
-/// While the handler winds down there is time for a question. An heir that has just said that it is
-/// ready is better than the line.
+/// A handler that takes longer to wind down leaves time for a question. An heir that has just said
+/// that it is ready is better than the line.
 #[test]
 fn an_instance_that_leaves_asks_but_does_not_wait_if_it_has_a_line() {
     for answered in [false, true] {
         let mut solo = leading(&[(7, 0)]);
         let term = solo.started().expect("a term");
-        solo.take();
-        solo.feed(Input::Stop { release: true });
+        leave(&mut solo);
         let question = poll(&solo).expect("the candidates are asked");
         if answered {
             ready(&mut solo, question, 8, 0);
@@ -214,8 +221,7 @@ fn a_full_line_is_asked_alone_unless_others_could_be_better() {
         assert_eq!(asked, among, "{candidates:?}");
 
         let mut solo = leading(candidates);
-        solo.take();
-        solo.feed(Input::Stop { release: true });
+        leave(&mut solo);
         assert_eq!(polled(&solo).expect("asked").1, among, "{candidates:?}");
     }
 }
@@ -224,8 +230,7 @@ fn a_full_line_is_asked_alone_unless_others_could_be_better() {
 fn if_no_heir_of_a_full_line_is_there_all_candidates_are_asked() {
     let mut solo = leading(&[(7, 0), (8, 0), (9, 0)]);
     let term = solo.started().expect("a term");
-    solo.take();
-    solo.feed(Input::Stop { release: true });
+    leave(&mut solo);
     let (question, _) = polled(&solo).expect("the heirs are asked");
     time_is_up(&mut solo, question);
     let (again, among) = polled(&solo).expect("all are asked");
