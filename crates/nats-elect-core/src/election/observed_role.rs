@@ -6,50 +6,26 @@
 //! other message under the role's key can make this instance wait, but not for longer than a lease.
 //! If another term began unseen, our own fence record is refused.
 
+mod free;
+mod hashing;
+mod leases;
+mod sequences;
+#[cfg(test)]
+mod tests;
+mod trust;
+
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use self::trust::Trust;
 use super::input::Snapshot;
 use super::mutation::mutated;
 use super::observed_record::{LastRecord, ObservedRecord};
-use crate::event::WaitReason;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
-use crate::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord};
-use crate::release::{ReleaseHash, ReleaseSecret};
-
-/// A bucket takes at most this many messages at once.
-const BURST: u64 = 100;
-/// After that it takes at most one message per so many microseconds.
-const MICROS_A_MESSAGE: u64 = 10;
-/// After a longer silence a sequence is not judged by that rate.
-const LONGEST_SILENCE: Duration = Duration::from_secs(1);
-/// Where there is no fence record at all, a record's unproved lease counts up to this many times
-/// our own ttl.
-const MOST_UNVOUCHED: u32 = 4;
-
-/// How a release is known to be its leader's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
-    /// By the fence record of the term that it ends, and by the record that stood there, if one was
-    /// seen.
-    Fence,
-    /// By that record alone. There is no fence record, or its term is known to have ended.
-    Record,
-    /// By less than that. All leases that were seen before the release may last.
-    ObservedRecord,
-}
-
-impl Trust {
-    /// Until when other leases may last than the one of the released term.
-    const fn others_until(self, latest: &ObservedRecord) -> Moment {
-        match self {
-            Self::Fence | Self::Record => latest.others_until,
-            Self::ObservedRecord => latest.held_until,
-        }
-    }
-}
+use crate::record::{Content, Entry, FenceEntry, Nonce};
+use crate::release::ReleaseSecret;
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +36,6 @@ pub enum Reading {
     Newer,
     /// It showed that a confirmed write is gone.
     Regressed { was: u64, is: u64 },
-}
-
-/// Why a role is not free, and who holds it.
-#[derive(Debug)]
-pub struct Wait {
-    pub holder: Option<String>,
-    pub why: WaitReason,
 }
 
 /// One instance's knowledge of one role's keys in one bucket.
@@ -243,47 +212,6 @@ impl ObservedRole {
         }
     }
 
-    /// Takes the role key's sequence from a refusal. No lease is counted from an error's text.
-    /// Returns the regression as (was, is), if it is one.
-    pub fn refused_at(&mut self, current: u64, now: Moment) -> Option<(u64, u64)> {
-        if current != 0 && current < self.role_highest {
-            let was = self.role_highest;
-            self.role_highest = current;
-            self.wait_longest(now);
-            return Some((was, current));
-        }
-        mutated!(CountFromErrorText => if let Some(ObservedRecord { entry: Some(entry), .. }) = &mut self.latest {
-            entry.revision = current;
-        });
-        self.raise_highest(current);
-        None
-    }
-
-    /// Whether this sequence can only be of the bucket that was read.
-    ///
-    /// A recreated bucket begins with the time of its creation in microseconds. So its sequences
-    /// lie above the old ones by the old bucket's age in microseconds, less its number of messages.
-    /// The messages of one second raise the sequence by about 100,000 at most, a tenth of that
-    /// second's microseconds.
-    pub fn is_known_sequence(&self, revision: u64, now: Moment) -> bool {
-        mutated!(TrustAnyJump => return true);
-        self.known_sequence.is_some_and(|(shown, at)| {
-            let silence = now.since(at).min(LONGEST_SILENCE);
-            let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
-            revision
-                <= shown
-                    .saturating_add(BURST)
-                    .saturating_add(micros / MICROS_A_MESSAGE)
-        })
-    }
-
-    /// Takes a later sequence as the new reference, if it is in line with the earlier ones.
-    fn note_sequence(&mut self, revision: u64, now: Moment) {
-        if self.is_known_sequence(revision, now) {
-            self.known_sequence = Some((revision, now));
-        }
-    }
-
     /// Notes that a fence record of ours stands at this revision. Returns whether it lies above
     /// everything that was seen before.
     pub fn fenced(&mut self, entry: FenceEntry) -> bool {
@@ -359,57 +287,6 @@ impl ObservedRole {
         self.latest.as_ref()?.entry.as_ref()
     }
 
-    /// When the role may be claimed over [`claim_over`](Self::claim_over). `None` if it was never
-    /// seen.
-    pub fn free_at(&self) -> Option<Moment> {
-        let latest = self.latest.as_ref()?;
-        mutated!(HeirsDoNotWait => if self.line().has(self.own_incarnation) {
-            return Some(latest.received);
-        });
-        #[cfg(nats_elect_mutations)]
-        if let Some(free_at) = super::mutation::free_at(
-            latest.entry.as_ref(),
-            latest.received,
-            self.wait_for(latest),
-        ) {
-            return Some(free_at.max(self.not_before));
-        }
-        let free_at = match self.trust(latest) {
-            Some(trust) => trust
-                .others_until(latest)
-                .max(latest.received + self.left_to_heir(latest)),
-            None if latest.ended => latest.received,
-            None => latest
-                .held_until
-                .max(latest.received + self.wait_for(latest)),
-        };
-        Some(free_at.max(self.not_before))
-    }
-
-    /// When the role would be free by the message in its key, without the fence record. That one
-    /// may say that another instance led, but perhaps it is not the last fence record.
-    pub fn free_by_record(&self) -> Option<Moment> {
-        let latest = self.latest.as_ref()?;
-        let disbelieved = latest.release().is_some() && self.trust(latest).is_none();
-        let free_at = if disbelieved {
-            latest.received
-        } else {
-            self.shown_until(latest)
-        };
-        Some(free_at.max(self.not_before))
-    }
-
-    /// Whether the message in the role's key can be claimed over without another read of both keys,
-    /// because the known fence record is of the same term.
-    pub fn is_vouched(&self) -> bool {
-        self.latest.as_ref().is_some_and(|latest| {
-            let fenced = latest
-                .record()
-                .is_some_and(|record| self.vouches_for(record) && self.is_fenced(record));
-            fenced || latest.own || self.trust(latest) == Some(Trust::Fence)
-        })
-    }
-
     /// Whether the message last seen is a record that this instance wrote.
     pub fn shows_own_record(&self) -> bool {
         self.latest.as_ref().is_some_and(|latest| latest.own)
@@ -423,35 +300,6 @@ impl ObservedRole {
     /// Until when nothing is free because writes were seen to be lost.
     pub const fn quarantined_until(&self) -> Moment {
         self.not_before
-    }
-
-    /// Until when an instance other than the observed leader may lead. It led before the observed
-    /// leader was first seen, which was before `since`, or it leads by a record that was lost.
-    pub fn others_until(&self, since: Moment) -> Moment {
-        mutated!(ForceOverTheUnseen => return self.not_before);
-        let Some(latest) = &self.latest else {
-            return self.not_before;
-        };
-        let holder = latest.record().and_then(|record| record.incarnation);
-        let has_led = self.led.is_some_and(|(who, _)| Some(who) == holder);
-        let expired = self
-            .max_age
-            .filter(|_| !self.knows_fence_record() && !has_led);
-        let unseen = self.lease_before(holder).max(expired.unwrap_or_default());
-        let fenced = since.max(self.fence_since) + unseen;
-        self.not_before.max(latest.others_until).max(fenced)
-    }
-
-    /// When the role would be free if the release with this hash came now.
-    ///
-    /// `None` if the last record that was seen is not of its term, because then the release would
-    /// not be believed. A fence record that is not known yet is read when the release comes.
-    pub fn free_if_released(&self, release: ReleaseHash) -> Option<Moment> {
-        let latest = self
-            .latest
-            .as_ref()
-            .filter(|latest| latest.is_of(release))?;
-        Some(latest.others_until)
     }
 
     /// The sequence that a claim expects.
@@ -493,30 +341,6 @@ impl ObservedRole {
         self.ended = self.fence_nonce();
     }
 
-    /// Why the role is not free, and who holds it.
-    pub fn wait(&self) -> Wait {
-        let holder = match self.seen().map(|entry| &entry.content) {
-            Some(Content::Record(record)) => Some(record.id.clone()),
-            _ => None,
-        };
-        let latest = self.latest.as_ref();
-        let shown = latest.map(|latest| self.shown_until(latest));
-        let why = if self.free_at() == Some(self.not_before) {
-            WaitReason::Lost
-        } else if shown < self.free_at() {
-            WaitReason::FenceRecord
-        } else {
-            match latest.and_then(ObservedRecord::content) {
-                Some(Content::Record(record)) if self.vouches_for(record) => WaitReason::Leader,
-                Some(Content::Record(_)) => WaitReason::UnfencedRecord,
-                Some(Content::Opaque) => WaitReason::UnreadableRecord,
-                Some(Content::Release(_)) => WaitReason::UnprovenRelease,
-                Some(Content::ForeignMarker) | None => WaitReason::Deleted,
-            }
-        };
-        Wait { holder, why }
-    }
-
     /// Notes that an operator said that the writer of the observed message, and every leader
     /// before, no longer leads.
     pub fn end_lease(&mut self, now: Moment) {
@@ -527,11 +351,6 @@ impl ObservedRole {
         }
         self.note_end();
         self.not_before = self.not_before.min(now);
-    }
-
-    fn raise_highest(&mut self, revision: u64) {
-        self.role_highest = self.role_highest.max(revision);
-        self.highest = self.highest.max(revision);
     }
 
     /// Notes that another instance led since the keys were last read. Its lease may last.
@@ -589,51 +408,6 @@ impl ObservedRole {
         self.note_led();
     }
 
-    /// Until when a lease that was seen lasts, whatever is written over it now. Another write does
-    /// not end it, because its holder may not know of that write yet. Only its release does.
-    fn held_after(&self, latest: &ObservedRecord) -> Moment {
-        match self.trust(latest) {
-            Some(trust) => trust.others_until(latest).max(latest.received),
-            None if latest.ended => latest.received,
-            None => self.shown_until(latest),
-        }
-    }
-
-    /// How far the observed release, if there is one, is known to be its leader's.
-    fn trust(&self, latest: &ObservedRecord) -> Option<Trust> {
-        latest.release()?;
-        mutated!(BelieveAnyRelease => return Some(Trust::Fence));
-        let by_less = if latest.fits_record() {
-            Trust::Record
-        } else {
-            Trust::ObservedRecord
-        };
-        let fence = self.fence.and_then(|fence| fence.record);
-        match fence {
-            // The writer of a forged release could have written the fence record, too. So the
-            // record that was seen must fit as well.
-            Some(fence) if releases(fence, latest.told) => match &latest.before {
-                LastRecord::Of(hash) if latest.told != Some(*hash) => None,
-                _ => Some(Trust::Fence),
-            },
-            // A claim was given back. It never had a fence record, and the term before it is over.
-            Some(_) => self.has_ended().then_some(by_less),
-            None => {
-                let old_form =
-                    matches!(latest.before, LastRecord::Plain { .. }) && latest.told.is_none();
-                (latest.fits_record() || old_form).then_some(by_less)
-            }
-        }
-    }
-
-    /// How long a released role is left to its heir. The wait is a courtesy and protects nothing.
-    fn left_to_heir(&self, latest: &ObservedRecord) -> Duration {
-        match latest.release().and_then(|release| release.heir) {
-            Some(heir) if heir != self.own_incarnation => self.handoff_hold,
-            _ => Duration::ZERO,
-        }
-    }
-
     /// Whether the fence key holds a fence record, and not nothing or a marker.
     fn knows_fence_record(&self) -> bool {
         self.fence.is_some_and(|fence| fence.record.is_some())
@@ -642,140 +416,4 @@ impl ObservedRole {
     fn fence_nonce(&self) -> Option<Nonce> {
         self.fence?.nonce()
     }
-
-    /// Whether the term of the known fence record is known to have ended.
-    fn has_ended(&self) -> bool {
-        self.ended.is_some() && self.ended == self.fence_nonce()
-    }
-
-    fn vouches_for(&self, record: &SeenRecord) -> bool {
-        let fence = self.fence_nonce();
-        fence.is_some_and(|nonce| record.incarnation == Some(nonce.incarnation))
-    }
-
-    /// Whether the known fence record may be of the record's very term. The same process may have
-    /// led before.
-    fn is_fenced(&self, record: &SeenRecord) -> bool {
-        mutated!(VouchByProcess => return true);
-        let fenced = self.fence.and_then(|fence| fence.record?.release);
-        fenced.is_none() || record.release.is_none() || fenced == record.release
-    }
-
-    /// The lease of a record that does not tell its own.
-    fn default_lease(&self) -> Duration {
-        self.max_age.unwrap_or(self.own_ttl)
-    }
-
-    /// The lease of a record. The lease of a leader is the one in its fence record. A lease that
-    /// only the record itself claims is limited to the longest that may be true.
-    fn lease_of(&self, record: &SeenRecord) -> Duration {
-        let lease = record.ttl.unwrap_or_else(|| self.default_lease());
-        if self.vouches_for(record) {
-            let fence = self.fence.and_then(|fence| fence.record);
-            return fence.and_then(|fence| fence.ttl).unwrap_or(lease);
-        }
-        let led = self.led.filter(|(who, _)| record.incarnation == Some(*who));
-        if let Some((_, lease)) = led {
-            return lease;
-        }
-        if record.ttl.is_none() || mutated!(BelieveAnyLease) {
-            return lease;
-        }
-        let known = self.knows_fence_record();
-        let most = match self.max_age {
-            // The known fence record is of another instance, and this record's writer was never
-            // seen to lead.
-            _ if known => self.own_ttl,
-            // Fence records may expire while their leaders lead.
-            Some(max_age) => self.own_ttl.max(max_age),
-            None => self.own_ttl.saturating_mul(MOST_UNVOUCHED),
-        };
-        lease.min(most)
-    }
-
-    fn note_led(&mut self) {
-        let record = self.latest.as_ref().and_then(ObservedRecord::record);
-        if let Some(record) = record.filter(|record| self.vouches_for(record)) {
-            self.led = record.incarnation.map(|who| (who, self.lease_of(record)));
-        }
-    }
-
-    /// The longest lease that an unseen leader may hold. Where keys expire, a fence record may
-    /// expire while its leader leads.
-    fn longest(&self) -> Duration {
-        mutated!(ForgetExpiredFences => return self.longest_told());
-        let expired = self.max_age.filter(|_| !self.knows_fence_record());
-        self.longest_told().max(expired.unwrap_or_default())
-    }
-
-    /// The same, if every leader's fence record is still there.
-    fn longest_told(&self) -> Duration {
-        mutated!(IgnoreFenceLease => return self.own_ttl);
-        let fenced = self.fenced_lease.filter(|_| !self.has_ended());
-        fenced.map_or(self.own_ttl, |(_, lease)| lease.max(self.own_ttl))
-    }
-
-    /// The lease of the last term, if neither `holder` nor this instance had it and it is not known
-    /// to have ended.
-    fn lease_before(&self, holder: Option<Uuid>) -> Duration {
-        let own = self.own_incarnation;
-        mutated!(IgnoreFenceLease => return Duration::ZERO);
-        self.fence
-            .and_then(|fence| fence.record)
-            .filter(|record| {
-                let incarnation = record.nonce.incarnation;
-                incarnation != own
-                    && Some(incarnation) != holder
-                    && self.ended != Some(record.nonce)
-            })
-            .and_then(|record| record.ttl)
-            .unwrap_or_default()
-    }
-
-    /// Until when the observed leases last, without the lease of another term in the fence record.
-    fn shown_until(&self, latest: &ObservedRecord) -> Moment {
-        latest
-            .held_until
-            .max(latest.received + self.own_wait(latest))
-    }
-
-    /// How long this message must be watched unchanged before the role is free.
-    fn wait_for(&self, latest: &ObservedRecord) -> Duration {
-        let own_wait = self.own_wait(latest);
-        match latest.record() {
-            Some(_) if latest.own => self.lease_before(None),
-            Some(record) => own_wait.max(self.lease_before(record.incarnation)),
-            None => own_wait,
-        }
-    }
-
-    /// The same, without the lease of another term in the fence record.
-    fn own_wait(&self, latest: &ObservedRecord) -> Duration {
-        if latest.own || latest.untouched && self.fence.is_none() {
-            return Duration::ZERO;
-        }
-        match latest.content() {
-            // A copy of a record of ours was written by another client.
-            Some(Content::Record(record)) if record.incarnation == Some(self.own_incarnation) => {
-                self.longest()
-            }
-            Some(Content::Record(record)) if record.incarnation.is_some() => self.lease_of(record),
-            // The writer may not have checked whether another instance still leads.
-            Some(Content::Record(record)) => self.lease_of(record).max(self.longest()),
-            Some(Content::Opaque) => self.default_lease().max(self.longest()),
-            // Where keys expire, a key is not missing before the lease of its last writer is over.
-            Some(Content::Release(_)) | None => self.longest_told(),
-            Some(Content::ForeignMarker) => self.longest(),
-        }
-    }
 }
-
-/// Whether a release with this secret's hash ends the term of this fence record. Versions that
-/// write no hash release without a secret.
-fn releases(fence: SeenFence, told: Option<ReleaseHash>) -> bool {
-    fence.release.is_none_or(|hash| told == Some(hash))
-}
-
-mod hashing;
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{ObservedRole, Trust};
+use super::ObservedRole;
+use super::trust::Trust;
 use crate::config::RoleSettings;
 use crate::election::observed_record::ObservedRecord;
 use crate::moment::Moment;

@@ -1,5 +1,6 @@
+use super::sequences::BURST;
 use super::*;
-use crate::record::Release;
+use crate::record::{Release, SeenFence};
 
 const HOLD: Duration = Duration::from_millis(200);
 const OWN: Uuid = Uuid::from_u128(1);
