@@ -73,7 +73,7 @@ impl Executor {
                 WillStep::Ended(end) => break end,
             };
         };
-        if end != WillEnd::LeaseOver {
+        if end != WillEnd::NotDue {
             self.answered.notify_waiters();
         }
         if end == WillEnd::Released {

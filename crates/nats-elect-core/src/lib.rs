@@ -72,12 +72,7 @@
 //!             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
 //!                 Content::parse(&record.to_json())
 //!             }
-//!             WriteKind::Release { secret, heir, line, .. } => Content::Release(Release {
-//!                 nonce: Some(write.nonce),
-//!                 heir: *heir,
-//!                 line: *line,
-//!                 secret: Some(*secret),
-//!             }),
+//!             WriteKind::Release { release, .. } => Content::Release(*release),
 //!         };
 //!         self.role = Some(Entry { revision, content });
 //!         WriteOutcome::Acked { revision }

@@ -72,8 +72,8 @@ impl Spans {
             WriteKind::Renew { over, .. } => {
                 tracing::debug_span!(parent: &traced.span, "renew", over, revision = Empty)
             }
-            WriteKind::Release { heir, .. } => {
-                if let Some(heir) = heir {
+            WriteKind::Release { release, .. } => {
+                if let Some(heir) = &release.heir {
                     traced.handoff.record("heir", tracing::field::display(heir));
                 }
                 traced.handoff.clone()

@@ -17,7 +17,7 @@ use crate::store::{Bucket, StoreError};
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
-use nats_elect_core::record::{Record, Release};
+use nats_elect_core::record::Record;
 use nats_elect_core::{
     Failure, MOST_LATE, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
 };
@@ -30,11 +30,7 @@ impl ElectionState {
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
         let Write {
-            op,
-            nonce,
-            within,
-            kind,
-            ..
+            op, within, kind, ..
         } = write;
         let Some(bucket) = self.bucket.clone() else {
             return;
@@ -62,18 +58,7 @@ impl ElectionState {
                     record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
                     bucket.renew(&role, over, &record, patience).await
                 }
-                WriteKind::Release {
-                    over,
-                    secret,
-                    heir,
-                    line,
-                } => {
-                    let release = Release {
-                        nonce: Some(nonce),
-                        heir,
-                        line,
-                        secret: Some(secret),
-                    };
+                WriteKind::Release { over, release } => {
                     bucket.release(&role, over, &release, patience).await
                 }
             };

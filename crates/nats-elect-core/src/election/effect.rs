@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::input::{Failure, OpId, PeerRequestId, ReplyId, RequestId, TermId};
 use crate::event::Event;
 use crate::handoff::Handoff;
-use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
-use crate::record::{FenceRecord, Nonce, Record};
-use crate::release::ReleaseSecret;
+use crate::record::{FenceRecord, Nonce, Record, Release};
 use crate::token::{FencingToken, LeaseToken};
 
 /// Something to do. The driver carries out the effects of a step in their order.
@@ -156,12 +152,8 @@ pub enum WriteKind {
     Release {
         /// The sequence of the record, or of the delete marker, that it replaces.
         over: u64,
-        /// The secret whose hash the term's records show.
-        secret: ReleaseSecret,
-        /// The incarnation that may claim the role before the others, if one is named.
-        heir: Option<Uuid>,
-        /// The candidates that should claim it one after the other, if no heir is named.
-        line: Heirs,
+        /// The release. It has the nonce of this attempt.
+        release: Release,
     },
 }
 

@@ -79,8 +79,8 @@ pub enum WillEnd {
     Released,
     /// The record of the term stands there no longer.
     Displaced,
-    /// The lease is over. Others need no release any more.
-    LeaseOver,
+    /// The process may live, or its lease is over and others need no release any more.
+    NotDue,
 }
 
 impl Election {
@@ -116,15 +116,6 @@ impl LastWill {
         }
     }
 
-    /// The process is silent: it has closed the way on which it tells of its terms, or does not
-    /// run. That is no death.
-    #[allow(clippy::unused_self, reason = "a broken rule uses it")]
-    pub fn silent(&mut self, now: Moment) -> Option<WillStep> {
-        mutated!(WillBeforeDeath => return Some(self.died(now, None)));
-        let _ = now;
-        None
-    }
-
     /// The process is dead. `epoch` is the bucket's creation time, if the companion knows it and
     /// the bucket's sequences are never used twice: then nothing has to be read before the release.
     pub fn died(&mut self, now: Moment, epoch: Option<u64>) -> WillStep {
@@ -140,7 +131,7 @@ impl LastWill {
                 // The record was renewed, or an earlier attempt was stored.
                 self.over = None;
                 if self.pauses == 0 {
-                    self.or_over(now, WillStep::Read)
+                    self.if_due(now, WillStep::Read)
                 } else {
                     self.pause(now)
                 }
@@ -173,7 +164,7 @@ impl LastWill {
                 let release = self.release(entry.revision);
                 // The next answer that leads nowhere is followed by a pause.
                 self.pauses = self.pauses.max(1);
-                self.or_over(now, release)
+                self.if_due(now, release)
             }
             _ => WillStep::Ended(WillEnd::Displaced),
         }
@@ -182,7 +173,7 @@ impl LastWill {
     /// A pause is over. `epoch` is as for [`died`](Self::died).
     pub fn rested(&mut self, now: Moment, epoch: Option<u64>) -> WillStep {
         let attempt = self.attempt(epoch);
-        self.or_over(now, attempt)
+        self.if_due(now, attempt)
     }
 
     /// The release, if it can be sent without a read. A stream without a leader refuses a write at
@@ -222,14 +213,16 @@ impl LastWill {
     fn pause(&mut self, now: Moment) -> WillStep {
         let pause = FIRST_PAUSE * 2_u32.saturating_pow(self.pauses.min(8));
         self.pauses += 1;
-        self.or_over(now, WillStep::Pause(pause.min(LONGEST_PAUSE)))
+        self.if_due(now, WillStep::Pause(pause.min(LONGEST_PAUSE)))
     }
 
-    fn or_over(&self, now: Moment, step: WillStep) -> WillStep {
+    /// Nothing is done before the death, nor after the lease.
+    fn if_due(&self, now: Moment, step: WillStep) -> WillStep {
+        mutated!(WillBeforeDeath => if self.until.is_none() { return step; });
         if self.until.is_some_and(|until| now < until) {
             step
         } else {
-            WillStep::Ended(WillEnd::LeaseOver)
+            WillStep::Ended(WillEnd::NotDue)
         }
     }
 }
@@ -313,10 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_no_death() {
+    fn before_the_death_nothing_is_released() {
+        let nothing = WillStep::Ended(WillEnd::NotDue);
         let mut will = LastWill::new(bequest());
-        assert_eq!(will.silent(at(0)), None);
-        assert_eq!(will.silent(at(1_000_000)), None);
+        assert_eq!(will.rested(at(0), Some(EPOCH)), nothing);
+        assert_eq!(will.rested(at(1_000_000), None), nothing);
+        let stands = stands(REVISION, record(DEAD, 17));
+        assert_eq!(will.read(at(1_000_001), &stands), nothing);
     }
 
     #[test]
@@ -442,7 +438,7 @@ mod tests {
 
     #[test]
     fn it_ends_with_the_lease() {
-        let over = WillStep::Ended(WillEnd::LeaseOver);
+        let over = WillStep::Ended(WillEnd::NotDue);
         let (mut will, _) = dead(Some(EPOCH));
         assert_eq!(will.rested(at(14_999), None), WillStep::Read);
         assert_eq!(will.rested(at(15_000), Some(EPOCH)), over);

@@ -129,6 +129,17 @@ impl Releasing {
         }
     }
 
+    /// The release, without the nonce of an attempt.
+    fn release(&self) -> Release {
+        let (heir, line) = self.succession.named();
+        Release {
+            nonce: None,
+            heir,
+            line,
+            secret: Some(self.held.secrets.release),
+        }
+    }
+
     const fn marker(&self) -> Option<u64> {
         match self.step {
             Step::Released { marker, .. } => Some(marker),
@@ -195,19 +206,19 @@ impl Election {
             None => return,
         };
         releasing.succession.close();
-        let (heir, line) = releasing.succession.named();
-        let secret = held.secrets.release;
+        let release = releasing.release();
         let expected = Expected { over, fence: 0 };
         self.send(
             Purpose::Release,
             held.term,
             held.secrets,
             expected,
-            |_, _| WriteKind::Release {
+            |_, nonce| WriteKind::Release {
                 over,
-                secret,
-                heir,
-                line,
+                release: Release {
+                    nonce: Some(nonce),
+                    ..release
+                },
             },
         );
     }
@@ -224,14 +235,8 @@ impl Election {
             WriteOutcome::Acked { revision } => {
                 let (marker, at) = (*revision, self.now);
                 releasing.step = Step::Released { marker, at };
-                let (heir, line) = releasing.succession.named();
-                let release = Release {
-                    nonce,
-                    heir,
-                    line,
-                    secret: Some(releasing.held.secrets.release),
-                };
-                let content = Content::Release(release);
+                let release = releasing.release();
+                let content = Content::Release(Release { nonce, ..release });
                 self.observed_role.wrote(*revision, content, self.now);
             }
             // A late heartbeat of ours may stand there. Otherwise another instance has the role

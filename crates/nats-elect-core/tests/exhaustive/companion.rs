@@ -30,7 +30,7 @@ impl Turn<'_> {
         let WillStep::Release { over, release } = *step else {
             return;
         };
-        let (Some(nonce), Some(secret)) = (release.nonce, release.secret) else {
+        let Some(nonce) = release.nonce else {
             unreachable!("a companion proves what it writes");
         };
         self.haunt(Write {
@@ -38,12 +38,7 @@ impl Turn<'_> {
             term: TermId(0),
             nonce,
             within: Duration::ZERO,
-            kind: WriteKind::Release {
-                over,
-                secret,
-                heir: release.heir,
-                line: release.line,
-            },
+            kind: WriteKind::Release { over, release },
         });
     }
 }

@@ -10,7 +10,7 @@ use nats_elect_core::Mutation;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::Snapshot;
 use nats_elect_core::record::{
-    Content, Entry, FenceEntry, FenceRecord, Record, Release, SeenFence, SeenRecord,
+    Content, Entry, FenceEntry, FenceRecord, Record, SeenFence, SeenRecord,
 };
 use nats_elect_core::{Bucket, Write, WriteKind, WriteOutcome};
 
@@ -183,24 +183,12 @@ impl ModelBucket {
     }
 
     pub fn write(&mut self, write: &Write, now: Duration) -> WriteOutcome {
-        let nonce = write.nonce;
         match &write.kind {
             WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
                 self.set_role(*over, seen(record), now)
             }
-            WriteKind::Release {
-                over,
-                secret,
-                heir,
-                line,
-            } => {
-                let release = Release {
-                    nonce: Some(nonce),
-                    heir: *heir,
-                    line: *line,
-                    secret: Some(*secret),
-                };
-                self.set_role(*over, Content::Release(release), now)
+            WriteKind::Release { over, release } => {
+                self.set_role(*over, Content::Release(*release), now)
             }
             WriteKind::Fence { over, fence } => {
                 let is = self.fence().map_or(0, |fence| fence.revision);

@@ -143,10 +143,8 @@ impl World {
         let Some(at_work) = self.companions.at_work.get_mut(&companion) else {
             return;
         };
-        match at_work.will.silent(now) {
-            Some(step) => self.will_steps(companion, &step),
-            None => drop(self.companions.at_work.remove(&companion)),
-        }
+        let step = at_work.will.rested(now, None);
+        self.will_steps(companion, &step);
     }
 
     fn companion_of(&mut self, node: usize, bequest: Bequest) -> u64 {
@@ -288,7 +286,7 @@ impl World {
         release: Release,
         answered: Option<(u64, Duration)>,
     ) {
-        let (Some(nonce), Some(secret)) = (release.nonce, release.secret) else {
+        let Some(nonce) = release.nonce else {
             return;
         };
         if self.now < self.outage_until || !self.bucket.exists {
@@ -300,12 +298,7 @@ impl World {
             term: TermId(0),
             nonce,
             within: PATIENCE,
-            kind: WriteKind::Release {
-                over,
-                secret,
-                heir: release.heir,
-                line: release.line,
-            },
+            kind: WriteKind::Release { over, release },
         };
         let outcome = self.bucket.write(&write, self.now);
         if let WriteOutcome::Acked { revision } = outcome {

@@ -1,6 +1,6 @@
 //! How terms end, and when the role is freed.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, ms, own, release_over, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
 use crate::election::{
     Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
 };
@@ -64,7 +64,7 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     });
     assert!(matches!(solo.effects[0], Effect::Revoke { .. }));
     let release = solo.write();
-    assert_eq!(release.kind, release_over(101));
+    assert_frees(&release, 101, None);
     assert!(solo.reply(ASK).is_none());
 
     solo.ack(&release, 103);
@@ -94,7 +94,7 @@ fn a_handler_that_returns_frees_the_role() {
             _ => EndCause::Failed,
         };
         assert_eq!(ending(&solo), Some(expected));
-        assert_eq!(solo.write().kind, release_over(101));
+        assert_frees(&solo.write(), 101, None);
     }
 }
 
@@ -192,7 +192,7 @@ fn a_release_that_meets_a_late_heartbeat_of_ours_replaces_it() {
     });
     solo.wait(ms(60));
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
-    assert_eq!(solo.write().kind, release_over(103));
+    assert_frees(&solo.write(), 103, None);
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
     solo.time_out(&renewal);
     solo.wait(ms(60));
     let release = solo.write();
-    assert_eq!(release.kind, release_over(101));
+    assert_frees(&release, 101, None);
     solo.refuse(&release, 103);
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
-    assert_eq!(solo.write().kind, release_over(103));
+    assert_frees(&solo.write(), 103, None);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_failed_release_restores_nothing() {
     );
     assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. } | Effect::StartTerm(_))));
     assert!(solo.election.status().lease_until.is_none());
-    assert_eq!(solo.write().kind, release_over(101));
+    assert_frees(&solo.write(), 101, None);
 }
 
 /// The claim of the acquisition that this release ends. The fence write came between.
@@ -303,9 +303,6 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
         term,
         end: HandlerEnd::Returned,
     });
-    assert_eq!(
-        solo.write().kind,
-        release_over(103),
-        "only its revision is learnt"
-    );
+    // Only its revision is learnt.
+    assert_frees(&solo.write(), 103, None);
 }

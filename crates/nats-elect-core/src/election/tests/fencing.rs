@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, entry, fence_of, ms, own, release_over, settings,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, fence_of, ms, own, settings,
 };
 use crate::election::{Bucket, Effect, Input, Link, Write, WriteKind, WriteOutcome};
 use crate::event::{Event, FailureKind};
@@ -189,7 +189,7 @@ fn a_late_claim_is_given_back_without_a_fence_record() {
         solo.sleep(late.since(solo.now));
         solo.ack(&claim, 101);
         let release = solo.write();
-        assert_eq!(release.kind, release_over(101));
+        assert_frees(&release, 101, None);
     }
 }
 
@@ -240,7 +240,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
         }
     )));
     let release = solo.write();
-    assert_eq!(release.kind, release_over(101));
+    assert_frees(&release, 101, None);
     solo.ack(&release, 105);
     let freed = Content::Release(Release {
         nonce: Some(release.nonce),
@@ -280,12 +280,7 @@ fn a_server_that_refuses_every_fence_record_gets_fewer_and_fewer_claims() {
         }
         last += 1;
         let content = match write.kind {
-            WriteKind::Release { secret, heir, .. } => Content::Release(Release {
-                nonce: Some(write.nonce),
-                heir,
-                line: Heirs::NONE,
-                secret: Some(secret),
-            }),
+            WriteKind::Release { release, .. } => Content::Release(release),
             _ => own(&write, TTL),
         };
         role = entry(last, content);

@@ -79,7 +79,7 @@ fn heartbeat(solo: &mut Solo) -> Write {
 fn heirs_in(write: &Write) -> Heirs {
     match &write.kind {
         WriteKind::Renew { record, .. } | WriteKind::Claim { record, .. } => record.heirs,
-        WriteKind::Release { line, .. } => *line,
+        WriteKind::Release { release, .. } => release.line,
         WriteKind::Fence { .. } => panic!("no line"),
     }
 }
@@ -132,7 +132,7 @@ fn an_instance_that_leaves_asks_but_does_not_wait_if_it_has_a_line() {
         let end = HandlerEnd::Returned;
         solo.feed(Input::HandlerEnded { term, end });
         let (named, named_line) = match solo.write().kind {
-            WriteKind::Release { heir, line, .. } => (heir, line),
+            WriteKind::Release { release, .. } => (release.heir, release.line),
             other => panic!("{other:?}"),
         };
         if answered {

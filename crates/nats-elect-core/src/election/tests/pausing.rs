@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, entry, failure, ms, own, record_of, release_over, settings,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, record_of, settings,
     stranger,
 };
 use crate::election::{
@@ -14,7 +14,6 @@ use crate::election::{
 };
 use crate::event::{EndCause, Event, FailureKind};
 use crate::handoff::Handoff;
-use crate::heirs::Heirs;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
@@ -225,7 +224,7 @@ fn a_claim_that_is_won_after_a_pause_is_given_back() {
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
-    assert_eq!(release.kind, release_over(101));
+    assert_frees(&release, 101, None);
     solo.ack(&release, 102);
     wait_before_a_free_role(&mut solo, TTL * 3, 102);
     assert_eq!(writes(&solo), 0);
@@ -246,7 +245,7 @@ fn a_claim_whose_fence_record_is_confirmed_after_a_pause_starts_no_term() {
     solo.feed(PAUSE);
     solo.ack(&fence, 102);
     assert!(solo.started().is_none());
-    assert_eq!(solo.write().kind, release_over(101));
+    assert_frees(&solo.write(), 101, None);
 }
 
 #[test]
@@ -256,7 +255,7 @@ fn an_unanswered_claim_is_looked_for_after_a_pause_and_given_back() {
     solo.time_out(&claim);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
-    assert_eq!(solo.write().kind, release_over(101));
+    assert_frees(&solo.write(), 101, None);
 }
 
 #[test]
@@ -314,17 +313,7 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     assert_eq!(writes(&solo), 0, "its handler still runs");
     end_handler(&mut solo, term);
     let release = solo.write();
-    let heir = Some(HEIR);
-    let secret = SECRET;
-    assert_eq!(
-        release.kind,
-        WriteKind::Release {
-            over: 101,
-            secret,
-            heir,
-            line: Heirs::NONE,
-        }
-    );
+    assert_frees(&release, 101, Some(HEIR));
     solo.ack(&release, 103);
     assert_eq!(solo.reply(ASK), None, "the heir has not claimed it yet");
     solo.feed(Input::Observed(entry(104, record_of(HEIR, 0, Some(TTL)))));

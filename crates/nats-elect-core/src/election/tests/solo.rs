@@ -286,14 +286,16 @@ impl Solo {
     }
 }
 
-/// A release that names no heir.
-pub const fn release_over(over: u64) -> WriteKind {
-    WriteKind::Release {
-        over,
-        secret: SECRET,
-        heir: None,
+/// Asserts that a write frees the role over this sequence, and which heir it names.
+#[track_caller]
+pub fn assert_frees(write: &Write, over: u64, heir: Option<Uuid>) {
+    let release = Release {
+        nonce: Some(write.nonce),
+        heir,
         line: Heirs::NONE,
-    }
+        secret: Some(SECRET),
+    };
+    assert_eq!(write.kind, WriteKind::Release { over, release });
 }
 
 pub fn failure(kind: FailureKind) -> Failure {

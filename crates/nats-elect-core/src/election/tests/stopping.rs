@@ -1,6 +1,6 @@
 //! Leaving the election.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, own, release_over, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, failure, ms, own, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, TermId};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::{Content, Release};
@@ -100,7 +100,7 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
-    assert_eq!(release.kind, release_over(101));
+    assert_frees(&release, 101, None);
     solo.ack(&release, 102);
     assert_eq!(state(&solo), RoleState::Stopped);
 }
@@ -118,7 +118,7 @@ fn a_stop_looks_for_an_unanswered_claim() {
     solo.wait(ms(80));
     solo.time_out(&claim);
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
-    assert_eq!(solo.write().kind, release_over(101));
+    assert_frees(&solo.write(), 101, None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, entry, failure, fence_of, ms, release_over, settings, stranger,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, ms, settings, stranger,
 };
 use crate::config::RoleConfig;
 use crate::election::{
@@ -117,7 +117,7 @@ fn a_lease_is_renewed_until_the_tasks_that_the_handler_spawned_have_ended() {
     assert!(!revokes(&solo));
     end(&mut solo, term);
     assert!(revokes(&solo));
-    assert_eq!(solo.write().kind, release_over(101));
+    assert_frees(&solo.write(), 101, None);
 }
 
 /// The bucket is gone, so the lease is revoked. The handler has only the time that an abort takes.
@@ -271,7 +271,7 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     assert!(!revokes(solo), "there is a lease to finish under");
     end(solo, term);
     let release = solo.write();
-    assert_eq!(release.kind, release_over(105));
+    assert_frees(&release, 105, None);
     release
 }
 
@@ -293,8 +293,11 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
         solo.wait(ms(60));
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
-        let over = solo.find_write().map(|write| write.kind);
-        assert_eq!(over, goes_on.then_some(release_over(105)));
+        let release = solo.find_write();
+        assert_eq!(release.is_some(), goes_on);
+        if let Some(release) = release {
+            assert_frees(&release, 105, None);
+        }
     }
 }
 
@@ -338,7 +341,7 @@ fn a_claim_of_a_missing_key_is_given_back_at_once() {
     let nonce = stranger(None).nonce().expect("a nonce");
     for before in [None, Some(fence_of(99, nonce))] {
         let mut solo = bare_claim_given_back(before);
-        assert_eq!(solo.write().kind, release_over(101));
+        assert_frees(&solo.write(), 101, None);
     }
 }
 
@@ -500,5 +503,5 @@ fn a_heartbeat_that_is_confirmed_after_the_handlers_end_is_not_late() {
     assert!(solo.told(
         |event| matches!(event, Event::HeartbeatEnded { outcome, .. } if *outcome == confirmed)
     ));
-    assert_eq!(solo.write().kind, release_over(103));
+    assert_frees(&solo.write(), 103, None);
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::heirs::Heirs;
-use nats_elect_core::record::{
-    Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord, Snapshot,
-};
+use nats_elect_core::record::{Content, Entry, FenceEntry, Nonce, SeenFence, SeenRecord, Snapshot};
 use nats_elect_core::release::ReleaseHash;
 use nats_elect_core::{Bucket, Write, WriteKind, WriteOutcome};
 
@@ -56,14 +54,7 @@ impl Honest {
             WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => self.put(
                 record_of(write.nonce, Some(record.ttl), Some(record.release)),
             ),
-            WriteKind::Release {
-                heir, line, secret, ..
-            } => self.put(Content::Release(Release {
-                nonce: Some(write.nonce),
-                heir: *heir,
-                line: *line,
-                secret: Some(*secret),
-            })),
+            WriteKind::Release { release, .. } => self.put(Content::Release(*release)),
             WriteKind::Fence { fence, .. } => {
                 let revision = self.next();
                 self.fence = Some(FenceEntry {
