@@ -97,7 +97,7 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
     let carried_out = terms.into_iter().enumerate().map(|(number, (role, term))| {
         let (evidence, executor) = (evidence.clone(), &executor);
         async move {
-            if evidence.of(&role, term.lease).await {
+            if evidence.of(&role, &term).await {
                 executor.carry_out(number, role, LastWill::new(term)).await;
             }
         }
@@ -105,8 +105,8 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
     join_all(carried_out).await;
 }
 
-/// Notes all that is told, until this is heard. Returns whether it was: the end may come in good
-/// order instead, or the death can't be known.
+/// Notes all that is told, until this is heard. Returns whether it was: it may be that the death
+/// can't be known.
 async fn hear_all(
     heard: &mut mpsc::UnboundedReceiver<Heard>,
     terms: &mut Terms,
@@ -114,7 +114,6 @@ async fn hear_all(
 ) -> bool {
     while let Some(heard) = heard.recv().await {
         match heard {
-            Heard::Told(ToCompanion::End) => return false,
             Heard::Told(message) => note(terms, message),
             heard if until(&heard) => return true,
             Heard::Sign | Heard::Death => {}
@@ -131,7 +130,7 @@ fn note(terms: &mut Terms, message: ToCompanion) {
             }
         }
         ToCompanion::Forget(role) => terms.retain(|of, _| of.as_str() != role),
-        ToCompanion::Setup(_) | ToCompanion::End => {}
+        ToCompanion::Setup(_) => {}
     }
 }
 

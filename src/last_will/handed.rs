@@ -28,7 +28,7 @@ const CLOSED_ON_EXEC: RecvFlags = RecvFlags::empty();
 pub(super) struct Handed<F> {
     /// The pipe that is closed when nobody has the parent's memory any more.
     pub life: F,
-    /// Through which the end of a role's work is told.
+    /// Through which the end of a term's work is told.
     pub ends: Option<F>,
 }
 

@@ -34,8 +34,11 @@ use nats_elect_core::text::printable;
 const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
 /// A companion that lived so long was no failure of the start.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How long a companion may take to say that it watches, to read, and to end.
+/// How long a companion may take to say that it watches, and to read.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the kernel may take to end a companion, for nobody to wait longer. What is held up in
+/// the kernel, as on a dead disk, ends later.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// What is wrong with a process that never said that it watches.
 const NO_COMPANION: &str = "its process did not answer: its program must call `nats_elect::last_will::init()` first in `main`";
@@ -53,6 +56,8 @@ enum Happened {
     Told(u64, FromCompanion),
     /// The companion with this number has closed its output.
     Ended(u64),
+    /// The companion with this number, which was killed, has ended.
+    Reaped(u64),
     Stop(Option<oneshot::Sender<()>>),
 }
 
@@ -60,7 +65,7 @@ enum Happened {
 struct Keeping {
     program: Option<PathBuf>,
     setup: String,
-    /// Through which the end of a role's work is told.
+    /// Through which the end of a term's work is told.
     ends: Option<OwnedFd>,
     /// What all companions hold one end of, and this process and its forks the other.
     life: (PipeReader, PipeWriter),
@@ -150,7 +155,7 @@ impl Keeper {
         self.bequests.companion()
     }
 
-    /// Ends the companion, and waits for its end.
+    /// Ends the companion.
     pub async fn stop(&self) {
         let (reply, stopped) = oneshot::channel();
         let _ = self.happened.send(Happened::Stop(Some(reply)));
@@ -217,7 +222,12 @@ impl Keeping {
             loop {
                 match self.happened.recv_timeout(until.since(clock::now())) {
                     Ok(Happened::Stop(_)) | Err(RecvTimeoutError::Disconnected) => return,
-                    Ok(Happened::Changed | Happened::Told(..) | Happened::Ended(_)) => {}
+                    Ok(
+                        Happened::Changed
+                        | Happened::Told(..)
+                        | Happened::Ended(_)
+                        | Happened::Reaped(_),
+                    ) => {}
                     Err(RecvTimeoutError::Timeout) => break,
                 }
             }
@@ -251,7 +261,7 @@ impl Keeping {
             watches: false,
         };
         if let Err(error) = self.introduce(&mut companion) {
-            companion.kill();
+            companion.kill(&self.tell);
             return Err(error);
         }
         Ok(companion)
@@ -325,11 +335,13 @@ impl Keeping {
                     };
                     break End::Died(why.unwrap_or_else(|| unknown.to_owned()));
                 }
-                Ok(Happened::Changed | Happened::Told(..) | Happened::Ended(_)) => {}
-                Ok(Happened::Stop(reply)) => {
-                    self.dismiss(&mut companion);
-                    break End::Stopped(reply);
-                }
+                Ok(
+                    Happened::Changed
+                    | Happened::Told(..)
+                    | Happened::Ended(_)
+                    | Happened::Reaped(_),
+                ) => {}
+                Ok(Happened::Stop(reply)) => break End::Stopped(reply),
                 Err(RecvTimeoutError::Disconnected) => break End::Stopped(None),
                 Err(RecvTimeoutError::Timeout) => {
                     break End::Died(NO_COMPANION.to_owned());
@@ -341,18 +353,18 @@ impl Keeping {
                 break End::Died(format!("it does not listen: {error}"));
             }
         };
-        companion.kill();
+        let number = companion.number;
+        if companion.kill(&self.tell) && matches!(end, End::Stopped(_)) {
+            self.see_out(number);
+        }
         end
     }
 
-    /// Tells the companion to end, and waits for that.
-    fn dismiss(&self, companion: &mut Companion) {
-        if companion.tell(&line_of(&ToCompanion::End)).is_err() {
-            return;
-        }
-        let until = clock::now() + PATIENCE;
+    /// Waits for the end of a companion that was killed.
+    fn see_out(&self, companion: u64) {
+        let until = clock::now() + LAST_MOMENT;
         while let Ok(happened) = self.happened.recv_timeout(until.since(clock::now())) {
-            if matches!(happened, Happened::Ended(number) if number == companion.number) {
+            if matches!(happened, Happened::Reaped(number) if number == companion) {
                 return;
             }
         }
@@ -389,13 +401,20 @@ impl Companion {
         Ok(())
     }
 
-    /// Ends it, if it has not ended, and takes leave of it.
-    fn kill(&mut self) {
+    /// Ends it, if it has not ended, and has a thread take leave of it. Nothing is left for it to do,
+    /// so it is not asked: it may be stopped, or hang. Returns whether its end is still to come.
+    fn kill(mut self, tell: &Sender<Happened>) -> bool {
         // If somebody else has waited for it, its id may be that of another process.
-        if matches!(self.process.try_wait(), Ok(None)) {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            return false;
         }
+        let _ = self.process.kill();
+        let tell = tell.clone();
+        let reaping = thread::Builder::new().spawn(move || {
+            let _ = self.process.wait();
+            let _ = tell.send(Happened::Reaped(self.number));
+        });
+        reaping.is_ok()
     }
 }
 

@@ -63,12 +63,14 @@ mod told;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(unix)]
+pub use self::evidence::line_of_end;
 #[cfg(not(unix))]
 pub(crate) use self::keeper::Ends;
 pub(crate) use self::keeper::Keeper;
 pub use crate::model::bequests::LastWillStatus;
 
-/// Through which the end of a role's work is told.
+/// Through which the end of a term's work is told.
 #[cfg(unix)]
 pub(crate) type Ends = std::os::fd::OwnedFd;
 

@@ -9,6 +9,7 @@ use crate::model::config::ManagerConfig;
 use nats_elect_core::Bequest;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::token::FencingToken;
 
 /// What a manager tells its companion. It has secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]
@@ -19,8 +20,6 @@ pub(super) enum ToCompanion {
     Will(Box<Will>),
     /// The term of this role ended in good order, or is given up.
     Forget(String),
-    /// Nothing is left to do.
-    End,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,7 +38,7 @@ pub(super) struct SetUp {
 pub(super) struct Will {
     pub role: String,
     incarnation: Uuid,
-    epoch: u64,
+    fencing_token: FencingToken,
     revision: u64,
     secret: String,
     line: String,
@@ -63,7 +62,7 @@ impl Will {
     pub fn new(role: String, bequest: &Bequest) -> Self {
         let Bequest {
             incarnation,
-            epoch,
+            fencing_token,
             revision,
             secret,
             line,
@@ -72,7 +71,7 @@ impl Will {
         Self {
             role,
             incarnation,
-            epoch,
+            fencing_token,
             revision,
             secret: secret.expose(),
             line: line.to_string(),
@@ -84,7 +83,7 @@ impl Will {
     pub fn bequest(&self) -> Option<Bequest> {
         Some(Bequest {
             incarnation: self.incarnation,
-            epoch: self.epoch,
+            fencing_token: self.fencing_token,
             revision: self.revision,
             secret: ReleaseSecret::parse(&self.secret)?,
             line: Heirs::parse(&self.line),
@@ -108,7 +107,10 @@ mod tests {
     fn a_bequest_is_read_as_it_was_told() {
         let bequest = Bequest {
             incarnation: Uuid::from_u128(1),
-            epoch: u64::MAX,
+            fencing_token: FencingToken {
+                epoch: u64::MAX,
+                sequence: 6,
+            },
             revision: 7,
             secret: ReleaseSecret::new(17),
             line: [2, 3].map(Uuid::from_u128).into_iter().collect(),

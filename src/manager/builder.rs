@@ -137,13 +137,15 @@ impl RoleManagerBuilder {
     ///
     /// It is for programs whose handlers work in other processes, which end a moment later than
     /// this one. `ends` is the read end of a pipe. When this process is dead, the companion frees a
-    /// role only once it has read the role's name from there, on a line of its own. If that does
-    /// not come while the lease lasts, or nobody holds the write end any more, the lease decides.
+    /// role only once it has read the line of its term from there:
+    /// [`line_of_end`](crate::last_will::line_of_end), and a newline. If that does not come while
+    /// the lease lasts, or nobody holds the write end any more, the lease decides. Other lines are
+    /// ignored. Nobody can be told of them, because the process that could log them is dead.
     ///
     /// Give the write end to a process that outlives this one and confirms that all others have
-    /// ended. It must not write the name before this process is dead, because until then another
-    /// term may begin. Write each line at once: half a line is no evidence. `nats-elect exec` works
-    /// in this way.
+    /// ended. It must not write the line before this process is dead, because until then this
+    /// process may start others for the same term. A line that comes too early frees no later term.
+    /// Write each line at once: half a line is no evidence. `nats-elect exec` works in this way.
     #[cfg(unix)]
     pub fn last_will_after(mut self, ends: std::os::fd::OwnedFd) -> Self {
         self.last_will_ends = Some(ends);

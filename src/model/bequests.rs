@@ -107,6 +107,7 @@ mod tests {
 
     use nats_elect_core::heirs::Heirs;
     use nats_elect_core::release::ReleaseSecret;
+    use nats_elect_core::token::FencingToken;
     use uuid::Uuid;
 
     use super::*;
@@ -114,7 +115,10 @@ mod tests {
     fn bequest(revision: u64) -> Bequest {
         Bequest {
             incarnation: Uuid::from_u128(1),
-            epoch: 1,
+            fencing_token: FencingToken {
+                epoch: 1,
+                sequence: 1,
+            },
             revision,
             secret: ReleaseSecret::new(1),
             line: Heirs::NONE,

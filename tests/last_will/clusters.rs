@@ -7,9 +7,10 @@ use nats_elect_testing::{NatsCluster, TcpProxy, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::Stamp;
-use crate::ends::{Test, rounds, tell};
+use crate::ends::Test;
 use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
+use crate::took::{LONG, at_once, rounds, tell};
 use crate::victim::Victim;
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -25,7 +26,6 @@ pub const TESTS: &[(&str, Test)] = &[
     }),
 ];
 
-const LONG: Duration = Duration::from_secs(15);
 const STREAM: &str = "KV_leaders";
 
 async fn set() -> Stage<NatsCluster> {
@@ -104,14 +104,13 @@ async fn both_ways() {
                 _ => victim.kill(),
             };
             let started = next.started().await;
-            assert!(started > victim.last_act(), "two handlers at once");
-            took.push(started.since(at));
+            took.push(at_once(&victim, at, started));
             stage.leave(&role).await;
         }
     }
     let [stopped, killed] = took;
-    tell("cluster, stop", stopped, LONG / 2);
-    tell("cluster, SIGKILL", killed, LONG / 2);
+    tell("cluster, stop", stopped);
+    tell("cluster, SIGKILL", killed);
 }
 
 /// The process and its companion lose their node, and connect to another one.
@@ -131,13 +130,8 @@ async fn node_lost_before() {
     assert!(!next.has_started(), "the leader lives");
     let at = victim.kill();
     let started = next.started().await;
-    assert!(started > victim.last_act(), "two handlers at once");
-    tell(
-        "node lost before, SIGKILL",
-        vec![started.since(at)],
-        LONG / 2,
-    );
-    assert!(started.since(at) < LONG / 2, "{:?}", started.since(at));
+    let took = at_once(&victim, at, started);
+    tell("node lost before, SIGKILL", vec![took]);
 }
 
 /// Once the node that leads the stream, once another one.
@@ -169,7 +163,7 @@ async fn node_lost_at_once() {
             let at = victim.kill();
             stage.server.node_mut(lost).kill();
             let (back, started) = tokio::join!(writable(probe), next.started());
-            assert!(started > victim.last_act(), "two handlers at once");
+            victim.acts_were_before(started);
             println!(
                 "  node {} lost at once: writes after {:?}, the next handler after {:?}",
                 if of_leader {
@@ -180,12 +174,11 @@ async fn node_lost_at_once() {
                 back.since(at),
                 started.since(at)
             );
-            let waited = started.as_nanos().saturating_sub(back.as_nanos());
-            after.push(Duration::from_nanos(waited));
-            if back.since(at) < LONG / 2 {
-                // The lease had not decided.
-                assert!(started.since(back.min(started)) < LONG / 4, "{after:?}");
-            }
+            let waited = started.since(back.min(started));
+            // A lease that had decided before is over.
+            let limit = if back.since(at) < LONG / 2 { 4 } else { 2 };
+            assert!(waited < LONG / limit, "{waited:?}");
+            after.push(waited);
             stage.leave(&role).await;
             stage.server.node_mut(lost).restart().expect("a restart");
             stage.server.wait_until_ready().expect("three nodes");
@@ -193,9 +186,9 @@ async fn node_lost_at_once() {
     }
     let [follower, leader] = after;
     let what = "a follower lost at once, after the first write";
-    tell(what, follower, LONG / 2);
+    tell(what, follower);
     let what = "the stream's leader lost at once, after the first write";
-    tell(what, leader, LONG / 2);
+    tell(what, leader);
 }
 
 fn pid(id: u32) -> Pid {

@@ -1,11 +1,15 @@
 //! The ends of companions.
 
+use std::time::Duration;
+
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::ends::{LONG, SHORT, Test, not_before_the_lease, rounds, tell};
+use crate::clock::Stamp;
+use crate::ends::Test;
 use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
+use crate::took::{LONG, SHORT, at_once, rounds, tell, with_the_lease};
 use crate::victim::{Birth, Victim, children};
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -18,6 +22,10 @@ pub const TESTS: &[(&str, Test)] = &[
         Box::pin(both_killed())
     }),
     ("a_companion_ends_with_its_manager", || Box::pin(graceful())),
+    (
+        "a_stop_does_not_wait_for_a_companion_that_stands_still",
+        || Box::pin(stop_beside_a_stopped_one()),
+    ),
 ];
 
 async fn replaced() {
@@ -31,12 +39,11 @@ async fn replaced() {
         assert!(!next.has_started(), "the leader lives");
         let at = victim.kill();
         let started = next.started().await;
-        victim.acts_were_before(started);
-        took.push(started.since(at));
+        took.push(at_once(&victim, at, started));
         is_gone(second).await;
         stage.leave(&role).await;
     }
-    tell("SIGKILL after another companion", took, LONG / 2);
+    tell("SIGKILL after another companion", took);
 }
 
 /// The kernel wakes a stopped process group up whose parent dies, and the companion ignores the
@@ -49,22 +56,14 @@ async fn stood_still() {
         let mut victim = stage.victim(Birth::default(), &role, LONG).await;
         let mut next = stage.next(&role, LONG).await;
         let companion = victim.companion(None).await;
-        kill_process(companion, Signal::STOP).expect("it lives");
-        eventually(SOON, "a stopped companion", async || {
-            let stat =
-                std::fs::read_to_string(format!("/proc/{}/stat", companion.as_raw_nonzero()));
-            let (_, rest) = stat.as_deref().ok()?.rsplit_once(") ")?;
-            rest.starts_with('T').then_some(())
-        })
-        .await;
+        stand_still(companion).await;
         let at = victim.kill();
         let started = next.started().await;
-        victim.acts_were_before(started);
-        took.push(started.since(at));
+        took.push(at_once(&victim, at, started));
         is_gone(companion).await;
         stage.leave(&role).await;
     }
-    tell("SIGKILL, companion stopped", took, LONG / 2);
+    tell("SIGKILL, companion stopped", took);
 }
 
 async fn both_killed() {
@@ -80,11 +79,10 @@ async fn both_killed() {
         kill_process(companion, Signal::KILL).expect("it lives");
         let at = victim.kill();
         let started = next.started().await;
-        not_before_the_lease(started, at);
-        took.push(started.since(at));
+        took.push(with_the_lease(at, started));
         stage.leave(&role).await;
     }
-    tell("SIGKILL of both", took, SHORT * 3);
+    tell("SIGKILL of both", took);
 }
 
 async fn graceful() {
@@ -102,6 +100,33 @@ async fn graceful() {
     is_gone(companion).await;
     assert_eq!(children(victim.id()), []);
     stage.leave(role).await;
+}
+
+async fn stop_beside_a_stopped_one() {
+    let stage = Stage::set().await;
+    let role = "beside";
+    let mut victim = stage.victim(Birth::default(), role, LONG).await;
+    let companion = victim.companion(None).await;
+    let mut next = stage.next(role, LONG).await;
+    stand_still(companion).await;
+    let at = victim.order("stop");
+    next.started().await;
+    assert!(victim.wait().success());
+    // As long as a companion may take to say anything: it is not asked.
+    let took = Stamp::now().since(at);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    test_kill_process(companion).expect_err("it is gone");
+    stage.leave(role).await;
+}
+
+async fn stand_still(companion: Pid) {
+    kill_process(companion, Signal::STOP).expect("it lives");
+    eventually(SOON, "a stopped companion", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", companion.as_raw_nonzero()));
+        let (_, rest) = stat.as_deref().ok()?.rsplit_once(") ")?;
+        rest.starts_with('T').then_some(())
+    })
+    .await;
 }
 
 /// Kills the companion of a process. Returns the next one, once it is connected.

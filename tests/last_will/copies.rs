@@ -1,14 +1,12 @@
 //! A process goes on in another form: as a copy, or as another program.
 
-use std::time::Duration;
-
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::clock::Stamp;
 use crate::companions::another_companion;
 use crate::ends::Test;
 use crate::stage::{SOON, Stage};
+use crate::took::{SHORT, with_the_lease};
 use crate::victim::Victim;
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -25,20 +23,18 @@ pub const TESTS: &[(&str, Test)] = &[
     }),
 ];
 
-const TTL: Duration = Duration::from_secs(2);
-
 /// A fork goes on with the memory of the process, and perhaps with its handlers. It holds the pipe
 /// to the companion as well.
 #[cfg(target_os = "linux")]
 async fn copied() {
     let stage = Stage::set().await;
-    let mut victim = Victim::start(&stage.config, "copied", TTL, stage.folder.path()).await;
+    let mut victim = Victim::start(&stage.config, "copied", SHORT, stage.folder.path()).await;
     let companion = victim.companion(None).await;
-    let mut next = stage.next("copied", TTL).await;
+    let mut next = stage.next("copied", SHORT).await;
     let held = held_by_a_fork(&victim);
     let at = victim.kill();
     let started = next.started().await;
-    lease_was_waited_for(at, started);
+    with_the_lease(at, started);
     has_ended(companion).await;
     drop(held);
 }
@@ -48,37 +44,29 @@ async fn copied() {
 async fn copied_before() {
     let stage = Stage::set().await;
     let role = "copied-before";
-    let mut victim = Victim::start(&stage.config, role, TTL, stage.folder.path()).await;
-    let mut next = stage.next(role, TTL).await;
+    let mut victim = Victim::start(&stage.config, role, SHORT, stage.folder.path()).await;
+    let mut next = stage.next(role, SHORT).await;
     let held = held_by_a_fork(&victim);
     let second = another_companion(&victim, &stage).await;
     assert!(!next.has_started(), "the leader lives");
     let at = victim.kill();
     let started = next.started().await;
-    lease_was_waited_for(at, started);
+    with_the_lease(at, started);
     has_ended(second).await;
     drop(held);
 }
 
 async fn replaced() {
     let stage = Stage::set().await;
-    let mut victim = Victim::start(&stage.config, "replaced", TTL, stage.folder.path()).await;
+    let mut victim = Victim::start(&stage.config, "replaced", SHORT, stage.folder.path()).await;
     let companion = victim.companion(None).await;
-    let mut next = stage.next("replaced", TTL).await;
+    let mut next = stage.next("replaced", SHORT).await;
     let at = victim.order("exec");
     let started = next.started().await;
-    lease_was_waited_for(at, started);
-    assert!(started > victim.last_act(), "two handlers at once");
+    with_the_lease(at, started);
+    victim.acts_were_before(started);
     // The other program does not know of it, and never asks for its end.
     has_ended(companion).await;
-}
-
-/// The last heartbeat was sent an interval before at most. The lease counts from what the candidate
-/// received.
-fn lease_was_waited_for(at: Stamp, started: Stamp) {
-    let heartbeat = TTL / 5;
-    let took = started.since(at);
-    assert!(took + heartbeat * 2 >= TTL, "{took:?}");
 }
 
 /// The pipes and local sockets of a process, as a fork of it would hold them.

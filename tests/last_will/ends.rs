@@ -4,13 +4,13 @@ use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::Pin;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 use rustix::process::{Signal, test_kill_process};
 
 use crate::cgroup::Cgroup;
 use crate::clock::Stamp;
 use crate::stage::Stage;
+use crate::took::{LONG, SHORT, at_once, rounds, tell, with_the_lease};
 use crate::victim::Birth;
 
 pub type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
@@ -38,19 +38,10 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_stopped_process_keeps_its_lease", || Box::pin(stopped())),
 ];
 
-/// A lease that is long beside everything that a release takes.
-pub const LONG: Duration = Duration::from_secs(15);
-pub const SHORT: Duration = Duration::from_secs(2);
-
 /// In KiB. It is enough for threads and their stacks.
 const LITTLE_ADDRESS_SPACE: [&str; 3] = ["sh", "-c", "ulimit -v 1000000 && exec \"$0\""];
 /// In bytes. The companion fits in twice.
 const LITTLE_MEMORY: u64 = 200 << 20;
-
-/// How often each end happens.
-pub fn rounds(few: u32) -> u32 {
-    std::env::var("LAST_WILL_ROUNDS").map_or(few, |it| it.parse().expect("a number"))
-}
 
 async fn killed() {
     let stage = Stage::set().await;
@@ -65,11 +56,10 @@ async fn killed() {
         let mut next = stage.next(&role, LONG).await;
         let at = victim.kill();
         let started = next.started().await;
-        victim.acts_were_before(started);
-        took.push(started.since(at));
+        took.push(at_once(&victim, at, started));
         stage.leave(&role).await;
     }
-    tell("SIGKILL", took, LONG / 2);
+    tell("SIGKILL", took);
 }
 
 /// A victim gets an order, and ends in that way.
@@ -85,12 +75,11 @@ async fn dies_of(order: &str, birth: Birth, is_so: impl Fn(ExitStatus) -> bool) 
         let at = Stamp::now();
         assert!(is_so(status), "{status}");
         let started = next.started().await;
-        victim.acts_were_before(started);
         // It may have come before the end was reaped here.
-        took.push(started.since(at));
+        took.push(at_once(&victim, at, started));
         stage.leave(&role).await;
     }
-    tell(order, took, LONG / 2);
+    tell(order, took);
 }
 
 fn by_signal(signal: i32) -> impl Fn(ExitStatus) -> bool {
@@ -118,8 +107,7 @@ async fn stopped() {
         victim.signal(Signal::STOP);
         let at = Stamp::now();
         let started = next.started().await;
-        took.push(started.since(at));
-        not_before_the_lease(started, at);
+        took.push(with_the_lease(at, started));
         test_kill_process(companion).expect("it waits on");
         victim.signal(Signal::CONT);
         // It notices that it leads no more.
@@ -127,28 +115,5 @@ async fn stopped() {
         victim.acts_were_before(started);
         stage.leave(&role).await;
     }
-    tell("SIGSTOP", took, SHORT * 3);
-}
-
-/// The last heartbeat was sent an interval before the stop at most. The lease counts from what the
-/// candidate received.
-pub fn not_before_the_lease(started: Stamp, stopped: Stamp) {
-    let heartbeat = SHORT / 5;
-    let after = started.since(stopped);
-    assert!(after + heartbeat * 2 >= SHORT, "{after:?}");
-}
-
-/// Prints how long it took until the next handler started. It may not be longer than that.
-pub fn tell(what: &str, mut took: Vec<Duration>, limit: Duration) {
-    took.sort();
-    let at = |share: usize| took[(took.len() - 1) * share / 100];
-    println!(
-        "  {what}: {} times, min {:?}, median {:?}, p99 {:?}, max {:?}",
-        took.len(),
-        at(0),
-        at(50),
-        at(99),
-        at(100)
-    );
-    assert!(at(100) < limit, "{took:?}");
+    tell("SIGSTOP", took);
 }

@@ -1,15 +1,13 @@
 //! Companions that can't do their work. Then the lease decides, as without them.
 
-use std::time::Duration;
-
 use nats_elect::ManagerConfig;
 use nats_elect_testing::TcpProxy;
 use rustix::process::{Signal, kill_process};
 
-use crate::clock::Stamp;
 use crate::companions::is_gone;
 use crate::ends::Test;
 use crate::stage::Stage;
+use crate::took::{LONG, SHORT, at_once, with_the_lease};
 use crate::victim::Victim;
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -24,23 +22,12 @@ pub const TESTS: &[(&str, Test)] = &[
     }),
 ];
 
-/// A lease that is long beside everything that a release takes.
-const LONG: Duration = Duration::from_secs(15);
-const SHORT: Duration = Duration::from_secs(2);
-
 /// The process and its companion have one way to the server, and the candidate another.
 async fn through_a_proxy() -> (Stage, TcpProxy, ManagerConfig) {
     let stage = Stage::set().await;
     let proxy = TcpProxy::start(stage.server.url()).expect("a proxy");
     let config = stage.config.clone().servers(proxy.url());
     (stage, proxy, config)
-}
-
-/// The last heartbeat was sent an interval before the death at most. The lease counts from what the
-/// candidate received.
-fn at_the_lease_end(started: Stamp, death: Stamp) {
-    let waited = started.since(death) + SHORT / 5 * 2;
-    assert!(waited >= SHORT, "{waited:?}");
 }
 
 async fn cut_off() {
@@ -51,7 +38,7 @@ async fn cut_off() {
     proxy.cut();
     let at = victim.kill();
     let started = next.started().await;
-    at_the_lease_end(started, at);
+    with_the_lease(at, started);
     proxy.restore();
     // It finds a lease that is over.
     is_gone(companion).await;
@@ -71,8 +58,7 @@ async fn cut_off_for_a_while() {
         assert!(!next.has_started(), "nothing could be released");
         proxy.restore();
         let started = next.started().await;
-        assert!(started > victim.last_act(), "two handlers at once");
-        assert!(started.since(at) < LONG / 2, "{:?}", started.since(at));
+        at_once(&victim, at, started);
         stage.leave("late").await;
     }
 }
@@ -86,7 +72,7 @@ async fn stopped() {
     kill_process(companion, Signal::STOP).expect("it lives");
     victim.kill();
     let started = next.started().await;
-    assert!(started > victim.last_act(), "two handlers at once");
+    victim.acts_were_before(started);
     // It has ended, or it comes too late.
     let _ = kill_process(companion, Signal::CONT);
     is_gone(companion).await;

@@ -43,6 +43,8 @@ mod sockets;
 #[cfg(unix)]
 mod stage;
 #[cfg(unix)]
+mod took;
+#[cfg(unix)]
 #[allow(dead_code)]
 #[path = "../it/support/user.rs"]
 mod user;

@@ -336,8 +336,9 @@ async fn lead(orders: Orders) {
             use std::os::unix::process::CommandExt;
             panic!("{}", Command::new("sleep").arg("600").exec());
         }
-        // As a program does that was built with `panic = "abort"`.
         "panic" => {
+            // As a program does that was built with `panic = "abort"`, if this one was not.
+            #[cfg(panic = "unwind")]
             std::panic::set_hook(Box::new(|_| std::process::abort()));
             panic!("as ordered");
         }

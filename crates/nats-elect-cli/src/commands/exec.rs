@@ -19,7 +19,7 @@ use nats_elect::duration::exact;
 use nats_elect::{
     Error, ManagerConfig, RoleConfig, RoleManager, RoleManagerBuilder, StopOptions, Takeover,
 };
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -213,9 +213,12 @@ pub fn with_separator(mut error: clap::Error) -> clap::Error {
 /// Guards a command; started by `exec`
 #[derive(Debug, Args)]
 pub struct ExecGuard {
-    /// The role whose companion is told of the end
+    /// The process that started it
     #[arg(long)]
-    tell_end_of: Option<String>,
+    exec: i32,
+    /// The line by which the companion is told of the command's end
+    #[arg(long)]
+    tell_end: Option<String>,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -421,7 +424,9 @@ impl Exec {
 
 impl ExecGuard {
     pub fn run(&self) -> Outcome {
-        guard::guard(&self.command, self.tell_end_of.as_deref())?;
+        let exec =
+            Pid::from_raw(self.exec).ok_or_else(|| Failure::usage("no process has this id"))?;
+        guard::guard(&self.command, exec, self.tell_end.as_deref())?;
         Ok(0)
     }
 }

@@ -39,34 +39,33 @@ pub(super) const BY_SIGNAL: u64 = 1 << 32;
 /// It must stay on the thread that it was called on, the process's first: the kernel ends the
 /// command with the thread that started it.
 ///
-/// If `exec` is dead then, its companion waits for the end of the command of `role` before it frees
-/// that. The guard tells it, through the first file that came over the socket.
-pub fn guard(command: &[OsString], role: Option<&str>) -> io::Result<()> {
-    let parent = getppid();
+/// If `exec` is dead then, its companion waits for the end of the command before it frees the role.
+/// The guard tells it by the line `end`, through the first file that came over the socket.
+pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (first, files) = receive_first(&socket)?;
     let mut files = files.into_iter();
-    let companion = role.and_then(|role| Some((role, File::from(files.next()?))));
+    let companion = end.and_then(|end| Some((end, File::from(files.next()?))));
     let stdin = files.next();
     let watched = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(async {
-            let exec = Frames::new(socket)?;
-            watch_over(command, exec, Instant(first), stdin).await
+            let frames = Frames::new(socket)?;
+            watch_over(command, frames, Instant(first), stdin).await
         });
     // Nothing of the command is left, on whatever way this came to its end.
-    if let Some((role, mut companion)) = companion
-        && is_dead(parent)
+    if let Some((end, mut companion)) = companion
+        && is_dead(exec)
     {
-        let _ = companion.write_all(format!("{role}\n").as_bytes());
+        let _ = companion.write_all(format!("{end}\n").as_bytes());
     }
     watched
 }
 
 /// Whether `exec` is dead, which has let go of the socket. While it lives it may start the command
 /// anew.
-fn is_dead(exec: Option<Pid>) -> bool {
+fn is_dead(exec: Pid) -> bool {
     let stdin = io::stdin();
     let mut socket = [PollFd::new(&stdin, PollFlags::empty())];
     let at_once = Timespec::default();
@@ -75,7 +74,7 @@ fn is_dead(exec: Option<Pid>) -> bool {
     }
     // Its files are closed a moment before its children get another parent.
     let until = Instant::now().plus(DYING);
-    while getppid() == exec {
+    while getppid() == Some(exec) {
         if until.is_over() {
             return false;
         }

@@ -8,6 +8,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nats_elect::Term;
+use nats_elect::last_will::line_of_end;
 use rustix::process::{Pid, Signal};
 
 use super::Instant;
@@ -75,13 +77,13 @@ struct Guard {
 }
 
 impl Guarded {
-    /// Starts the command of a role under a guard. `kill_at` tells, at each call, when the guard has
+    /// Starts the command of a term under a guard. `kill_at` tells, at each call, when the guard has
     /// to kill it at the latest.
     ///
     /// It must be called on the process's first thread, which no process outlives.
     pub async fn start(
         program: &Program,
-        role: &str,
+        term: &Term,
         kill_at: impl Fn() -> Instant,
     ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -91,9 +93,12 @@ impl Guarded {
         let last_will = program.last_will.as_ref().map(|it| it.as_fd());
         let handed: Vec<_> = last_will.into_iter().chain(stdin).collect();
         send_first(&ours, kill_at().0, &handed)?;
-        let mut words = vec!["exec-guard"];
+        // Its own parent is another process if this one has died before it looks.
+        let exec = std::process::id().to_string();
+        let mut words = vec!["exec-guard", "--exec", &exec];
         // In one word: the name of a role may begin as an option does.
-        let tell_end = format!("--tell-end-of={role}");
+        let end = line_of_end(term.role(), term.fencing_token());
+        let tell_end = format!("--tell-end={end}");
         if last_will.is_some() {
             words.push(&tell_end);
         }

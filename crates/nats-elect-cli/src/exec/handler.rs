@@ -259,7 +259,7 @@ impl RunCommand {
         }
         self.last.send_replace(None);
         let kill_at = || lease_end(term).minus(conduct.guard_margin);
-        let starting = Guarded::start(program, term.role(), kill_at);
+        let starting = Guarded::start(program, term, kill_at);
         let mut command = starting.await?;
         started(&command);
         let mut killed = Killed {

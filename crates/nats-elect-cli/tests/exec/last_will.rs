@@ -3,12 +3,17 @@
 //! `NATS_ELECT_EXEC_WILLS=100` has it killed so often with each kind of command.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nats_elect_testing::{NatsServer, eventually};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::command::Conduct;
 use crate::history::{History, overlaps, stamp};
@@ -16,6 +21,11 @@ use crate::instance::{Exec, exec};
 use crate::{SOON, TTL};
 
 const LONG: [&str; 3] = ["--last-will", "--ttl", "15s"];
+
+/// How often an end happens.
+pub fn rounds(few: u32) -> u32 {
+    std::env::var("NATS_ELECT_EXEC_WILLS").map_or(few, |it| it.parse().expect("a number"))
+}
 
 /// Starts one that waits while another one leads, and waits until it does.
 fn standby(id: &str, leader: &str, url: &str, history: &History, more: &[&str]) -> Exec {
@@ -33,11 +43,9 @@ fn standby(id: &str, leader: &str, url: &str, history: &History, more: &[&str]) 
 async fn a_killed_exec_is_not_waited_for_but_each_process_of_its_command_is() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
-    let rounds =
-        std::env::var("NATS_ELECT_EXEC_WILLS").map_or(2, |it| it.parse().expect("a number"));
     for conduct in [Conduct::Deaf, Conduct::Away] {
         let mut took = Vec::new();
-        for _ in 0..rounds {
+        for _ in 0..rounds(2) {
             let history = History::new();
             let mut first = Exec::start("first", &url, &history, conduct, &LONG);
             first.runs(&history).await;
@@ -149,6 +157,35 @@ async fn a_graceful_end_takes_the_companion_along() {
     kill_process(Pid::from_child(&only), Signal::TERM).expect("it lives");
     assert_eq!(only.wait().expect("its end").code(), Some(128 + 15));
     rustix::process::test_kill_process(companion).expect_err("it is gone");
+}
+
+/// A guard that first looks when `exec` is dead. Its parent is this test, as it would be another
+/// process then.
+#[test]
+fn a_guard_that_begins_after_the_death_of_exec_still_tells_of_the_end() {
+    let mut exec = Command::new("true").spawn().expect("a process");
+    exec.wait().expect("its end");
+    let (socket, theirs) = UnixStream::pair().expect("a pair");
+    let (mut told, tell) = std::io::pipe().expect("a pipe");
+    let soon = clock_gettime(ClockId::Boottime).tv_sec + 60;
+    let first = (u64::try_from(soon).expect("a time") * 1_000_000_000).to_le_bytes();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [tell.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let first = [IoSlice::new(&first)];
+    sendmsg(&socket, &first, &mut control, SendFlags::empty()).expect("room");
+    drop((socket, tell));
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args(["exec-guard", "--exec", &exec.id().to_string()])
+        .args(["--tell-end=worker 1", "--", "true"])
+        .stdin(OwnedFd::from(theirs))
+        .spawn()
+        .expect("a guard");
+    let mut text = String::new();
+    told.read_to_string(&mut text).expect("its end");
+    assert_eq!(text, "worker 1\n");
+    assert!(guard.wait().expect("its end").success());
 }
 
 async fn companion_of(exec: &Exec) -> Pid {

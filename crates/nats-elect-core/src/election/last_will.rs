@@ -16,6 +16,7 @@ use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Nonce, Release, SeenRecord};
 use crate::release::ReleaseSecret;
+use crate::token::FencingToken;
 
 /// The first beat of a last will. No election of the incarnation comes so far, so no nonce is used
 /// twice.
@@ -30,8 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 pub struct Bequest {
     /// The start of the process that leads.
     pub incarnation: Uuid,
-    /// The creation time of the bucket.
-    pub epoch: u64,
+    /// The term.
+    pub fencing_token: FencingToken,
     /// The sequence of the last confirmed record of the term.
     pub revision: u64,
     /// The secret that proves the release.
@@ -86,16 +87,16 @@ pub enum WillEnd {
 impl Election {
     /// What a companion must know to release the present term, if there is one.
     pub fn bequest(&self) -> Option<Bequest> {
-        let held = match &self.phase {
-            Phase::Leading(leadership) => leadership.keeper.held,
-            Phase::WindingDown(winding_down) => winding_down.keeper.held,
+        let (held, fencing_token) = match &self.phase {
+            Phase::Leading(it) => (it.keeper.held, it.fencing_token),
+            Phase::WindingDown(it) => (it.keeper.held, it.fencing_token),
             Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
                 return None;
             }
         };
         Some(Bequest {
             incarnation: self.candidate.incarnation,
-            epoch: self.bucket?.epoch,
+            fencing_token,
             revision: held.revision,
             secret: held.secrets.release,
             line: self.phase.heirs(),
@@ -145,7 +146,7 @@ impl LastWill {
         let Ok(snapshot) = outcome else {
             return self.pause(now);
         };
-        if snapshot.epoch != Some(self.bequest.epoch) {
+        if snapshot.epoch != Some(self.bequest.fencing_token.epoch) {
             return WillStep::Ended(WillEnd::Displaced);
         }
         let Some(entry) = &snapshot.role else {
@@ -180,7 +181,7 @@ impl LastWill {
     /// once, but leaves a read unanswered.
     fn attempt(&mut self, epoch: Option<u64>) -> WillStep {
         match self.over {
-            Some(over) if epoch == Some(self.bequest.epoch) => self.release(over),
+            Some(over) if epoch == Some(self.bequest.fencing_token.epoch) => self.release(over),
             _ => WillStep::Read,
         }
     }
@@ -240,7 +241,10 @@ mod tests {
     fn bequest() -> Bequest {
         Bequest {
             incarnation: Uuid::from_u128(DEAD),
-            epoch: EPOCH,
+            fencing_token: FencingToken {
+                epoch: EPOCH,
+                sequence: REVISION - 1,
+            },
             revision: REVISION,
             secret: ReleaseSecret::new(17),
             line: [Uuid::from_u128(8)].into_iter().collect(),

@@ -46,7 +46,7 @@ impl Turn<'_> {
 /// The will as it is once its first release is under way.
 fn carried_out(bequest: Bequest) -> (LastWill, WillStep) {
     let mut will = LastWill::new(bequest);
-    let step = will.died(DEATH, Some(bequest.epoch));
+    let step = will.died(DEATH, Some(bequest.fencing_token.epoch));
     (will, step)
 }
 

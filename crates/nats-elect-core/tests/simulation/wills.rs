@@ -143,8 +143,10 @@ impl World {
         let Some(at_work) = self.companions.at_work.get_mut(&companion) else {
             return;
         };
-        let step = at_work.will.rested(now, None);
-        self.will_steps(companion, &step);
+        match at_work.will.rested(now, None) {
+            WillStep::Ended(_) => drop(self.companions.at_work.remove(&companion)),
+            step => self.will_steps(companion, &step),
+        }
     }
 
     fn companion_of(&mut self, node: usize, bequest: Bequest) -> u64 {
