@@ -3,7 +3,8 @@
 //! These tests are a program of their own: its processes must call `last_will::init` first in
 //! `main`, which the test harness does not. `cargo test --test last_will NAME` runs some of them.
 //! `LAST_WILL_ROUNDS=100` has each of them happen so often, `LAST_WILL_NODE_ROUNDS=10` the loss of a
-//! node of NATS together with a process.
+//! node of NATS together with a process. Cargo builds tests to unwind: docs/failover.md has the
+//! command for a real `panic = "abort"`.
 #![cfg_attr(not(unix), allow(unused))]
 
 #[cfg(unix)]
@@ -69,6 +70,12 @@ fn main() {
         if std::env::args().any(|it| it == "--list" || it == "--ignored") {
             return;
         }
+        let panics = if cfg!(panic = "abort") {
+            "abort"
+        } else {
+            "unwind"
+        };
+        println!("panics {panics}");
         let asked: Vec<String> = std::env::args()
             .skip(1)
             .filter(|argument| !argument.starts_with('-'))

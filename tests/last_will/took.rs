@@ -40,6 +40,9 @@ pub fn with_the_lease(end: Stamp, started: Stamp) -> Duration {
 }
 
 pub fn tell(what: &str, mut took: Vec<Duration>) {
+    if let [once] = took[..] {
+        return println!("  {what}: {once:?}");
+    }
     took.sort();
     let at = |share: usize| took[(took.len() - 1) * share / 100];
     println!(

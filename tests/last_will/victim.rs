@@ -188,11 +188,6 @@ impl Victim {
         .await;
     }
 
-    /// When its handler acted last.
-    pub fn last_act(&self) -> Stamp {
-        Notes::last(&self.acts)
-    }
-
     /// Checks that its handler has ended, and the processes of that, when the next one started.
     pub fn acts_were_before(&self, started: Stamp) {
         for acts in Orders::all_acts(&self.acts, self.has_bound) {
