@@ -30,8 +30,8 @@ Examples:
 /// Check whether elections can be held, and which failures they survive
 ///
 /// The command checks the connection, the server and its version, JetStream and its limits, the
-/// bucket and its settings, the records in it, and the running instances. It tries the user's
-/// permissions, measures the round trips to NATS, and compares them with the times of a
+/// bucket and its settings, the records in it, and the running instances: who would lead next, and
+/// whether companions of last wills are ready. It tries the user's permissions, measures the round trips to NATS, and compares them with the times of a
 /// configuration. Each line says ok, warn, FAIL or skipped, and the finding. Where you should change
 /// something, it says what and why. The clocks of other machines are not checked: no election
 /// depends on them.

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use nats_elect::admin::{AdminClient, AdminError};
+use futures::future::join_all;
+use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
 
+use super::crash;
 use super::findings::Findings;
 use crate::line::Line;
 
@@ -19,8 +21,8 @@ pub async fn check(
     findings: &mut Findings,
 ) -> io::Result<()> {
     let check = "instances";
-    let instances = match search(line, bucket, prefix).await {
-        Ok(found) => found,
+    let (instances, reports) = match search(line, bucket, prefix).await {
+        Ok(found) => found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(),
         Err(why) => return findings.skipped(check, why),
     };
     if instances.is_empty() {
@@ -55,14 +57,22 @@ pub async fn check(
             format!("{} found, version {version}", instances.len()),
         )?;
     }
-    Ok(())
+    match reports.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(reports) => crash::check(&reports, findings),
+        // Who can't be asked might stand for any role.
+        Err(error) => findings.skipped(
+            "candidates",
+            format!("an instance does not report: {error}"),
+        ),
+    }
 }
 
+/// Those that run, each with what it reports.
 async fn search(
     line: &Line,
     bucket: &str,
     prefix: &str,
-) -> Result<Vec<nats_elect::admin::Instance>, String> {
+) -> Result<Vec<(Instance, Result<InstanceReport, AdminError>)>, String> {
     let asked = AdminClient::under(line.client.clone(), bucket, prefix);
     let admin = asked.map_err(|error| error.to_string())?;
     let subject = format!("{prefix}.{bucket}.instances");
@@ -71,10 +81,18 @@ async fn search(
         denied.publish && denied.subject == subject
             || !denied.publish && denied.subject.starts_with(&answers)
     });
+    let asking = async {
+        let instances = admin.instances(SEARCH).await?;
+        let asked = instances.into_iter().map(async |instance| {
+            let report = admin.status(&instance).await;
+            (instance, report)
+        });
+        Ok(join_all(asked).await)
+    };
     tokio::select! {
         biased;
         denied = forbidden => Err(format!("{denied}; a candidate does not need it")),
-        found = admin.instances(SEARCH) => match found {
+        found = asking => match found {
             Ok(found) => Ok(found),
             Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),
             Err(error) => Err(error.to_string()),

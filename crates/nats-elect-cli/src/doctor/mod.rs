@@ -4,6 +4,7 @@
 //! stream can fulfil.
 
 pub mod bucket;
+pub mod crash;
 pub mod findings;
 pub mod fleet;
 pub mod pace;

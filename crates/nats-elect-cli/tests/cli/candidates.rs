@@ -47,11 +47,33 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     assert_eq!(json[1]["status"]["meta"]["zone"], "eu-1");
 }
 
+/// Kills the companion of this process that runs this program.
+#[cfg(target_os = "linux")]
+pub fn kill_companion(program: &std::path::Path) {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let words = program.to_str().expect("UTF-8");
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .expect("threads")
+        .flatten();
+    let companion = tasks
+        .flat_map(|task| {
+            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let pids: Vec<i32> = list.split_whitespace().flat_map(str::parse).collect();
+            pids
+        })
+        .find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).starts_with(words)
+        });
+    let companion = companion.and_then(Pid::from_raw).expect("a companion");
+    kill_process(companion, Signal::KILL).expect("it lives");
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_has_lost_its_companion_is_named() {
     use nats_elect::LastWillConfig;
-    use rustix::process::{Pid, Signal, kill_process};
 
     let server = NatsServer::start().expect("start");
     let folder = tempfile::tempdir().expect("a folder");
@@ -73,22 +95,7 @@ async fn an_instance_that_has_lost_its_companion_is_named() {
 
     // No other one can be started.
     std::fs::remove_file(&program).expect("a link");
-    let words = program.to_str().expect("UTF-8");
-    let tasks = std::fs::read_dir("/proc/self/task")
-        .expect("threads")
-        .flatten();
-    let companion = tasks
-        .flat_map(|task| {
-            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            let pids: Vec<i32> = list.split_whitespace().flat_map(str::parse).collect();
-            pids
-        })
-        .find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).starts_with(words)
-        });
-    let companion = companion.and_then(Pid::from_raw).expect("a companion");
-    kill_process(companion, Signal::KILL).expect("it lives");
+    kill_companion(&program);
     eventually(SOON, "its absence", async || {
         (state() == "absent").then_some(())
     })

@@ -7,6 +7,8 @@ use nats_elect::{Error, StopOptions};
 use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use serde_json::{Value, json};
 
+#[cfg(target_os = "linux")]
+use crate::candidates::kill_companion;
 use crate::pair::{SOON, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect, with_stdin};
 use nats_elect_testing::old_server;
@@ -147,6 +149,7 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     for role in ["scheduler", "metrics"] {
         leads(&manager, role).await;
     }
+    let _second = started(builder(cluster.urls(), "node-2").replicas(3)).await;
     let urls = cluster.urls();
     let checkup = eventually(SOON, "all replicas to be current", async || {
         let checkup = Checkup::of(&mut doctor(&urls, &[]));
@@ -157,7 +160,9 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     checkup.says("replicas", "ok", "3");
     checkup.says("stream leader", "ok", "2 more replicas are current");
     checkup.says("survives", "ok", "the loss of 1 node of 3");
-    checkup.says("instances", "ok", "1 found");
+    checkup.says("instances", "ok", "2 found");
+    checkup.says("candidates", "ok", "2 roles");
+    checkup.says("last will", "ok", "no instance has a companion");
     checkup.says("records", "ok", "2 led, 0 free");
     let short = Checkup::of(&mut doctor(&urls, &["--ttl", "5s"]));
     assert_eq!(short.code, Some(0));
@@ -506,6 +511,54 @@ async fn two_processes_of_one_id_are_told() {
         "warn",
         "2 processes have the id \"twin\"",
     );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_would_lead_after_a_crash_and_how_soon_is_told() {
+    use nats_elect::LastWillConfig;
+
+    let server = NatsServer::start().expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("companion");
+    let command = env!("CARGO_BIN_EXE_nats-elect");
+    std::os::unix::fs::symlink(command, &program).expect("a link");
+    let by_companion = LastWillConfig::by(&program);
+    let node = builder(server.url(), "node-1").last_will(by_companion);
+    let node = started(node).await;
+    leads(&node, "scheduler").await;
+    let url = server.url();
+    let alone = eventually(SOON, "a companion that is ready", async || {
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let is_ready = checkup
+            .on("last will")
+            .iter()
+            .all(|(verdict, _)| *verdict == "ok");
+        is_ready.then_some(checkup)
+    })
+    .await;
+    alone.says("last will", "ok", "1 of 1 instances");
+    alone.says("candidates", "warn", "node-1 alone stands for");
+
+    let _plain = started(builder(server.url(), "node-2")).await;
+    answer(&server, 2).await;
+    // No other one can be started.
+    std::fs::remove_file(&program).expect("a link");
+    kill_companion(&program);
+    eventually(SOON, "its absence", async || {
+        let gone = node.last_will() == Some(nats_elect::LastWillStatus::Absent);
+        gone.then_some(())
+    })
+    .await;
+    let two = Checkup::of(&mut doctor(&url, &[]));
+    two.says("candidates", "ok", "two or more stand");
+    two.says(
+        "last will",
+        "warn",
+        "have none: node-1; until then a role waits",
+    );
+    two.says("last will", "ok", "0 of 2 instances");
+    two.says("last will", "ok", "is off for node-2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

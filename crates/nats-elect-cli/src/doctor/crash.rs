@@ -1,0 +1,116 @@
+//! What follows when the process of a leader dies, by what the instances report.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use nats_elect::LastWillStatus;
+use nats_elect::admin::InstanceReport;
+use nats_elect::duration::exact;
+
+use super::findings::Findings;
+
+/// So many names are told, and the number of the others.
+const NAMES: usize = 5;
+
+pub fn check(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+    if reports.iter().all(|report| report.roles.is_empty()) {
+        return Ok(());
+    }
+    last_wills(reports, findings)?;
+    candidates(reports, findings)
+}
+
+/// How soon the others learn of it.
+fn last_wills(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+    let check = "last will";
+    let ttls = reports.iter().flat_map(|report| report.roles.values());
+    let longest = ttls.map(|role| role.ttl).max().unwrap_or(Duration::ZERO);
+    let wait = format!("a role waits for its lease, up to {}", exact(longest));
+    let (with, without): (Vec<_>, Vec<_>) = reports
+        .iter()
+        .partition(|report| report.last_will.is_some());
+    if with.is_empty() {
+        let found = format!("no instance has a companion: after a crash {wait}");
+        return findings.ok(check, found);
+    }
+    for (state, what, advice) in [
+        (
+            LastWillStatus::Absent,
+            "should have a companion, and have none",
+            "their logs say why it ended, and when another one is started",
+        ),
+        (
+            LastWillStatus::Watching,
+            "have a companion that does not reach the bucket",
+            "it connects as its instance does, with a connection of its own: does the user or the \
+             account limit connections?",
+        ),
+    ] {
+        let these = with.iter().filter(|it| it.last_will == Some(state));
+        let ids: Vec<_> = these.map(|it| it.instance_id.as_str()).collect();
+        if !ids.is_empty() {
+            let found = format!("{what}: {}; until then {wait} after a crash", listed(&ids));
+            findings.warn(check, found, advice)?;
+        }
+    }
+    let ready = |report: &&&InstanceReport| report.last_will == Some(LastWillStatus::Ready);
+    let ready = with.iter().filter(ready).count();
+    let count = reports.len();
+    let mut found = format!("{ready} of {count} instances have a companion that is ready");
+    if !without.is_empty() {
+        let ids: Vec<_> = without.iter().map(|it| it.instance_id.as_str()).collect();
+        let ids = listed(&ids);
+        found = format!("{found}; `last_will` is off for {ids}, where {wait}");
+    }
+    findings.ok(check, found)
+}
+
+/// Who takes over.
+fn candidates(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+    let check = "candidates";
+    let mut standing = BTreeMap::<&str, Vec<&str>>::new();
+    for report in reports {
+        for (name, role) in &report.roles {
+            let of_role = standing.entry(name).or_default();
+            if !role.paused {
+                of_role.push(&report.instance_id);
+            }
+        }
+    }
+    let count = standing.len();
+    let mut alone = BTreeMap::<Option<&str>, Vec<&str>>::new();
+    for (role, ids) in standing.into_iter().filter(|(_, ids)| ids.len() < 2) {
+        alone.entry(ids.first().copied()).or_default().push(role);
+    }
+    for (id, roles) in &alone {
+        let roles = listed(roles);
+        let (found, advice) = match id {
+            Some(id) => (
+                format!("{id} alone stands for {roles}: nobody takes over if it dies"),
+                "start another instance, or resume one that is paused; instances with their admin \
+                 service off are not counted",
+            ),
+            None => (
+                format!("nobody stands for {roles}: each instance is paused"),
+                "`nats-elect resume` lets them stand again",
+            ),
+        };
+        findings.warn(check, found, advice)?;
+    }
+    if alone.is_empty() {
+        findings.ok(
+            check,
+            format!("two or more stand for each of {count} roles"),
+        )?;
+    }
+    Ok(())
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES)].join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
