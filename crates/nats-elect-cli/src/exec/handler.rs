@@ -99,8 +99,9 @@ pub struct RunCommand {
 
 /// What became of one run.
 enum Run {
-    /// The command ended by itself.
-    Ended(End),
+    /// The command ended by itself. Where there is a companion, its guard stays: it tells of the end
+    /// if this process dies before the next run.
+    Ended(End, Option<Guarded>),
     /// The term did.
     Over,
 }
@@ -172,9 +173,10 @@ impl RoleHandler for RunCommand {
                     report::leads(&self.role, command.group(), term.fencing_token());
                 }
             };
-            let end = match self.run(&program, &term, &mut ends, tell).await {
+            // Dropped before the next run: with that a line about the end would be no longer true.
+            let (end, _guarded) = match self.run(&program, &term, &mut ends, tell).await {
                 Ok(Run::Over) => return Ok(()),
-                Ok(Run::Ended(end)) => end,
+                Ok(Run::Ended(end, guarded)) => (end, guarded),
                 Err(error) => {
                     loss.0 = None;
                     return Err(error.into());
@@ -302,7 +304,7 @@ impl RunCommand {
                         report::ended_with_term(&self.role, end, stopping);
                         return Ok(Run::Over);
                     }
-                    return Ok(Run::Ended(end));
+                    return Ok(Run::Ended(end, program.last_will.is_some().then_some(command)));
                 }
                 () = term.cancelled(), if !stopping => {
                     stopping = true;

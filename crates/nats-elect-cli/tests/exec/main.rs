@@ -11,6 +11,7 @@ mod history;
 mod http;
 mod instance;
 mod last_will;
+mod last_will_drill;
 mod listening;
 #[path = "../../../../tests/prometheus/programs.rs"]
 mod programs;

@@ -35,7 +35,7 @@ async fn run(history: &History, number: usize) -> Vec<Run> {
 }
 
 /// No slot ran twice at a time, and no instance ran in two slots at a time.
-fn judge(history: &History) {
+pub fn judge(history: &History) {
     let runs: Vec<_> = (1..=SLOTS)
         .map(|slot| history.of_slot(slot).runs())
         .collect();
