@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use nats_elect::LastWillStatus;
+use nats_elect::admin::AdminClient;
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::clock::Stamp;
 use crate::ends::Test;
-use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
 use crate::took::{LONG, SHORT, at_once, rounds, tell, with_the_lease};
 use crate::victim::{Birth, Victim, children};
@@ -119,22 +120,38 @@ async fn stop_beside_a_stopped_one() {
     stage.leave(role).await;
 }
 
+/// Stops a companion. The kernel wakes it later if all of its threads have stopped before.
 async fn stand_still(companion: Pid) {
     kill_process(companion, Signal::STOP).expect("it lives");
+    let tasks = format!("/proc/{}/task", companion.as_raw_nonzero());
+    let has_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat"));
+        let stat = stat.unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
     eventually(SOON, "a stopped companion", async || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", companion.as_raw_nonzero()));
-        let (_, rest) = stat.as_deref().ok()?.rsplit_once(") ")?;
-        rest.starts_with('T').then_some(())
+        let mut tasks = std::fs::read_dir(&tasks).expect("its threads").flatten();
+        tasks.all(has_stopped).then_some(())
     })
     .await;
 }
 
-/// Kills the companion of a process. Returns the next one, once it is connected.
+/// Kills the companion of a process. Returns the next one, once it is ready: then it has been told
+/// of the terms.
 pub async fn another_companion(of: &Victim, stage: &Stage) -> Pid {
     let first = of.companion(None).await;
     kill_process(first, Signal::KILL).expect("it lives");
     let second = of.companion(Some(first)).await;
-    connected(second, &[stage.server.port()]).await;
+    let client = async_nats::connect(stage.server.url()).await;
+    let admin = AdminClient::new(client.expect("a connection"), &stage.config.bucket);
+    let admin = admin.expect("a name");
+    eventually(SOON, "a companion that is ready", async || {
+        let victim = admin.instance("victim", SOON).await.ok()?;
+        let report = admin.status(&victim).await.ok()?;
+        (report.last_will == Some(LastWillStatus::Ready)).then_some(())
+    })
+    .await;
     second
 }
 
