@@ -1,12 +1,16 @@
 //! What a companion gets from its parent, and on which way.
 
-use std::io::Write;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nats_elect::{AuthConfig, ManagerConfig};
 use nats_elect_testing::NatsServer;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::ends::Test;
 use crate::stage::Stage;
@@ -84,14 +88,21 @@ async fn no_files() {
 
 /// What it is told has a form that it does not know.
 fn another_version() {
-    let mut companion = Command::new(std::env::current_exe().expect("this program"))
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+    let (life, _held) = std::io::pipe().expect("a pipe");
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [life.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let first = [IoSlice::new(b"\n")];
+    sendmsg(&ours, &first, &mut control, SendFlags::empty()).expect("room");
+    writeln!(ours, r#"{{"setup":{{"token":"{PASSWORD}"}}}}"#).expect("room");
+    let companion = Command::new(std::env::current_exe().expect("this program"))
         .arg("nats-elect-last-will")
-        .stdin(Stdio::piped())
+        .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::piped())
         .spawn()
         .expect("a process");
-    let mut input = companion.stdin.take().expect("its input");
-    writeln!(input, r#"{{"setup":{{"token":"{PASSWORD}"}}}}"#).expect("it listens");
     let output = companion.wait_with_output().expect("its end");
     let output = String::from_utf8_lossy(&output.stdout);
     assert!(output.contains("is of version"), "{output}");
