@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::input::{Failure, OpId, PeerRequestId, ReplyId, RequestId, TermId};
 use crate::event::Event;
 use crate::handoff::Handoff;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{FenceRecord, Nonce, Record, Release};

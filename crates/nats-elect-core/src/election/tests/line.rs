@@ -239,7 +239,7 @@ fn if_no_heir_of_a_full_line_is_there_all_candidates_are_asked() {
     let end = HandlerEnd::Returned;
     solo.feed(Input::HandlerEnded { term, end });
     let heir = match solo.write().kind {
-        WriteKind::Release { heir, .. } => heir,
+        WriteKind::Release { release, .. } => release.heir,
         other => panic!("{other:?}"),
     };
     assert_eq!(heir, Some(id(10)));
