@@ -65,8 +65,10 @@ impl Bucket {
         let (subjects, to_all) = match question {
             PeerRequest::Ready { to: Some(to), .. } => (vec![one(&token(to))], false),
             PeerRequest::Yield { incarnation, .. } => (vec![one(incarnation)], false),
-            _ if among.is_empty() => (vec![all], true),
-            _ => (among.iter().map(|heir| one(&heir)).collect(), false),
+            PeerRequest::Ready { to: None, .. } if among.is_empty() => (vec![all], true),
+            PeerRequest::Ready { to: None, .. } => {
+                (among.iter().map(|heir| one(&heir)).collect(), false)
+            }
         };
         let asking = self.pose(subjects, question, to_all, heard);
         // An instance that has not answered by then counts as absent.
