@@ -308,8 +308,9 @@ impl InstanceLabels {
     }
 }
 
+/// The value is shared, because each recording clones its labels.
 fn label(key: &'static str, value: &str) -> Label {
-    Label::new(key, value.to_owned())
+    Label::new(key, Arc::<str>::from(value))
 }
 
 fn with(labels: &[Label], more: &[(&'static str, &'static str)]) -> Vec<Label> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 /// The most heirs in a line.
@@ -56,6 +57,12 @@ impl Heirs {
     /// Whether this incarnation is among them.
     pub fn has(&self, incarnation: Uuid) -> bool {
         self.iter().any(|heir| heir == incarnation)
+    }
+}
+
+impl Serialize for Heirs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -92,25 +93,45 @@ pub struct Record {
 impl Record {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut object = json!({
-            "id": self.id,
-            "token": self.token.expose(),
-            "priority": self.priority,
-            "meta": self.meta,
-            "v": RECORD_VERSION,
-            "ttl_ms": millis(self.ttl),
-            "incarnation": self.nonce.incarnation,
-            "beat": self.nonce.beat,
-            "release": self.release.to_string(),
-        });
-        if !self.heirs.is_empty() {
-            let heirs = self.heirs.iter().map(|heir| heir.to_string());
-            object["heirs"] = heirs.collect::<Vec<_>>().into();
+        RecordValue {
+            beat: self.nonce.beat,
+            heirs: self.heirs,
+            id: &self.id,
+            incarnation: self.nonce.incarnation,
+            meta: &self.meta,
+            priority: self.priority,
+            proof: self.proof.as_deref(),
+            release: self.release,
+            token: self.token.expose(),
+            ttl_ms: millis(self.ttl),
+            v: RECORD_VERSION,
         }
-        if let Some(proof) = &self.proof {
-            object["proof"] = proof.as_str().into();
-        }
-        object.to_string().into_bytes()
+        .to_json()
+    }
+}
+
+/// The JSON value of a record. There is one for each heartbeat, so it is written without a tree of
+/// values in between.
+#[derive(Serialize)]
+struct RecordValue<'a> {
+    beat: u64,
+    #[serde(skip_serializing_if = "Heirs::is_empty")]
+    heirs: Heirs,
+    id: &'a str,
+    incarnation: Uuid,
+    meta: &'a BTreeMap<String, String>,
+    priority: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<&'a str>,
+    release: ReleaseHash,
+    token: Uuid,
+    ttl_ms: u64,
+    v: u64,
+}
+
+impl RecordValue<'_> {
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings and numbers")
     }
 }
 

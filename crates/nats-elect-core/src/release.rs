@@ -67,7 +67,9 @@ impl ReleaseHash {
 
 impl fmt::Display for ReleaseHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let (halves, _) = self.0.as_chunks();
+        let half = |half: &[u8; 16]| write!(f, "{:032x}", u128::from_be_bytes(*half));
+        halves.iter().try_for_each(half)
     }
 }
 
