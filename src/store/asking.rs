@@ -16,7 +16,6 @@ use super::request::require_connection;
 /// A request that was sent, and its answers.
 pub struct Asking {
     answers: Subscriber,
-    /// The first subject that it was sent to.
     pub subject: String,
     /// The subject of the answers.
     pub reply: String,
@@ -33,29 +32,19 @@ impl Asking {
         require_connection(client)?;
         let number = Uuid::from_u128(rand::random());
         let reply = format!("{prefix}.{number}");
-        let asking = Self {
-            answers: subscribe(client, reply.clone()).await?,
-            subject: subject.clone(),
-            reply,
-        };
-        asking.also(client, subject, body).await?;
-        Ok(asking)
-    }
-
-    /// Sends a request to another subject as well. Its answers come with the others.
-    pub async fn also(
-        &self,
-        client: &Client,
-        subject: String,
-        body: Vec<u8>,
-    ) -> Result<(), StoreError> {
+        let answers = subscribe(client, reply.clone()).await?;
         client
-            .publish_with_reply(subject, self.reply.clone(), body.into())
+            .publish_with_reply(subject.clone(), reply.clone(), body.into())
             .await
-            .map_err(|error| StoreError::Unavailable(error.to_string()))
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(Self {
+            answers,
+            subject,
+            reply,
+        })
     }
 
-    /// Returns the next answer, or nothing if nobody is there to answer at one of the subjects.
+    /// Returns the next answer, or nothing if nobody is there to answer.
     ///
     /// Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Message>, StoreError> {

@@ -6,15 +6,18 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use serde_json::{Value, json};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
 use super::mailbox::Mailbox;
+use super::questions::Questions;
 use super::request::NO_RESPONDERS;
 use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::config::Storage;
+use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, DataKey, RoleName};
 
 /// The server's code for a stream that exists with other settings.
@@ -38,15 +41,19 @@ pub enum IfMissing {
     },
 }
 
-/// A handle on a bucket. Clones share the knowledge about the server.
+/// The most reads of roles' keys at a time. A server with 10,000 requests to `JetStream` in its queue
+/// drops all of them, those of other clients too.
+const READS_AT_ONCE: usize = 300;
+
+/// A handle on a bucket. Clones share all of it.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    client: Client,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
+    client: Client,
     name: BucketName,
     stream: String,
     /// The prefix of its keys, as subjects.
@@ -55,6 +62,19 @@ struct Shared {
     /// The `JetStream` domain, as of the last look at the bucket.
     domain: Mutex<Option<String>>,
     traits: Mutex<Option<Traits>>,
+    /// The turns of reads, of leaders and of others.
+    reads: [Arc<Semaphore>; 2],
+    /// The last answer for [`Bucket::standing_since`], and when it was requested.
+    standing: tokio::sync::Mutex<Option<(Moment, Standing)>>,
+    questions: Questions,
+}
+
+/// What a read of keys is put beside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The bucket's creation time, in nanoseconds since the Unix epoch.
+    pub epoch: u64,
+    pub last_sequence: u64,
 }
 
 /// The properties that fenced writes need, as of the last look at the bucket.
@@ -90,14 +110,17 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<(Self, BucketInfo), StoreError> {
         let bucket = Self {
-            client,
             shared: Arc::new(Shared {
+                client,
                 name: name.clone(),
                 stream: format!("KV_{name}"),
                 prefix: format!("$KV.{name}."),
                 mailbox,
                 domain: Mutex::new(None),
                 traits: Mutex::new(None),
+                reads: [(); 2].map(|()| Arc::new(Semaphore::new(READS_AT_ONCE))),
+                standing: tokio::sync::Mutex::default(),
+                questions: Questions::default(),
             }),
         };
         let opening = async {
@@ -119,9 +142,7 @@ impl Bucket {
         // find the bucket, or create it.
         match tokio::time::timeout(timeout, opening).await {
             Ok(opened) => opened.map(|info| (bucket, info)),
-            Err(_) => Err(StoreError::Timeout {
-                subject: format!("$JS.API.STREAM.INFO.{}", bucket.stream()),
-            }),
+            Err(_) => Err(bucket.info_timed_out()),
         }
     }
 
@@ -140,14 +161,14 @@ impl Bucket {
     /// Requests the bucket's info. Both servers must be new enough for elections: the connected
     /// server, and the stream's leader, which answers.
     pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
-        require_server(&self.client.server_info().version)?;
+        require_server(&self.client().server_info().version)?;
         let action = format!("STREAM.INFO.{}", self.stream());
         let asked = self.ask_api(&action, &json!({}), timeout).await;
         let info: StreamInfo = match asked {
             // Where JetStream runs on a reachable server, its API has a subscriber, whatever the
             // state of the bucket.
             Err(StoreError::Unavailable(detail))
-                if detail == NO_RESPONDERS && !self.client.server_info().jetstream =>
+                if detail == NO_RESPONDERS && !self.client().server_info().jetstream =>
             {
                 return Err(StoreError::JetStreamDisabled(
                     "the server does not offer it".into(),
@@ -157,6 +178,39 @@ impl Bucket {
         };
         require_answering_server(info.server_version())?;
         Ok(info)
+    }
+
+    /// Returns how the bucket stood at some time after that moment. Callers that wait at the same
+    /// time share one request.
+    pub(super) async fn standing_since(
+        &self,
+        moment: Moment,
+        timeout: Duration,
+    ) -> Result<Standing, StoreError> {
+        let asking = async {
+            let mut last = self.shared.standing.lock().await;
+            if let Some((asked, standing)) = *last
+                && asked > moment
+            {
+                return Ok(standing);
+            }
+            let asked = clock::now();
+            let stream = self.stream_info(timeout).await?;
+            let standing = Standing {
+                epoch: stream.epoch()?,
+                last_sequence: stream.last_sequence(),
+            };
+            *last = Some((asked, standing));
+            Ok(standing)
+        };
+        let asked = tokio::time::timeout(timeout, asking).await;
+        asked.unwrap_or_else(|_| Err(self.info_timed_out()))
+    }
+
+    fn info_timed_out(&self) -> StoreError {
+        StoreError::Timeout {
+            subject: format!("$JS.API.STREAM.INFO.{}", self.stream()),
+        }
     }
 
     /// Another process may be creating the bucket. In a cluster its name may then be in use before
@@ -222,7 +276,24 @@ impl Bucket {
     }
 
     pub(super) fn client(&self) -> &Client {
-        &self.client
+        &self.shared.client
+    }
+
+    /// Waits for the turn to read a role's keys, which lasts until the permit is dropped. A
+    /// thousand roles may want to read theirs at the same moment. A term may end while its leader
+    /// reads, so leaders wait for leaders alone.
+    ///
+    /// Nothing closes the semaphore.
+    pub fn turn_to_read(
+        &self,
+        leads: bool,
+    ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + use<> {
+        let turns = &self.shared.reads[usize::from(leads)];
+        Arc::clone(turns).acquire_owned()
+    }
+
+    pub(super) fn questions(&self) -> &Questions {
+        &self.shared.questions
     }
 
     pub(super) fn mailbox(&self) -> &Mailbox {
@@ -273,12 +344,12 @@ impl Bucket {
 
     /// Returns the connected server, or the last one.
     pub fn server(&self) -> String {
-        server_of(&self.client)
+        server_of(self.client())
     }
 
     /// Returns the largest message that the connected server takes, in bytes.
     pub fn max_payload(&self) -> usize {
-        self.client.server_info().max_payload
+        self.client().server_info().max_payload
     }
 
     /// Returns the properties as of the last look at the bucket. Each new connection brings a look.

@@ -20,6 +20,7 @@ mod fenced;
 mod info;
 mod mailbox;
 mod peers;
+mod questions;
 mod read;
 mod request;
 mod server;

@@ -2,18 +2,19 @@
 //!
 //! A question to all instances goes to `nats-elect.<bucket>.<role>`. A question to a single
 //! instance goes to that subject followed by a token for the instance. So the server reports at
-//! once when no instance is there. Answers go to `nats-elect.<bucket>._answer.<number>`.
+//! once when no instance is there. Answers go to `nats-elect.<bucket>._answer.<inbox>.<number>`.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message, Subject};
 use futures::stream::{Stream, StreamExt};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::asking::Asking;
 use super::bucket::Bucket;
 use super::error::StoreError;
+use super::questions::{Answers, Receivers};
+use crate::clock;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{InstanceId, RoleName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
@@ -44,68 +45,92 @@ impl Bucket {
         Ok(requests.filter_map(read))
     }
 
-    /// Asks the other instances, or `among` them these alone, and passes on each answer that comes
-    /// in time. A question to one instance has one answer.
+    /// Asks all other instances, or these alone if any are named, and passes on each answer that
+    /// comes in time. `question` must be one to all.
     pub async fn inquire(
         &self,
         role: &RoleName,
         question: &PeerRequest,
         among: Heirs,
         within: Duration,
-        heard: impl FnMut(PeerReply),
+        heard: impl FnMut(PeerReply) + Send + 'static,
     ) {
-        if let PeerRequest::Ready { to: Some(to), .. } = question
-            && InstanceId::new(to).is_err()
-        {
-            // No instance has this id. A subject that is too long would also cost the connection.
-            return;
-        }
         let all = format!("{}{role}", self.peers_prefix());
-        let one = |id: &dyn Display| format!("{all}.{id}");
-        let (subjects, to_all) = match question {
-            PeerRequest::Ready { to: Some(to), .. } => (vec![one(&token(to))], false),
-            PeerRequest::Yield { incarnation, .. } => (vec![one(incarnation)], false),
-            PeerRequest::Ready { to: None, .. } if among.is_empty() => (vec![all], true),
-            PeerRequest::Ready { to: None, .. } => {
-                (among.iter().map(|heir| one(&heir)).collect(), false)
-            }
+        let to = if among.is_empty() {
+            Receivers::All(all)
+        } else {
+            Receivers::Each(among.iter().map(|heir| format!("{all}.{heir}")).collect())
         };
-        let asking = self.pose(subjects, question, to_all, heard);
-        // An instance that has not answered by then counts as absent.
-        if let Ok(Err(error)) = tokio::time::timeout(within, asking).await {
-            tracing::debug!(%role, %error, "a question was not answered");
+        self.pose(to, question, within, heard).await;
+    }
+
+    /// Asks one instance. Returns nothing if it does not answer in time.
+    pub async fn inquire_of_one(
+        &self,
+        role: &RoleName,
+        question: &PeerRequest,
+        within: Duration,
+    ) -> Option<PeerReply> {
+        let to = match question {
+            // No other instance has another id. A subject that is too long would also cost the
+            // connection.
+            PeerRequest::Ready { to, .. } => token(InstanceId::new(to.as_ref()?).ok()?.as_str()),
+            PeerRequest::Yield { incarnation, .. } => incarnation.to_string(),
+        };
+        let subject = format!("{}{role}.{to}", self.peers_prefix());
+        let (sender, mut answer) = oneshot::channel();
+        let mut sender = Some(sender);
+        let heard = move |reply| {
+            let _ = sender.take().map(|sender| sender.send(reply));
+        };
+        let to = Receivers::Each(vec![subject]);
+        self.pose(to, question, within, heard).await;
+        answer.try_recv().ok()
+    }
+
+    /// Sends a question, and waits until its answers were heard or the time is up. An instance that
+    /// has not answered by then counts as absent.
+    async fn pose(
+        &self,
+        to: Receivers,
+        question: &PeerRequest,
+        within: Duration,
+        heard: impl FnMut(PeerReply) + Send + 'static,
+    ) {
+        let begun = clock::now();
+        // In a box, which goes before the wait begins.
+        let sending = Box::pin(tokio::time::timeout(
+            within,
+            self.send_question(to, question, heard),
+        ));
+        match sending.await {
+            Ok(Ok(mut answers)) => {
+                let left = (begun + within).since(clock::now());
+                let _ = tokio::time::timeout(left, answers.over()).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "a question was not sent"),
+            Err(_) => {}
         }
     }
 
-    async fn pose(
+    async fn send_question(
         &self,
-        mut subjects: Vec<String>,
+        to: Receivers,
         question: &PeerRequest,
-        to_all: bool,
-        mut heard: impl FnMut(PeerReply),
-    ) -> Result<(), StoreError> {
+        heard: impl FnMut(PeerReply) + Send + 'static,
+    ) -> Result<Answers, StoreError> {
+        self.require_connection()?;
         let prefix = answers_prefix(&self.peers_prefix());
-        let (client, body) = (self.client(), question.to_json());
-        let mut silent = subjects.len();
-        let Some(first) = subjects.pop() else {
-            return Ok(());
-        };
-        let mut asking = Asking::begin(client, &prefix, first, body.clone()).await?;
-        for subject in subjects {
-            asking.also(client, subject, body.clone()).await?;
+        let client = self.client();
+        let answers = self.questions().expect(client, &prefix, &to, heard).await?;
+        let body = question.to_json();
+        for subject in to.subjects() {
+            client
+                .publish_with_reply(subject.clone(), answers.reply.clone(), body.clone().into())
+                .await
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         }
-        while silent > 0 {
-            match asking.next().await? {
-                Some(message) => {
-                    if let Some(answer) = PeerReply::parse(&message.payload) {
-                        heard(answer);
-                        silent -= usize::from(!to_all);
-                    }
-                }
-                None => silent -= 1,
-            }
-        }
-        Ok(())
+        Ok(answers)
     }
 
     /// Answers a peer request. The peer may have gone.

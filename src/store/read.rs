@@ -45,13 +45,14 @@ impl Bucket {
             self.last(self.fence_subject(role), timeout),
             self.last(self.role_subject(role), timeout),
         )?;
-        let left = timeout.saturating_sub(clock::now().since(begun));
-        let stream = self.stream_info(left).await?;
+        let answered = clock::now();
+        let left = timeout.saturating_sub(answered.since(begun));
+        let standing = self.standing_since(answered, left).await?;
         Ok(Snapshot {
             role: role.map(standing_role),
             fence: fence.map(standing_fence),
-            epoch: Some(stream.epoch()?),
-            last_sequence: Some(stream.last_sequence()),
+            epoch: Some(standing.epoch),
+            last_sequence: Some(standing.last_sequence),
         })
     }
 

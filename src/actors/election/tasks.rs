@@ -74,6 +74,7 @@ impl ElectionState {
         let myself = myself.clone();
         let writing = writing.instrument(span);
         self.ask(
+            std::future::ready(()),
             within,
             subject,
             writing,
@@ -84,10 +85,11 @@ impl ElectionState {
         );
     }
 
-    /// Reports the answer. If none comes in time, reports that first. Then also reports a late
-    /// answer, as long as a lease may rest on it.
+    /// Waits for the turn, asks, and reports the answer. If none comes in time, reports that first.
+    /// Then also reports a late answer, as long as a lease may rest on it.
     fn ask<T: Send + 'static>(
         &mut self,
+        turn: impl Future<Output: Send> + Send + 'static,
         within: Duration,
         subject: String,
         asking: impl Future<Output = T> + Send + 'static,
@@ -97,10 +99,12 @@ impl ElectionState {
         // In a box, which goes with the answer: a handle keeps the rest of its task in memory.
         let mut asking = Box::pin(asking);
         let asked = tokio::spawn(async move {
+            let turn = turn.await;
             if let Ok(answer) = tokio::time::timeout(within, &mut asking).await {
                 tell(answer);
                 return;
             }
+            drop(turn);
             tell(unanswered(failure_of(&StoreError::Timeout { subject })));
             tell(asking.await);
         });
@@ -133,12 +137,14 @@ impl ElectionState {
         let role = self.scope.role.clone();
         let patience = self.scope.settings.ttl;
         let subject = format!("$JS.API.STREAM.MSG.GET.KV_{}", bucket.name());
+        let leads = self.running.as_ref().is_some_and(|it| !it.has_ended());
+        let turn = bucket.turn_to_read(leads);
         let reading = async move {
             let read = bucket.snapshot(&role, patience).await;
             read.map_err(|error| failure_of(&error))
         };
         let myself = myself.clone();
-        self.ask(within, subject, reading, Err, move |outcome| {
+        self.ask(turn, within, subject, reading, Err, move |outcome| {
             let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
         });
     }
@@ -167,27 +173,35 @@ impl ElectionState {
     ) {
         let bucket = self.bucket.clone();
         let role = self.scope.role.clone();
+        let myself = myself.clone();
+        let tell = move |answer| {
+            let _ = myself.send_message(ElectionMsg::Answered {
+                question: id,
+                answer,
+            });
+        };
+        let Some(bucket) = bucket else {
+            return tell(None);
+        };
+        if matches!(question, PeerRequest::Ready { to: None, .. }) {
+            tokio::spawn(async move {
+                let heard = tell.clone();
+                let heard = move |answer| heard(Some(answer));
+                bucket.inquire(&role, &question, among, within, heard).await;
+                tell(None);
+            });
+            return;
+        }
         let patience = self.scope.settings.request_timeout;
         let well = matches!(question, PeerRequest::Yield { .. }).then(|| self.scope.is_healthy());
-        let myself = myself.clone();
         tokio::spawn(async move {
-            let tell = |answer| {
-                let _ = myself.send_message(ElectionMsg::Answered {
-                    question: id,
-                    answer,
-                });
-            };
             if let Some(well) = well
                 && well.await != Health::Well
             {
                 let why = Refusal::Unhealthy;
-                tell(Some(PeerReply::Refused { why }));
-            } else if let Some(bucket) = bucket {
-                let asked = (&question, among);
-                ask_others(&bucket, &role, asked, within, patience, tell).await;
-                return;
+                return tell(Some(PeerReply::Refused { why }));
             }
-            tell(None);
+            tell(ask_one(&bucket, &role, &question, within, patience).await);
         });
     }
 
@@ -218,33 +232,25 @@ impl ElectionState {
     }
 }
 
-/// Reports each answer, and then that the time is up. A successor that has not seen the term yet is
-/// asked again for a while.
-async fn ask_others(
+/// Asks one instance. A successor that has not seen the term yet is asked again for a while.
+async fn ask_one(
     bucket: &Bucket,
     role: &RoleName,
-    (question, among): (&PeerRequest, Heirs),
+    question: &PeerRequest,
     within: Duration,
     patience: Duration,
-    tell: impl Fn(Option<PeerReply>),
-) {
+) -> Option<PeerReply> {
     let begun = clock::now();
-    let named = matches!(question, PeerRequest::Ready { to: Some(_), .. });
     let mut behind = None;
     loop {
-        let mut again = false;
-        let heard = |answer| {
-            again = named && is_behind(&answer);
-            if again {
-                behind = Some(answer);
-            } else {
-                tell(Some(answer));
-            }
-        };
         let left = (begun + within).since(clock::now());
-        bucket.inquire(role, question, among, left, heard).await;
-        if !again || clock::now() + BEHIND >= begun + patience {
-            return tell(behind);
+        match bucket.inquire_of_one(role, question, left).await {
+            Some(answer) if is_behind(&answer) => behind = Some(answer),
+            // Those who were behind are there.
+            answer => return answer.or(behind),
+        }
+        if clock::now() + BEHIND >= begun + patience {
+            return behind;
         }
         tokio::time::sleep(BEHIND).await;
     }

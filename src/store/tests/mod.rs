@@ -7,6 +7,7 @@ mod denied;
 mod fence;
 mod fenced;
 mod fenced_race;
+mod many;
 mod poison;
 
 mod watch;

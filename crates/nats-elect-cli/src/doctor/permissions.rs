@@ -252,7 +252,7 @@ impl Trial<'_> {
 
     fn letters(&self, nobody: Uuid) -> Group {
         let base = format!("nats-elect.{}", self.bucket);
-        let mut publish = vec![format!("{base}._answer.{nobody}")];
+        let mut publish = vec![format!("{base}._answer.{nobody}.{nobody}")];
         for role in &self.roles.names {
             publish.extend([format!("{base}.{role}"), format!("{base}.{role}.{nobody}")]);
         }
@@ -262,7 +262,7 @@ impl Trial<'_> {
             subscribe: vec![
                 format!("{base}.*"),
                 format!("{base}.*.{nobody}"),
-                format!("{base}._answer.{nobody}"),
+                format!("{base}._answer.{nobody}.*"),
             ],
             lost: "no role can be handed to a named successor, or taken over by priority",
             dispensable: true,

@@ -411,7 +411,7 @@ async fn each_permission_that_is_missing_is_told_by_its_subject() {
         ("$KV.leaders._guard.scheduler", "may keep data", "warn"),
         ("nats-elect.leaders.scheduler", "may hand over", "warn"),
         ("nats-elect.leaders.scheduler.*", "may hand over", "warn"),
-        ("nats-elect.leaders._answer.*", "may hand over", "warn"),
+        ("nats-elect.leaders._answer.>", "may hand over", "warn"),
         (
             "nats-elect-admin.leaders._answer.>",
             "may be operated",
