@@ -51,7 +51,7 @@ const FULL: Extent = Extent {
     herds: &[3, 100, 500],
     herd_rounds: 5,
     roles: &[1, 100, 1_000, 10_000],
-    idle: Duration::from_secs(15),
+    idle: Duration::from_secs(30),
 };
 const QUICK: Extent = Extent {
     rounds: 30,

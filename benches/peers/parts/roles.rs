@@ -17,6 +17,8 @@ use crate::system::System;
 
 /// The default heartbeat at that ttl, per second.
 const HEARTBEATS: f64 = 1.0;
+/// The part of the heartbeats that must be seen: a few may come just outside the time.
+const ENOUGH: f64 = 0.97;
 const WARM: Duration = Duration::from_secs(5);
 /// Ticks of the kernel's clock for user space.
 const TICKS: f64 = 100.0;
@@ -61,6 +63,11 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
     let (began, before) = (Moment::now(), pids.map(cpu));
     let requests = rate(&server, idle)?;
     let elapsed = Moment::now().since(began).as_secs_f64();
+    let heartbeats = f64::from(roles) * HEARTBEATS;
+    if requests < heartbeats * ENOUGH {
+        let problem = format!("{requests:.0} requests a second, fewer than the heartbeats");
+        return Err(problem.into());
+    }
     let mut shares = [0.0; 3];
     for (share, (pid, before)) in shares.iter_mut().zip(pids.iter().zip(before)) {
         *share = (cpu(*pid)? - before?) / elapsed;
@@ -74,7 +81,7 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
         server_cpu,
         leader_memory: memory(leader.pid())?,
         follower_memory: memory(follower.pid())?,
-        beside: (requests - f64::from(roles) * HEARTBEATS).max(0.0),
+        beside: (requests - heartbeats).max(0.0),
     };
     let asking = if roles == 1 {
         Some(leader.ask()?)
