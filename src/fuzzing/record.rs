@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::HeaderMap;
+use nats_elect_core::group::{
+    Epoch, GroupKey, GroupRecord, SeenMember, UnitRecord, sign, split_signature,
+};
 use nats_elect_core::token::LeaseToken;
 
 use crate::store::{fence_entry, role_entry};
@@ -23,8 +26,28 @@ pub fn holds(data: &[u8]) {
         }
         names::hold_for(text);
     }
+    of_groups(data);
     let _ = made_up(&mut Unstructured::new(data));
     let _ = own(&mut Unstructured::new(data));
+}
+
+/// What is read under the keys of groups says the same when it is written again.
+fn of_groups(value: &[u8]) {
+    if let Some(unit) = UnitRecord::parse(value) {
+        assert_eq!(UnitRecord::parse(&unit.to_json()), Some(unit));
+    }
+    if let Some(group) = GroupRecord::parse(value) {
+        assert_eq!(GroupRecord::parse(&group.to_json()), Some(group));
+    }
+    if let Some((unsigned, signature)) = split_signature(value) {
+        assert_eq!(sign(&unsigned, &signature), value);
+    }
+    if let Some(key) = str::from_utf8(value).ok().and_then(GroupKey::parse) {
+        assert_eq!(key.to_string().as_bytes(), value);
+    }
+    let epoch = Epoch::parse("AUcLFgUS8aynD_3s5lpt4Q").expect("an epoch");
+    let member = SeenMember::parse(epoch, value);
+    assert!(member.identity.is_none_or(|it| it.epoch() == epoch));
 }
 
 fn made_up(u: &mut Unstructured<'_>) -> Result<()> {

@@ -170,6 +170,8 @@
 //!   of a term.
 //! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
 //! - [`event`] and [`status`]: what an instance tells about a role.
+//! - [`group`]: groups of units, of which each instance owns some by one lease. Nothing of it is in
+//!   use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -185,6 +187,7 @@ pub mod config;
 pub mod duration;
 mod election;
 pub mod event;
+pub mod group;
 pub mod handoff;
 pub mod heirs;
 mod label;

@@ -1,4 +1,4 @@
-//! Checked names of roles, buckets, instances and data keys.
+//! Checked names of roles, buckets, instances, data keys, groups and units.
 //!
 //! Each name obeys the rule of the place that it is used in. A role name is a key of the bucket. A
 //! bucket name is part of a stream name. An instance id is shown in JSON and in metric labels.
@@ -21,7 +21,8 @@ pub const MAX_NAME_BYTES: usize = 255;
 #[error("{name:?} is not a valid {kind}: {problem}; {rule}")]
 #[non_exhaustive]
 pub struct NameError {
-    /// The kind of name: `role name`, `bucket name`, `instance id` or `data key`.
+    /// The kind of name: `role name`, `bucket name`, `instance id`, `data key`, `group name` or
+    /// `unit name`.
     pub kind: &'static str,
     /// The refused string, or its beginning if it is long.
     pub name: String,
@@ -209,6 +210,36 @@ name! {
     "a data key is 1 to 255 ASCII letters, digits, '-', '/', '_', '=' and '.', and no dot stands at an end or beside another"
 }
 
+name! {
+    /// The name of a group, which is a part of its keys in the bucket.
+    ///
+    /// It has the rule of [`RoleName`].
+    GroupName, "group name", role_problem,
+    "a group name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', and does not begin with '_'"
+}
+
+name! {
+    /// The name of a unit within its group: a shard's number in decimal, or a name.
+    ///
+    /// It has the rule of [`RoleName`].
+    UnitName, "unit name", role_problem,
+    "a unit name is 1 to 255 ASCII letters, digits, '-', '/', '_' and '=', and does not begin with '_'"
+}
+
+impl UnitName {
+    /// The name of a shard: its number in decimal, without leading zeros.
+    pub fn shard(number: u32) -> Self {
+        Self(number.to_string().into())
+    }
+
+    /// The number of the shard that this names. `None` if it is no number, has leading zeros, or
+    /// is above `u32::MAX`.
+    pub fn as_shard(&self) -> Option<u32> {
+        let number = self.0.parse().ok()?;
+        (Self::shard(number) == *self).then_some(number)
+    }
+}
+
 fn data_problem(name: &str) -> Option<NameProblem> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=' | '.');
     problem(name, allowed).or_else(|| {
@@ -335,6 +366,16 @@ mod tests {
             "\u{202e}a",
         ] {
             assert!(InstanceId::new(id).is_err(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn a_shard_has_one_name() {
+        for number in [0, 1, 17, 10_000, u32::MAX] {
+            assert_eq!(UnitName::shard(number).as_shard(), Some(number));
+        }
+        for name in ["00", "017", "scheduler", "1a", "4294967296", "-1"] {
+            assert_eq!(UnitName::new(name).unwrap().as_shard(), None, "{name}");
         }
     }
 

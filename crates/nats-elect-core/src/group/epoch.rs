@@ -1,0 +1,185 @@
+//! The name of one claim of a member's lease.
+
+use std::fmt;
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use sha2::{Digest, Sha256};
+
+use crate::release::ReleaseHash;
+
+/// The longest text of 32 bytes or fewer in base64.
+const LONGEST_TEXT: usize = 43;
+
+/// The name of one claim of a member's lease. No epoch is used twice.
+///
+/// It is the beginning of a hash of all that others have to believe of the member: see
+/// [`Identity`]. So no forged record can give an epoch another key, lease or secret. Its text has
+/// 22 characters of base64 for URLs, without padding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch([u8; 16]);
+
+/// The Ed25519 public key of an epoch. Its text has 43 characters of base64 for URLs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EpochKey([u8; 32]);
+
+/// What an epoch's name proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The key that signs the epoch's givings.
+    pub key: EpochKey,
+    /// The length of its lease, in whole milliseconds.
+    pub ttl: Duration,
+    /// The hash of the secret that its own tombstone tells.
+    pub release: ReleaseHash,
+}
+
+impl Identity {
+    /// The name of the epoch with this identity.
+    pub fn epoch(&self) -> Epoch {
+        let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        let mut hash = Sha256::new();
+        hash.update(b"nats-elect-epoch-1");
+        hash.update(self.key.0);
+        hash.update(ttl_ms.to_be_bytes());
+        hash.update(self.release.as_bytes());
+        let hash: [u8; 32] = hash.finalize().into();
+        let mut name = [0; 16];
+        name.copy_from_slice(&hash[..16]);
+        Epoch(name)
+    }
+}
+
+impl Epoch {
+    /// Parses 22 characters, as `Display` writes them. Returns `None` for other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        decode(text).map(Self)
+    }
+
+    /// Its 16 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl EpochKey {
+    /// A public key of these bytes. They are not checked.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Parses 43 characters, as `Display` writes them. Returns `None` for other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        decode(text).map(Self)
+    }
+
+    /// Its 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Decodes exactly this many bytes. They have one text: bits beyond them must be zero.
+fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() > LONGEST_TEXT {
+        return None;
+    }
+    let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+    bytes.try_into().ok()
+}
+
+macro_rules! shown_as_base64 {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&BASE64URL_NOPAD.encode(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+shown_as_base64!(Epoch);
+shown_as_base64!(EpochKey);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::release::ReleaseSecret;
+
+    fn identity() -> Identity {
+        Identity {
+            key: EpochKey::new([7; 32]),
+            ttl: Duration::from_secs(15),
+            release: ReleaseSecret::new(1).hash(),
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_the_hash_of_its_key_its_lease_and_its_secret() {
+        let epoch = identity().epoch();
+        assert_eq!(identity().epoch(), epoch);
+        let others = [
+            Identity {
+                key: EpochKey::new([8; 32]),
+                ..identity()
+            },
+            Identity {
+                ttl: Duration::from_secs(16),
+                ..identity()
+            },
+            Identity {
+                release: ReleaseSecret::new(2).hash(),
+                ..identity()
+            },
+        ];
+        assert!(others.iter().all(|other| other.epoch() != epoch));
+    }
+
+    /// Other versions compute the same name.
+    #[test]
+    fn the_hash_of_an_epoch_is_a_format() {
+        assert_eq!(identity().epoch().to_string(), "AUcLFgUS8aynD_3s5lpt4Q");
+    }
+
+    #[test]
+    fn an_epoch_has_one_text() {
+        for bad in [
+            "",
+            "AAAAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAAB",
+            "AAAAAAAAAAAAAAAAAAAAAA==",
+            "AAAAAAAAAAAAAAAAAAAAA+",
+            "AAAAAAAAAAAAAAAAAAAAA.",
+            "AAAAAAAAAAAAAAAAAAAAAAA",
+        ] {
+            assert_eq!(Epoch::parse(bad), None, "{bad}");
+        }
+        assert_eq!(Epoch::parse("AAAAAAAAAAAAAAAAAAAAAA"), Some(Epoch([0; 16])));
+    }
+
+    proptest! {
+        #[test]
+        fn epochs_and_keys_read_back(bytes in any::<[u8; 32]>()) {
+            let key = EpochKey::new(bytes);
+            prop_assert_eq!(EpochKey::parse(&key.to_string()), Some(key));
+            let epoch = Identity { key, ..identity() }.epoch();
+            prop_assert_eq!(epoch.to_string().len(), 22);
+            prop_assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        }
+
+        #[test]
+        fn text_that_is_an_epoch_is_its_text(text in "[-_A-Za-z0-9]{20,24}|\\PC{0,50}") {
+            if let Some(epoch) = Epoch::parse(&text) {
+                prop_assert_eq!(epoch.to_string(), text);
+            }
+        }
+    }
+}

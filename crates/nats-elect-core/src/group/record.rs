@@ -1,0 +1,583 @@
+//! What stands under the keys of groups.
+//!
+//! Any client may have written what is read here. So no bytes make a parser fail. A value that
+//! cannot be understood proves nothing, and costs time where it stands.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde_json::{Map, Value, json};
+
+use super::epoch::{Epoch, EpochKey, Identity};
+use super::key::UnitKey;
+use crate::name::{BucketName, GroupName};
+use crate::record::{Content, FOREIGN_LEASE, Nonce};
+use crate::release::ReleaseSecret;
+use crate::text::printable;
+
+/// The version of the records that this crate writes, in the field `v`. A record of a later one is
+/// not understood.
+const VERSION: u64 = 1;
+
+/// The longest lease of a member. All waits that have no better witness last this long. It is a
+/// constant, as a record that told it could be forged.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
+/// The most shards of a group.
+pub const MOST_SHARDS: u32 = 65_536;
+
+/// The length of a signature, in bytes.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// The largest value that is parsed, in bytes.
+const MOST_BYTES: usize = 64 * 1024;
+/// The most groups that are read from one member's record.
+const MOST_GROUPS: usize = 256;
+/// What stands between an unsigned record and its signature.
+const BEFORE_SIGNATURE: &[u8] = b",\"s\":\"";
+const AFTER_SIGNATURE: &[u8] = b"\"}";
+
+/// The record of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnitRecord {
+    /// Nobody owns the unit.
+    Nobody,
+    /// The epoch owns it.
+    Owned(Epoch),
+    /// Nobody ever owns it again: the group has a later generation.
+    Closed,
+}
+
+impl UnitRecord {
+    /// The JSON value for the bucket, without a signature.
+    pub fn to_json(self) -> Vec<u8> {
+        let object = match self {
+            Self::Nobody => json!({ "v": VERSION }),
+            Self::Owned(epoch) => json!({ "v": VERSION, "o": epoch.to_string() }),
+            Self::Closed => json!({ "v": VERSION, "c": 1 }),
+        };
+        object.to_string().into_bytes()
+    }
+
+    /// Parses a value, with or without a signature. Returns `None` if it is no unit's record, or
+    /// one of a later version. Then its owner is unknown.
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let object = parse_object(value)?;
+        match (object.get("o"), object.get("c")) {
+            (None, None) => Some(Self::Nobody),
+            (Some(owner), None) => Some(Self::Owned(Epoch::parse(owner.as_str()?)?)),
+            (None, Some(closed)) => (closed.as_u64()? == 1).then_some(Self::Closed),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// The epoch that owns the unit, if one does.
+    pub const fn owner(self) -> Option<Epoch> {
+        match self {
+            Self::Owned(epoch) => Some(epoch),
+            Self::Nobody | Self::Closed => None,
+        }
+    }
+}
+
+/// The text that the giver of a unit signs with the key of its epoch. With it the signature is of
+/// one write alone: in this bucket, under this key, over this record.
+///
+/// `created` is the bucket's creation time in nanoseconds since the Unix epoch, `over` the sequence
+/// of the record that is written over, and `unsigned` the value without its signature.
+pub fn signed_text(
+    bucket: &BucketName,
+    created: u64,
+    key: &UnitKey,
+    over: u64,
+    unsigned: &[u8],
+) -> Vec<u8> {
+    let mut text = format!("nats-elect-unit-1\n{bucket}\n{created}\n{key}\n{over}\n").into_bytes();
+    text.extend_from_slice(unsigned);
+    text
+}
+
+/// Puts a signature into an unsigned value of [`UnitRecord::to_json`].
+pub fn sign(unsigned: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Vec<u8> {
+    let body = unsigned.strip_suffix(b"}").unwrap_or(unsigned);
+    let signature = BASE64URL_NOPAD.encode(signature);
+    [
+        body,
+        BEFORE_SIGNATURE,
+        signature.as_bytes(),
+        AFTER_SIGNATURE,
+    ]
+    .concat()
+}
+
+/// Splits a value into what was signed and the signature. Returns `None` if it bears none, or not
+/// as [`sign`] puts it in: as the last field.
+pub fn split_signature(value: &[u8]) -> Option<(Vec<u8>, [u8; SIGNATURE_BYTES])> {
+    let body = value.strip_suffix(AFTER_SIGNATURE)?;
+    let at = body
+        .len()
+        .checked_sub(SIGNATURE_BYTES.div_ceil(3) * 4 - 2)?;
+    let (body, signature) = body.split_at(at);
+    let body = body.strip_suffix(BEFORE_SIGNATURE)?;
+    let signature = BASE64URL_NOPAD.decode(signature).ok()?;
+    Some(([body, b"}"].concat(), signature.try_into().ok()?))
+}
+
+/// The part that a member takes in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Support {
+    /// The latest format of the group's records that it understands.
+    pub format: u32,
+    /// The generation of the group that it knows.
+    pub generation: u32,
+    /// The work that its units make, in thousandths of what it can do.
+    pub load: u32,
+}
+
+/// What a member's record says beside its lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MemberInfo {
+    /// The public key of its epoch.
+    pub key: EpochKey,
+    /// The groups that it takes part in. At most 256 are read.
+    pub groups: BTreeMap<GroupName, Support>,
+    /// Where it runs, if it tells.
+    pub zone: Option<String>,
+    /// Whether it takes no more units.
+    pub cordoned: bool,
+}
+
+impl MemberInfo {
+    /// The value of the field `member` in the member's record.
+    pub fn to_json(&self) -> Value {
+        let groups = self.groups.iter().map(|(name, support)| {
+            let parts = json!([support.format, support.generation, support.load]);
+            (name.to_string(), parts)
+        });
+        let mut object = json!({
+            "v": VERSION,
+            "key": self.key.to_string(),
+            "groups": groups.collect::<Map<_, _>>(),
+        });
+        if let Some(zone) = &self.zone {
+            object["zone"] = zone.as_str().into();
+        }
+        if self.cordoned {
+            object["cordon"] = true.into();
+        }
+        object
+    }
+
+    /// Parses the value of that field. Returns `None` if it is of a later version or has no key.
+    /// Other fields of the wrong type count as missing.
+    pub fn parse(value: &Value) -> Option<Self> {
+        let object = value.as_object()?;
+        is_understood(object).then_some(())?;
+        let groups = object.get("groups").and_then(Value::as_object);
+        let groups = groups.into_iter().flatten().take(MOST_GROUPS);
+        Some(Self {
+            key: EpochKey::parse(object.get("key")?.as_str()?)?,
+            groups: groups
+                .filter_map(|(name, parts)| Some((GroupName::new(name).ok()?, support(parts)?)))
+                .collect(),
+            zone: object.get("zone").and_then(Value::as_str).map(printable),
+            cordoned: object.get("cordon") == Some(&Value::Bool(true)),
+        })
+    }
+}
+
+/// The record of a member, as read from the bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeenMember {
+    /// The member's instance id, made printable. It is empty if the record tells none.
+    pub id: String,
+    /// The attempt that wrote it, if it shows one.
+    pub nonce: Option<Nonce>,
+    /// What the epoch's name proves. `None` if the record does not tell it truly: then neither its
+    /// key nor its lease nor its secret is known.
+    pub identity: Option<Identity>,
+    /// What it says beside its lease. `None` if it is not understood.
+    pub info: Option<MemberInfo>,
+}
+
+/// What stands under a member's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MemberContent {
+    /// A heartbeat, or a value that nobody understands.
+    Record(Box<SeenMember>),
+    /// A delete marker, whoever wrote it: the epoch is deposed.
+    Tombstone {
+        /// The secret of the epoch, if it tells one. Only its member knows it.
+        secret: Option<ReleaseSecret>,
+    },
+}
+
+impl SeenMember {
+    /// Parses the value under the key of this epoch.
+    pub fn parse(epoch: Epoch, value: &[u8]) -> Self {
+        let unknown = Self {
+            id: String::new(),
+            nonce: None,
+            identity: None,
+            info: None,
+        };
+        let (Content::Record(record), Some(object)) = (Content::parse(value), raw_object(value))
+        else {
+            return unknown;
+        };
+        let info = object.get("member").and_then(MemberInfo::parse);
+        let lease = object.get("ttl_ms").and_then(Value::as_u64);
+        let lease = lease.map(Duration::from_millis);
+        let identity = info
+            .as_ref()
+            .zip(lease.filter(|lease| (FOREIGN_LEASE.0..=LONGEST_LEASE).contains(lease)))
+            .zip(record.release)
+            .map(|((info, ttl), release)| Identity {
+                key: info.key,
+                ttl,
+                release,
+            })
+            .filter(|identity| identity.epoch() == epoch);
+        Self {
+            nonce: record.nonce(),
+            id: record.id,
+            identity,
+            info: info.filter(|_| identity.is_some()),
+        }
+    }
+}
+
+/// What kind of units a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupKind {
+    /// Units with numbers from 0 on.
+    Sharded {
+        /// Their number, from 1 to 65,536.
+        shards: u32,
+        /// Their number in the generation before this one. 0 in the first one.
+        before: u32,
+    },
+    /// Named units, each with a handler of its own. The instances' settings name them.
+    Spread,
+}
+
+/// The record of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupRecord {
+    /// What kind of units it has.
+    pub kind: GroupKind,
+    /// The present generation, from 1 on.
+    pub generation: u32,
+}
+
+impl GroupRecord {
+    /// The JSON value for the bucket.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut object = json!({ "v": VERSION, "gen": self.generation });
+        match self.kind {
+            GroupKind::Sharded { shards, before } => {
+                object["kind"] = "sharded".into();
+                object["n"] = shards.into();
+                if before > 0 {
+                    object["before"] = before.into();
+                }
+            }
+            GroupKind::Spread => object["kind"] = "spread".into(),
+        }
+        object.to_string().into_bytes()
+    }
+
+    /// Parses a value. Returns `None` if it is no group's record, breaks a bound, or is of a later
+    /// version.
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let object = parse_object(value)?;
+        let generation = number(object.get("gen")?)?;
+        let kind = match object.get("kind")?.as_str()? {
+            "sharded" => GroupKind::Sharded {
+                shards: number(object.get("n")?).filter(|n| (1..=MOST_SHARDS).contains(n))?,
+                before: match object.get("before") {
+                    None => 0,
+                    Some(before) => number(before).filter(|n| (1..=MOST_SHARDS).contains(n))?,
+                },
+            },
+            "spread" => GroupKind::Spread,
+            _ => return None,
+        };
+        (generation > 0).then_some(Self { kind, generation })
+    }
+}
+
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64()?.try_into().ok()
+}
+
+fn support(parts: &Value) -> Option<Support> {
+    let part = |index: usize| number(parts.get(index)?);
+    Some(Support {
+        format: part(0)?,
+        generation: part(1)?,
+        load: part(2).unwrap_or(0),
+    })
+}
+
+fn is_understood(object: &Map<String, Value>) -> bool {
+    let version = object.get("v").and_then(Value::as_u64);
+    version.is_some_and(|version| (1..=VERSION).contains(&version))
+}
+
+/// An object of a version that is understood.
+fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
+    raw_object(value).filter(is_understood)
+}
+
+fn raw_object(value: &[u8]) -> Option<Map<String, Value>> {
+    if value.len() > MOST_BYTES {
+        return None;
+    }
+    match serde_json::from_slice(value).ok()? {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::name::UnitName;
+
+    fn identity() -> Identity {
+        Identity {
+            key: EpochKey::new([7; 32]),
+            ttl: Duration::from_secs(15),
+            release: ReleaseSecret::new(1).hash(),
+        }
+    }
+
+    fn info() -> MemberInfo {
+        let support = Support {
+            format: 1,
+            generation: 2,
+            load: 420,
+        };
+        MemberInfo {
+            key: identity().key,
+            groups: BTreeMap::from([(GroupName::new("partitions").unwrap(), support)]),
+            zone: Some("a".into()),
+            cordoned: false,
+        }
+    }
+
+    fn member_json(ttl_ms: u64, release: ReleaseSecret, info: &MemberInfo) -> Vec<u8> {
+        json!({
+            "id": "node-1",
+            "ttl_ms": ttl_ms,
+            "incarnation": "00000000-0000-0000-0000-000000000001",
+            "beat": 4,
+            "release": release.hash().to_string(),
+            "member": info.to_json(),
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    #[test]
+    fn a_units_record_is_read_as_it_was_written() {
+        let epoch = identity().epoch();
+        let owned = UnitRecord::Owned(epoch);
+        for record in [UnitRecord::Nobody, owned, UnitRecord::Closed] {
+            assert_eq!(UnitRecord::parse(&record.to_json()), Some(record));
+        }
+        assert_eq!(UnitRecord::Nobody.to_json(), br#"{"v":1}"#);
+        assert!(sign(&owned.to_json(), &[0; SIGNATURE_BYTES]).len() <= 150);
+    }
+
+    #[test]
+    fn a_units_record_with_a_doubt_has_an_unknown_owner() {
+        for value in [
+            &b""[..],
+            b"null",
+            b"{}",
+            br#"{"v":0}"#,
+            br#"{"v":2}"#,
+            br#"{"v":"1"}"#,
+            br#"{"v":1,"o":null}"#,
+            br#"{"v":1,"o":"x"}"#,
+            br#"{"v":1,"c":0}"#,
+            br#"{"v":1,"c":true}"#,
+            br#"{"v":1,"o":"AAAAAAAAAAAAAAAAAAAAAA","c":1}"#,
+        ] {
+            assert_eq!(
+                UnitRecord::parse(value),
+                None,
+                "{}",
+                String::from_utf8_lossy(value)
+            );
+        }
+        let later = br#"{"v":1,"o":"AAAAAAAAAAAAAAAAAAAAAA","later":[1]}"#;
+        assert!(
+            UnitRecord::parse(later).is_some(),
+            "unknown fields are left alone"
+        );
+    }
+
+    #[test]
+    fn a_signature_is_of_one_write_alone() {
+        let bucket = BucketName::new("leaders").unwrap();
+        let key = UnitKey {
+            group: GroupName::new("partitions").unwrap(),
+            generation: 1,
+            unit: UnitName::shard(17),
+        };
+        let value = UnitRecord::Nobody.to_json();
+        let text = signed_text(&bucket, 5, &key, 9, &value);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "nats-elect-unit-1\nleaders\n5\n_group.u.partitions.1.17\n9\n{\"v\":1}"
+        );
+    }
+
+    #[test]
+    fn a_signature_anywhere_but_at_the_end_is_none() {
+        let signed = sign(&UnitRecord::Nobody.to_json(), &[9; SIGNATURE_BYTES]);
+        let text = String::from_utf8(signed).unwrap();
+        for bad in [
+            text.replace(",\"s\"", ", \"s\""),
+            text.replace('}', ",\"x\":1}"),
+            text.replace('}', "} "),
+            text.replace("CQ\"}", "\"}"),
+            r#"{"v":1}"#.to_owned(),
+            r#""}"#.to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(split_signature(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_known_by_what_its_epochs_name_proves() {
+        let (epoch, secret) = (identity().epoch(), ReleaseSecret::new(1));
+        let seen = SeenMember::parse(epoch, &member_json(15_000, secret, &info()));
+        assert_eq!(
+            (seen.id.as_str(), seen.identity),
+            ("node-1", Some(identity()))
+        );
+        assert_eq!(seen.info, Some(info()));
+        assert_eq!(seen.nonce.map(|nonce| nonce.beat), Some(4));
+    }
+
+    #[test]
+    fn a_forged_member_brings_no_key_no_lease_and_no_secret() {
+        let (epoch, secret) = (identity().epoch(), ReleaseSecret::new(1));
+        let other_key = MemberInfo {
+            key: EpochKey::new([8; 32]),
+            ..info()
+        };
+        for value in [
+            member_json(14_999, secret, &info()),
+            member_json(15_000, ReleaseSecret::new(2), &info()),
+            member_json(15_000, secret, &other_key),
+            br#"{"id":"x"}"#.to_vec(),
+            b"x".to_vec(),
+        ] {
+            let seen = SeenMember::parse(epoch, &value);
+            assert_eq!((seen.identity, seen.info), (None, None));
+        }
+    }
+
+    #[test]
+    fn a_lease_beyond_the_longest_is_no_identity() {
+        let long = Identity {
+            ttl: LONGEST_LEASE + Duration::from_millis(1),
+            ..identity()
+        };
+        let value = member_json(60_001, ReleaseSecret::new(1), &info());
+        assert_eq!(SeenMember::parse(long.epoch(), &value).identity, None);
+    }
+
+    #[test]
+    fn rubbish_in_a_members_info_counts_as_missing() {
+        let parse = |text: &str| MemberInfo::parse(&serde_json::from_str(text).unwrap());
+        let key = info().key;
+        let read = parse(&format!(
+            r#"{{"v":1,"key":"{key}","groups":{{"a.b":[1,1],"c":[1],"d":[1,-1],"e":[1,2,"x"],"f":7}},"zone":7,"cordon":"x"}}"#
+        ))
+        .unwrap();
+        let names: Vec<_> = read.groups.keys().map(GroupName::as_str).collect();
+        assert_eq!(names, ["e"]);
+        assert_eq!((read.zone, read.cordoned), (None, false));
+        assert_eq!(parse(&format!(r#"{{"v":2,"key":"{key}"}}"#)), None);
+        assert_eq!(parse(r#"{"v":1,"key":"x"}"#), None);
+        let many: Map<_, _> = (0..300).map(|n| (format!("g{n}"), json!([1, 1]))).collect();
+        let many = json!({ "v": 1, "key": key.to_string(), "groups": many });
+        assert_eq!(MemberInfo::parse(&many).unwrap().groups.len(), MOST_GROUPS);
+    }
+
+    #[test]
+    fn a_groups_record_is_read_as_it_was_written() {
+        for kind in [
+            GroupKind::Spread,
+            GroupKind::Sharded {
+                shards: 256,
+                before: 0,
+            },
+            GroupKind::Sharded {
+                shards: 512,
+                before: 256,
+            },
+        ] {
+            let record = GroupRecord {
+                kind,
+                generation: 2,
+            };
+            assert_eq!(GroupRecord::parse(&record.to_json()), Some(record));
+        }
+    }
+
+    #[test]
+    fn a_groups_record_that_breaks_a_bound_is_none() {
+        for value in [
+            r#"{"v":1,"kind":"sharded","n":0,"gen":1}"#,
+            r#"{"v":1,"kind":"sharded","n":65537,"gen":1}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"gen":0}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"before":0,"gen":1}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"gen":4294967296}"#,
+            r#"{"v":1,"kind":"sharded","gen":1}"#,
+            r#"{"v":1,"kind":"heaped","gen":1}"#,
+            r#"{"v":2,"kind":"spread","gen":1}"#,
+            r#"{"kind":"spread","gen":1}"#,
+        ] {
+            assert_eq!(GroupRecord::parse(value.as_bytes()), None, "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parsers_panic(value in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = UnitRecord::parse(&value);
+            let _ = GroupRecord::parse(&value);
+            let _ = split_signature(&value);
+            prop_assert_eq!(SeenMember::parse(identity().epoch(), &value).identity, None);
+        }
+
+        #[test]
+        fn a_signature_reads_back(bytes in proptest::collection::vec(any::<u8>(), SIGNATURE_BYTES), owned in any::<bool>()) {
+            let record = if owned { UnitRecord::Owned(identity().epoch()) } else { UnitRecord::Closed };
+            let signature: [u8; SIGNATURE_BYTES] = bytes.try_into().unwrap();
+            let unsigned = record.to_json();
+            let value = sign(&unsigned, &signature);
+            prop_assert_eq!(UnitRecord::parse(&value), Some(record));
+            prop_assert_eq!(split_signature(&value), Some((unsigned, signature)));
+        }
+
+        #[test]
+        fn a_value_splits_in_one_way(body in "\\{\"v\":1[a-z\",:]{0,9}", signature in "[-_A-Za-z0-9]{84,88}") {
+            let value = format!("{body},\"s\":\"{signature}\"}}");
+            if let Some((unsigned, signature)) = split_signature(value.as_bytes()) {
+                prop_assert_eq!(sign(&unsigned, &signature), value.into_bytes());
+            }
+        }
+    }
+}
