@@ -25,7 +25,7 @@ pub struct Fresh {
 }
 
 /// The number of one request to NATS, unique within one election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
 /// The number of one acquisition of the role by this instance, unique within one election.

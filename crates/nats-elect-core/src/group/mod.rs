@@ -12,16 +12,37 @@
 //! | `epoch.rs` | [`Epoch`]: the name of one claim of a member's lease, and what it proves |
 //! | `key.rs` | [`GroupKey`], [`UnitKey`]: the keys of members, groups and units |
 //! | `record.rs` | what stands under these keys |
+//! | `input.rs`, `effect.rs` | what goes into a member's machine, and what comes out |
+//! | `machine.rs` | [`Group`]: the state of a member, and the way through one step |
+//! | `agenda.rs` | what is to be looked at, and when |
+//! | `lease.rs` | the member's lease: a heartbeat counts when it is confirmed and shown |
+//! | `view.rs` | what the watch showed, and how long what it did not show may last |
+//! | `unit.rs` | a unit of this member, from the beginning of a term to the write that ends it |
+//! | `taking.rs` | creating units, deposing their owners, taking them |
 //! | `condition.rs` | over which record a message was written, by the condition stored with it |
 
+mod agenda;
 mod condition;
+mod effect;
 mod epoch;
+mod input;
 mod key;
+mod lease;
+mod machine;
 mod record;
+mod taking;
+mod unit;
+mod view;
+
+#[cfg(test)]
+mod tests;
 
 pub use condition::{CONDITION_HEADER, stored_condition};
+pub use effect::{GroupEffect, GroupWrite};
 pub use epoch::{Epoch, EpochKey, Identity};
+pub use input::{GroupContent, GroupInput, GroupSettings, Message, Units};
 pub use key::{GroupKey, UnitKey};
+pub use machine::Group;
 pub use record::{
     GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, MemberInfo, SIGNATURE_BYTES,
     SeenMember, Support, UnitRecord, sign, signed_text, split_signature,

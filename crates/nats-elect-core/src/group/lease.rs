@@ -1,0 +1,91 @@
+//! The lease of a member, for all that it owns.
+//!
+//! A write of the member's record extends it when the write is confirmed *and* the member's watch
+//! has shown it. The watch shows the stream in order. So a member whose lease is valid was shown
+//! all that others wrote over its units before its last heartbeat that counts.
+
+use super::epoch::Epoch;
+use crate::moment::Moment;
+
+/// A confirmed write that the watch has not shown yet.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    sequence: u64,
+    until: Moment,
+    confirmed: Moment,
+}
+
+/// The lease of one epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    pub epoch: Epoch,
+    granted: Vec<Grant>,
+    /// The last own record that the watch showed.
+    shown: u64,
+    /// The deadline. `None` before the claim was shown.
+    until: Option<Moment>,
+}
+
+impl Lease {
+    pub const fn new(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            granted: Vec::new(),
+            shown: 0,
+            until: None,
+        }
+    }
+
+    /// The deadline, while the lease is valid.
+    pub fn until(&self, now: Moment) -> Option<Moment> {
+        self.until.filter(|until| now < *until)
+    }
+
+    /// A write of the member's record is confirmed. Returns the new deadline if that extends it.
+    pub fn granted(&mut self, sequence: u64, until: Moment, now: Moment) -> Option<Moment> {
+        self.granted.push(Grant {
+            sequence,
+            until,
+            confirmed: now,
+        });
+        self.extend(now)
+    }
+
+    /// The watch showed the member's own record. Returns the new deadline if that extends it.
+    pub fn shown(&mut self, sequence: u64, now: Moment) -> Option<Moment> {
+        self.shown = self.shown.max(sequence);
+        self.extend(now)
+    }
+
+    /// A record that is shown after the deadline extends nothing: what the watch left out before it
+    /// may have stood for less than a lease.
+    fn extend(&mut self, now: Moment) -> Option<Moment> {
+        let shown = self.shown;
+        let both = self.granted.iter().filter(|it| it.sequence <= shown);
+        let until = both.map(|it| it.until).max();
+        self.granted.retain(|it| it.sequence > shown);
+        let begins = self.until.is_none();
+        let until = until.filter(|until| Some(*until) > self.until && now < *until)?;
+        if !begins && self.until(now).is_none() {
+            return None;
+        }
+        self.until = Some(until);
+        Some(until)
+    }
+
+    /// Whether the claim was confirmed and shown.
+    pub const fn has_begun(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// When the lease ends, if nothing more is confirmed and shown.
+    pub fn ends_at(&self) -> Option<Moment> {
+        let unshown = self.granted.iter().map(|it| it.until).max();
+        self.until.or(unshown)
+    }
+
+    /// When the first write was confirmed that the watch still has not shown.
+    pub fn unshown_since(&self) -> Option<Moment> {
+        self.granted.iter().map(|it| it.confirmed).min()
+    }
+}

@@ -1,0 +1,360 @@
+//! The state of one member, and the way through one step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::agenda::{Agenda, Subject};
+use super::effect::{GroupEffect, GroupWrite};
+use super::epoch::Epoch;
+use super::input::{GroupContent, GroupInput, GroupSettings, Message};
+use super::key::{GroupKey, UnitKey};
+use super::lease::Lease;
+use super::record::MemberContent;
+use super::unit::Tenure;
+use super::view::{Change, View};
+use crate::election::{OpId, WriteOutcome};
+use crate::moment::Moment;
+use crate::name::GroupName;
+
+/// One member in one bucket: it may own units of several groups.
+///
+/// Its lease is kept by an election of its own, which nobody else contends for. The driver tells
+/// this machine of each confirmed heartbeat. Like an election it does no I/O and reads no clock:
+/// everything to be done comes out as [`GroupEffect`]s.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub(super) settings: GroupSettings,
+    pub(super) view: View,
+    pub(super) lease: Option<Lease>,
+    pub(super) tenures: BTreeMap<UnitKey, Tenure>,
+    /// The records of each unit up to which this epoch's terms have ended.
+    pub(super) ended: BTreeMap<UnitKey, u64>,
+    /// Epochs of this member that are over, while their handlers run.
+    pub(super) lost: BTreeSet<Epoch>,
+    /// All earlier epochs of this member. None comes back.
+    past: BTreeSet<Epoch>,
+    /// The generation of each group whose units may have owners: all before it are closed.
+    pub(super) begun: BTreeMap<GroupName, u32>,
+    pub(super) hints: BTreeMap<UnitKey, Epoch>,
+    /// Since when what stands there, by its sequence, waits for a write.
+    pub(super) free_since: BTreeMap<GroupKey, (u64, Moment)>,
+    pub(super) agenda: Agenda,
+    /// The writes that are not answered yet, and their keys.
+    pub(super) sent: BTreeMap<OpId, GroupWrite>,
+    pub(super) busy: BTreeSet<GroupKey>,
+    /// Until when nobody is deposed, as this member's watch began anew.
+    pub(super) calm_until: Moment,
+    /// When a new watch was last asked for.
+    rewatched: Option<Moment>,
+    watches: bool,
+    pub(super) draining: bool,
+    last_op: u64,
+    pub(super) now: Moment,
+    pub(super) out: Vec<GroupEffect>,
+}
+
+impl Group {
+    /// A member that knows nothing yet.
+    pub fn new(settings: GroupSettings, now: Moment) -> Self {
+        Self {
+            settings,
+            view: View::default(),
+            lease: None,
+            tenures: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            past: BTreeSet::new(),
+            begun: BTreeMap::new(),
+            hints: BTreeMap::new(),
+            free_since: BTreeMap::new(),
+            agenda: Agenda::default(),
+            sent: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            calm_until: now,
+            rewatched: None,
+            watches: false,
+            draining: false,
+            last_op: 0,
+            now,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one input and returns what is to be done, in order.
+    ///
+    /// `now` must not go back between calls. If it does, the later time is used.
+    pub fn step(&mut self, now: Moment, input: GroupInput) -> Vec<GroupEffect> {
+        self.now = self.now.max(now);
+        // Before the input: a lease that has ended is not extended by it.
+        self.end_lease_if_over();
+        self.take(input);
+        while let Some(subject) = self.agenda.take_due(self.now) {
+            let again = match &subject {
+                Subject::Lease => self.tend_lease(),
+                Subject::Epoch(epoch) => self.tend_epoch(*epoch),
+                Subject::Group(name) => self.tend_group(name),
+                Subject::Unit(unit) => self.tend_unit(unit),
+            };
+            if let Some(again) = again {
+                self.agenda.note(subject, again);
+            }
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When to step with [`GroupInput::Tick`] next. `None` if only another input can change
+    /// anything.
+    pub fn next_wakeup(&self) -> Option<Moment> {
+        self.agenda.next()
+    }
+
+    fn take(&mut self, input: GroupInput) {
+        match input {
+            GroupInput::Tick => {}
+            GroupInput::Granted {
+                epoch,
+                sequence,
+                until,
+            } => self.granted(epoch, sequence, until),
+            GroupInput::LeaseLost { epoch } => {
+                if self.lease.as_ref().is_some_and(|it| it.epoch == epoch) {
+                    self.lose_lease();
+                }
+            }
+            GroupInput::WatchBegan => self.watch_began(),
+            GroupInput::Shown(message) => self.shown(message),
+            GroupInput::CaughtUp { last } => self.caught_up(last),
+            GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
+            GroupInput::HandlerEnded { unit, sequence } => self.handler_ended(&unit, sequence),
+            GroupInput::Hint { unit, to } => {
+                self.hints.insert(unit.clone(), to);
+                self.agenda.note(Subject::Unit(unit), self.now);
+            }
+            GroupInput::Drain => {
+                self.draining = true;
+                self.look_at_all();
+            }
+        }
+    }
+
+    fn granted(&mut self, epoch: Epoch, sequence: u64, until: Moment) {
+        if self.past.contains(&epoch) {
+            return;
+        }
+        if self.lease.as_ref().is_none_or(|it| it.epoch != epoch) {
+            if self.lease.is_some() {
+                self.lose_lease();
+            }
+            self.lease = Some(Lease::new(epoch));
+        }
+        self.extend(|lease, now| lease.granted(sequence, until, now));
+    }
+
+    fn extend(&mut self, by: impl FnOnce(&mut Lease, Moment) -> Option<Moment>) {
+        let Some(lease) = &mut self.lease else {
+            return;
+        };
+        let begins = !lease.has_begun();
+        let until = by(lease, self.now);
+        self.agenda.note(Subject::Lease, self.now);
+        if let Some(until) = until {
+            self.out.push(GroupEffect::Extend { until });
+            if begins {
+                self.look_at_all();
+            }
+        }
+    }
+
+    /// The lease, while it is valid.
+    pub(super) fn valid_lease(&self) -> Option<(Epoch, Moment)> {
+        let lease = self.lease.as_ref()?;
+        Some((lease.epoch, lease.until(self.now)?))
+    }
+
+    pub(super) fn lease_of(&self, epoch: Epoch) -> Option<Moment> {
+        let (own, until) = self.valid_lease()?;
+        (own == epoch).then_some(until)
+    }
+
+    fn end_lease_if_over(&mut self) {
+        let ends_at = self.lease.as_ref().and_then(Lease::ends_at);
+        if ends_at.is_some_and(|ends_at| ends_at <= self.now) {
+            self.lose_lease();
+        }
+    }
+
+    /// The epoch is over, and does not come back.
+    fn lose_lease(&mut self) {
+        let Some(lease) = self.lease.take() else {
+            return;
+        };
+        self.lost.insert(lease.epoch);
+        self.past.insert(lease.epoch);
+        let units: Vec<UnitKey> = self.tenures.keys().cloned().collect();
+        for unit in units {
+            self.displace(&unit);
+        }
+        self.ended.clear();
+        self.retire_if_idle(lease.epoch);
+        self.out.push(GroupEffect::NewEpoch);
+    }
+
+    fn tend_lease(&mut self) -> Option<Moment> {
+        let lease = self.lease.as_ref()?;
+        let ends_at = lease.ends_at();
+        if ends_at.is_some_and(|ends_at| ends_at <= self.now) {
+            self.lose_lease();
+            return None;
+        }
+        let unseen = lease.unshown_since().map(|since| {
+            let since = self.rewatched.map_or(since, |again| since.max(again));
+            since + self.settings.heartbeat
+        });
+        if unseen.is_some_and(|due| due <= self.now) {
+            self.rewatched = Some(self.now);
+            self.out.push(GroupEffect::Rewatch);
+            let again = self.now + self.settings.heartbeat;
+            return Some(ends_at.map_or(again, |ends_at| ends_at.min(again)));
+        }
+        [ends_at, unseen].into_iter().flatten().min()
+    }
+
+    fn watch_began(&mut self) {
+        if self.watches {
+            self.calm_until = self.now + self.settings.ttl;
+        }
+        self.watches = true;
+        self.view.watch_began();
+    }
+
+    fn shown(&mut self, message: Message) {
+        if let GroupContent::Member(epoch, content) = &message.content
+            && self.lease.as_ref().is_some_and(|it| it.epoch == *epoch)
+        {
+            match content {
+                MemberContent::Record(_) => {
+                    self.extend(|lease, now| lease.shown(message.sequence, now));
+                }
+                MemberContent::Tombstone { .. } => self.lose_lease(),
+            }
+        }
+        let change = self.view.shown(message, self.now);
+        self.look_at(change);
+    }
+
+    pub(super) fn look_at(&mut self, change: Change) {
+        let now = self.now;
+        match change {
+            Change::Nothing => {}
+            Change::Member(epoch) => self.agenda.note(Subject::Epoch(epoch), now),
+            Change::Group(name) => self.agenda.note(Subject::Group(name), now),
+            Change::Unit(unit) => {
+                // A hint is about the record that stood there.
+                self.hints.remove(&unit);
+                if let Some(owner) = self.view.owner_of(&unit) {
+                    self.agenda.note(Subject::Epoch(owner), now);
+                }
+                self.agenda.note(Subject::Unit(unit), now);
+            }
+        }
+    }
+
+    fn caught_up(&mut self, last: u64) {
+        if self.view.caught_up(last, self.now).is_none() {
+            // What this member was shown is gone. So may be what it wrote.
+            self.begun.clear();
+            self.lose_lease();
+            self.out.push(GroupEffect::Rewatch);
+            return;
+        }
+        self.look_at_all();
+    }
+
+    fn look_at_all(&mut self) {
+        let now = self.now;
+        for epoch in self.view.epochs().collect::<Vec<_>>() {
+            self.agenda.note(Subject::Epoch(epoch), now);
+        }
+        for unit in self.view.keys().chain(self.tenures.keys()) {
+            self.agenda.note(Subject::Unit(unit.clone()), now);
+        }
+        for name in self
+            .settings
+            .groups
+            .keys()
+            .cloned()
+            .collect::<Vec<GroupName>>()
+        {
+            self.agenda.note(Subject::Group(name), now);
+        }
+    }
+
+    pub(super) fn heartbeat_now(&mut self) {
+        if !self.out.contains(&GroupEffect::HeartbeatNow) {
+            self.out.push(GroupEffect::HeartbeatNow);
+        }
+    }
+
+    pub(super) fn is_busy(&self, unit: &UnitKey) -> bool {
+        self.busy.contains(&GroupKey::Unit(unit.clone()))
+    }
+
+    pub(super) fn write(&mut self, write: GroupWrite) {
+        self.last_op += 1;
+        let op = OpId(self.last_op);
+        self.busy.insert(write.key());
+        self.sent.insert(op, write.clone());
+        self.out.push(GroupEffect::Write { op, write });
+    }
+
+    fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
+        let Some(write) = self.sent.remove(&op) else {
+            return;
+        };
+        self.busy.remove(&write.key());
+        let again = self.now + self.settings.heartbeat;
+        let WriteOutcome::Acked { revision } = *outcome else {
+            // A refusal proves nothing. The watch will show what stands there.
+            self.agenda.note(write.subject(), again);
+            return;
+        };
+        let now = self.now;
+        self.agenda.note(write.subject(), now);
+        match write {
+            GroupWrite::Depose { epoch, over } => {
+                self.view.deposed(epoch, over, revision);
+            }
+            GroupWrite::Unit {
+                key,
+                over,
+                record,
+                sign,
+            } => {
+                let view = &mut self.view;
+                let change = view.learn_of_unit(key, revision, Some(over), Some(record), sign, now);
+                self.look_at(change);
+            }
+            GroupWrite::Group { group, record, .. } => {
+                let change = self.view.learn_of_group(group, revision, Some(record));
+                self.look_at(change);
+            }
+        }
+    }
+}
+
+impl GroupWrite {
+    fn key(&self) -> GroupKey {
+        match self {
+            Self::Unit { key, .. } => GroupKey::Unit(key.clone()),
+            Self::Depose { epoch, .. } => GroupKey::Member(*epoch),
+            Self::Group { group, .. } => GroupKey::Group(group.clone()),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        match self {
+            Self::Unit { key, .. } => Subject::Unit(key.clone()),
+            Self::Depose { epoch, .. } => Subject::Epoch(*epoch),
+            Self::Group { group, .. } => Subject::Group(group.clone()),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Units without an owner: creating them, deposing their owners, taking them.
+//!
+//! All members see the same units become free at about the same time. So each has its turn, by a
+//! hash of its epoch and the unit. A member that does not act in its turn is followed by the next
+//! one a heartbeat later. The turns only save writes: a compare-and-set decides.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::agenda::Subject;
+use super::effect::GroupWrite;
+use super::epoch::Epoch;
+use super::input::Units;
+use super::key::{GroupKey, UnitKey};
+use super::machine::Group;
+use super::record::{GroupKind, GroupRecord, UnitRecord};
+use super::view::KnownUnit;
+use crate::moment::Moment;
+use crate::name::{GroupName, UnitName};
+
+/// What a unit without a tenure of ours needs.
+enum Need {
+    Nothing,
+    /// Nothing before this moment.
+    Later(Moment),
+    /// A term of ours begins on its record.
+    Begin(u64),
+    /// Its record names us, and we do not want it.
+    Decline(u64, UnitRecord),
+    /// This record, over what stands at this sequence, by a member in its turn.
+    Write(u64, UnitRecord),
+}
+
+impl Group {
+    /// The record that should follow a term of ours: `None` if the term should go on.
+    pub(super) fn wanted(&self, unit: &UnitKey, epoch: Epoch) -> Option<UnitRecord> {
+        let record = self.record_of(&unit.group)?;
+        if unit.generation < record.generation {
+            return Some(UnitRecord::Closed);
+        }
+        let hinted = self.hints.get(unit).copied();
+        let living = hinted.filter(|to| self.is_candidate(unit, *to));
+        if let Some(to) = living.filter(|to| *to != epoch) {
+            return Some(UnitRecord::Owned(to));
+        }
+        self.draining.then(|| {
+            let others = self.ranked(unit, Some(epoch));
+            let next = others.into_iter().next();
+            next.map_or(UnitRecord::Nobody, UnitRecord::Owned)
+        })
+    }
+
+    /// Does what is due of a unit. Returns when to look again.
+    pub(super) fn tend_unit(&mut self, unit: &UnitKey) -> Option<Moment> {
+        if self.tenures.contains_key(unit) {
+            return self.tend_tenure(unit);
+        }
+        let (epoch, until) = self.valid_lease()?;
+        if !self.view.caught_up || self.is_busy(unit) {
+            return None;
+        }
+        match self.need(unit, epoch) {
+            Need::Nothing => {
+                self.free_since.remove(&GroupKey::Unit(unit.clone()));
+                self.begin_generation(&unit.group);
+                None
+            }
+            Need::Later(at) => Some(at),
+            Need::Begin(sequence) => {
+                self.begin(unit, epoch, sequence, until);
+                None
+            }
+            Need::Decline(sequence, to) => {
+                self.decline(unit, epoch, sequence, to);
+                None
+            }
+            Need::Write(over, record) => {
+                let turn = self.turn(unit, epoch);
+                let since = self.free_since(GroupKey::Unit(unit.clone()), over);
+                if self.now < since + turn {
+                    return Some(since + turn);
+                }
+                self.write(GroupWrite::Unit {
+                    key: unit.clone(),
+                    over,
+                    record,
+                    sign: None,
+                });
+                None
+            }
+        }
+    }
+
+    fn need(&self, unit: &UnitKey, epoch: Epoch) -> Need {
+        let Some(record) = self.record_of(&unit.group) else {
+            return Need::Nothing;
+        };
+        if unit.generation > record.generation || !self.is_unit(unit, &record) {
+            return Need::Nothing;
+        }
+        let closing = unit.generation < record.generation;
+        let Some(seen) = self.view.unit(unit) else {
+            return Need::Write(0, UnitRecord::Nobody);
+        };
+        let stands = match seen.known {
+            KnownUnit::Missing => return Need::Write(0, UnitRecord::Nobody),
+            KnownUnit::Record(stands) => Some(stands),
+            KnownUnit::Opaque => None,
+        };
+        if self.now < seen.quiet_until {
+            return Need::Later(seen.quiet_until);
+        }
+        if stands == Some(UnitRecord::Closed) {
+            return Need::Nothing;
+        }
+        let owner = stands.and_then(UnitRecord::owner);
+        if owner == Some(epoch) {
+            let ended = self.ended.get(unit).copied().unwrap_or(0);
+            return match self.wanted(unit, epoch) {
+                _ if seen.sequence <= ended => Need::Nothing,
+                Some(to) => Need::Decline(seen.sequence, to),
+                None if !self.has_begun(&unit.group, &record) => Need::Nothing,
+                None => Need::Begin(seen.sequence),
+            };
+        }
+        // Who may lead it: nobody's, a deposed epoch's, or unknown. For an unknown owner the record
+        // that is written over it has to come of age in its turn.
+        if owner.is_some_and(|owner| !self.view.is_deposed(owner, self.now)) {
+            Need::Nothing
+        } else if closing {
+            Need::Write(seen.sequence, UnitRecord::Closed)
+        } else if self.draining || !self.has_begun(&unit.group, &record) {
+            Need::Nothing
+        } else {
+            Need::Write(seen.sequence, UnitRecord::Owned(epoch))
+        }
+    }
+
+    /// Does what is due of another member's epoch. Returns when to look again.
+    pub(super) fn tend_epoch(&mut self, epoch: Epoch) -> Option<Moment> {
+        let (own, _) = self.valid_lease()?;
+        let member = self.view.member(epoch)?;
+        if epoch == own || !self.view.caught_up {
+            return None;
+        }
+        if self.now < member.over_at {
+            return Some(member.over_at);
+        }
+        let owned: Vec<UnitKey> = self.view.units_of(epoch).cloned().collect();
+        if member.is_deposed() {
+            for unit in owned {
+                self.agenda.note(Subject::Unit(unit), self.now);
+            }
+            return None;
+        }
+        let over = self.view.deposable(epoch, self.now)?;
+        // Whoever was cut off itself may have missed the others' heartbeats.
+        if self.now < self.calm_until {
+            return Some(self.calm_until);
+        }
+        let key = GroupKey::Member(epoch);
+        let first = owned.first()?.clone();
+        if self.busy.contains(&key) {
+            return None;
+        }
+        let turn = self.turn(&first, own);
+        let since = self.free_since(key, over);
+        if self.now < since + turn {
+            return Some(since + turn);
+        }
+        self.write(GroupWrite::Depose { epoch, over });
+        None
+    }
+
+    /// Does what is due of a group's record. Returns when to look again.
+    pub(super) fn tend_group(&mut self, name: &GroupName) -> Option<Moment> {
+        let (epoch, _) = self.valid_lease()?;
+        let key = GroupKey::Group(name.clone());
+        if !self.view.caught_up || self.busy.contains(&key) {
+            return None;
+        }
+        if self.view.group(name).is_some() {
+            self.look_at_units(name);
+            return None;
+        }
+        let generations = self.view.keys().filter(|key| key.group == *name);
+        let generation = generations.map(|key| key.generation).max().unwrap_or(1);
+        let kind = match self.settings.groups.get(name)? {
+            Units::Shards(shards) => GroupKind::Sharded {
+                shards: *shards,
+                before: 0,
+            },
+            Units::Named(_) => GroupKind::Spread,
+        };
+        let first = UnitKey {
+            group: name.clone(),
+            generation,
+            unit: UnitName::shard(0),
+        };
+        let turn = self.turn(&first, epoch);
+        let since = self.free_since(key, 0);
+        if self.now < since + turn {
+            return Some(since + turn);
+        }
+        let record = GroupRecord { kind, generation };
+        self.write(GroupWrite::Group {
+            group: name.clone(),
+            over: 0,
+            record,
+        });
+        None
+    }
+
+    /// Has each unit of a group looked at.
+    fn look_at_units(&mut self, name: &GroupName) {
+        let Some(record) = self.record_of(name) else {
+            return;
+        };
+        let units = self.units_in(name, &record);
+        let known = self.view.keys().filter(|key| key.group == *name).cloned();
+        let all: Vec<UnitKey> = known.chain(units).collect();
+        for unit in all {
+            self.agenda.note(Subject::Unit(unit), self.now);
+        }
+    }
+
+    /// The units that a group should have: those of its generation, and of the one before.
+    fn units_in(&self, name: &GroupName, record: &GroupRecord) -> Vec<UnitKey> {
+        let generation = record.generation;
+        let key = |unit| UnitKey {
+            group: name.clone(),
+            generation,
+            unit,
+        };
+        match (record.kind, self.settings.groups.get(name)) {
+            (GroupKind::Sharded { shards, .. }, _) => {
+                let before = self.view.numbered_before(name, generation);
+                let present = (0..shards).map(|number| key(UnitName::shard(number)));
+                before.chain(present).collect()
+            }
+            (GroupKind::Spread, Some(Units::Named(names))) => {
+                names.iter().cloned().map(key).collect()
+            }
+            (GroupKind::Spread, _) => Vec::new(),
+        }
+    }
+
+    fn is_unit(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
+        match (record.kind, self.settings.groups.get(&unit.group)) {
+            (GroupKind::Sharded { shards, .. }, Some(_)) => {
+                let present = unit.generation == record.generation;
+                let number = unit.unit.as_shard();
+                number.is_some_and(|number| !present || number < shards)
+            }
+            (GroupKind::Spread, Some(Units::Named(names))) => names.contains(&unit.unit),
+            _ => false,
+        }
+    }
+
+    /// Whether units of the present generation may have owners.
+    fn has_begun(&self, name: &GroupName, record: &GroupRecord) -> bool {
+        let generation = record.generation;
+        generation == 1 || self.begun.get(name) == Some(&generation)
+    }
+
+    /// Begins the present generation of a group if all units before it are closed for good. It
+    /// stays begun: a member that would open one of them again is shown the group's record first.
+    fn begin_generation(&mut self, name: &GroupName) {
+        let Some(record) = self.record_of(name) else {
+            return;
+        };
+        let generation = record.generation;
+        if !self.has_begun(name, &record) && self.view.are_closed_before(name, generation, self.now)
+        {
+            self.begun.insert(name.clone(), generation);
+            self.look_at_units(name);
+        }
+    }
+
+    /// The group's record, if this member takes part in the group as it is.
+    pub(super) fn record_of(&self, name: &GroupName) -> Option<GroupRecord> {
+        let units = self.settings.groups.get(name)?;
+        let record = self.view.group(name)?.record?;
+        units.is_of(record.kind).then_some(record)
+    }
+
+    /// Since when what stands at this sequence waits for somebody to write over it.
+    fn free_since(&mut self, key: GroupKey, sequence: u64) -> Moment {
+        let now = self.now;
+        let since = self.free_since.entry(key).or_insert((sequence, now));
+        if since.0 != sequence {
+            *since = (sequence, now);
+        }
+        since.1
+    }
+
+    /// For how long this member leaves a free unit to others.
+    fn turn(&self, unit: &UnitKey, own: Epoch) -> Duration {
+        let hinted = self.hints.get(unit).copied();
+        let place = match hinted.filter(|to| self.is_candidate(unit, *to)) {
+            Some(to) if to == own => 0,
+            Some(_) => 1 + self.place(unit, own),
+            None => self.place(unit, own),
+        };
+        self.settings.heartbeat * place
+    }
+
+    fn place(&self, unit: &UnitKey, own: Epoch) -> u32 {
+        let mine = score(unit, own);
+        let living = self.view.living(&unit.group, self.now);
+        let before = living.filter(|it| *it != own && score(unit, *it) > mine);
+        u32::try_from(before.count()).unwrap_or(u32::MAX)
+    }
+
+    /// The members that may own the unit, but for one, the first choice first.
+    fn ranked(&self, unit: &UnitKey, but: Option<Epoch>) -> Vec<Epoch> {
+        let living = self.view.living(&unit.group, self.now);
+        let mut all: Vec<Epoch> = living.filter(|it| Some(*it) != but).collect();
+        all.sort_by_key(|epoch| std::cmp::Reverse(score(unit, *epoch)));
+        all
+    }
+
+    fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
+        let mut living = self.view.living(&unit.group, self.now);
+        living.any(|it| it == epoch)
+    }
+}
+
+fn score(unit: &UnitKey, epoch: Epoch) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(epoch.as_bytes());
+    hash.update(unit.to_string());
+    hash.finalize().into()
+}

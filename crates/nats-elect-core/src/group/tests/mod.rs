@@ -1,0 +1,5 @@
+//! Each rule of groups, by what it promises.
+
+mod rules;
+mod schedules;
+mod world;

@@ -1,0 +1,412 @@
+//! The rules by their numbers in `docs/protocol.md`.
+
+use std::time::Duration;
+
+use super::super::*;
+use super::world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn all_units_of_a_new_group_get_an_owner() {
+    let world = World::settled(3, 8);
+    let owners: std::collections::BTreeSet<usize> = (0..8).map(|it| world.owner(it)).collect();
+    assert!(owners.len() > 1, "they are spread");
+}
+
+/// 1: no term begins again on a record on which one has ended.
+#[test]
+fn a_term_that_has_ended_does_not_begin_again() {
+    let mut world = World::settled(1, 1);
+    let before = world.nodes[0].terms[&unit(0)].sequence;
+    world.nodes[0].unanswered = true;
+    world.end_handler(0, &unit(0), before);
+    world.watch(0);
+    world.run(HEARTBEAT / 2);
+    assert!(!world.nodes[0].terms[&unit(0)].runs);
+    world.until(5 * SECOND, |world| world.nodes[0].terms[&unit(0)].runs);
+    assert!(world.nodes[0].terms[&unit(0)].sequence > before);
+}
+
+/// 2: the owner gives its unit away when its handler has ended, and not before.
+#[test]
+fn a_unit_is_given_away_after_its_handler_has_ended() {
+    let mut world = World::settled(2, 1);
+    let (from, to) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[from].stubborn = true;
+    let token = world.nodes[from].terms[&unit(0)].sequence;
+    let epoch = epoch(world.nodes[to].epoch);
+    let hint = GroupInput::Hint {
+        unit: unit(0),
+        to: epoch,
+    };
+    world.tell(from, hint);
+    world.run(STOP / 2);
+    assert_eq!(world.owner(0), from);
+    world.nodes[from].stubborn = false;
+    world.end_handler(from, &unit(0), token);
+    world.until(SECOND, |world| world.owners(&unit(0)) == [to]);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+}
+
+/// 2: a giving without an answer is sent again as it was.
+#[test]
+fn an_unanswered_giving_is_repeated_until_its_outcome_is_known() {
+    let mut world = World::settled(2, 1);
+    let (from, to) = (world.owner(0), 1 - world.owner(0));
+    (world.nodes[from].unanswered, world.nodes[from].silent) = (true, true);
+    let written = world.nodes[from].written.len();
+    let epoch = epoch(world.nodes[to].epoch);
+    let hint = GroupInput::Hint {
+        unit: unit(0),
+        to: epoch,
+    };
+    world.tell(from, hint);
+    world.run(5 * SECOND);
+    assert_eq!(world.owner(0), to);
+    let givings = &world.nodes[from].written[written..];
+    assert!(givings.len() > 2 && givings.iter().all(|it| *it == givings[0]));
+    world.nodes[from].silent = false;
+    let written = world.nodes[from].written.len();
+    world.run(5 * SECOND);
+    assert_eq!(world.nodes[from].written.len(), written);
+}
+
+/// 3: what a dead member owned is taken after its lease, and not before.
+#[test]
+fn units_of_a_dead_member_are_taken_after_its_lease() {
+    let mut world = World::settled(3, 6);
+    let dead = world.owner(0);
+    world.nodes[dead].alive = false;
+    world.run_short_of(TTL, 2 * SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(2 * SECOND + 4 * HEARTBEAT, |world| {
+        (0..6).all(|number| world.owners(&unit(number)).len() == 1)
+    });
+}
+
+/// 4: each term has a record of its own, also after its handler ended by itself.
+#[test]
+fn the_next_term_of_an_owner_has_a_greater_token() {
+    let mut world = World::settled(1, 1);
+    let before = world.nodes[0].terms[&unit(0)].sequence;
+    world.end_handler(0, &unit(0), before);
+    world.until(3 * SECOND, |world| !world.owners(&unit(0)).is_empty());
+    assert!(world.nodes[0].terms[&unit(0)].sequence > before);
+}
+
+/// 5: a forged tombstone frees nothing before the lease was watched to its end.
+#[test]
+fn a_forged_tombstone_frees_nothing_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let epoch = epoch(world.nodes[owner].epoch);
+    world.nodes[owner].silent = true;
+    let key = GroupKey::Member(epoch);
+    let tombstone = GroupContent::Member(epoch, MemberContent::Tombstone { secret: None });
+    world.store(key, None, tombstone);
+    world.nodes[owner].mute = true;
+    let other = 1 - owner;
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+    world.until(TTL, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 5: a tombstone with the epoch's secret frees at once.
+#[test]
+fn a_lost_lease_is_retired_and_its_units_go_on_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let old = epoch(world.nodes[owner].epoch);
+    world.tell(owner, GroupInput::LeaseLost { epoch: old });
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(4 * HEARTBEAT, |world| world.owners(&unit(0)).len() == 1);
+    assert_ne!(world.stands(0), Some(UnitRecord::Owned(old)));
+}
+
+/// 5: a wrong secret is no secret.
+#[test]
+fn a_tombstone_with_a_wrong_secret_frees_nothing_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let epoch = epoch(world.nodes[owner].epoch);
+    (world.nodes[owner].silent, world.nodes[owner].mute) = (true, true);
+    let wrong = Some(secret(99));
+    let tombstone = GroupContent::Member(epoch, MemberContent::Tombstone { secret: wrong });
+    world.store(GroupKey::Member(epoch), None, tombstone);
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+}
+
+/// 5: a record that a new watch shows again is not counted anew.
+#[test]
+fn watches_that_begin_anew_do_not_put_off_a_deposition_for_ever() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    world.nodes[owner].alive = false;
+    for _ in 0..6 {
+        world.run(TTL / 6);
+        let heir = 1 - owner;
+        let member = world.nodes[owner].epoch;
+        let at = world.nodes[heir]
+            .group
+            .view
+            .member(epoch(member))
+            .unwrap()
+            .over_at;
+        world.watch(heir);
+        let again = world.nodes[heir]
+            .group
+            .view
+            .member(epoch(member))
+            .unwrap()
+            .over_at;
+        assert_eq!(at, again);
+    }
+    world.until(TTL + 3 * HEARTBEAT, |world| {
+        world.owners(&unit(0)) == [1 - owner]
+    });
+}
+
+/// 5: a member whose record is missing is waited for, and then has a tombstone all the same.
+#[test]
+fn the_units_of_a_member_without_a_record_are_taken_after_the_longest_lease() {
+    let mut world = World::settled(2, 1);
+    let (owner, heir) = (world.owner(0), 1 - world.owner(0));
+    let gone = epoch(world.nodes[owner].epoch);
+    world.nodes[owner].alive = false;
+    world.purge(&GroupKey::Member(gone));
+    world.watch(heir);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(TTL + 4 * SECOND, |world| world.owners(&unit(0)) == [heir]);
+    let tombstone = GroupWrite::Depose {
+        epoch: gone,
+        over: 0,
+    };
+    assert!(world.nodes[heir].written.contains(&tombstone));
+}
+
+/// 6: a purged unit is created by whoever notices, and owned after the longest lease.
+#[test]
+fn a_purged_unit_ages_before_anybody_owns_it() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run(3 * SECOND);
+    assert_eq!(world.stands(0), Some(UnitRecord::Nobody));
+    assert!(
+        world.owners(&unit(0)).is_empty(),
+        "the owner saw it: {owner}"
+    );
+    world.run_short_of(LONGEST_LEASE, 4 * SECOND);
+    assert_eq!(world.stands(0), Some(UnitRecord::Nobody));
+    world.until(10 * SECOND, |world| world.owners(&unit(0)).len() == 1);
+}
+
+/// 7: a member whose watch is silent loses its lease, although its heartbeats are confirmed.
+#[test]
+fn a_heartbeat_that_is_not_shown_extends_nothing() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run(TTL);
+    assert!(world.owners(&unit(0)).is_empty());
+    assert!(
+        world.nodes[owner].rewatched > 3,
+        "new watches were asked for"
+    );
+    world.until(LONGEST_LEASE, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 7: what is shown after the deadline revives nothing.
+#[test]
+fn no_epoch_comes_back() {
+    let mut world = World::settled(1, 1);
+    let old = world.nodes[0].epoch;
+    world.nodes[0].silent = true;
+    world.run(TTL);
+    world.nodes[0].silent = false;
+    world.run(SECOND);
+    assert_ne!(world.nodes[0].epoch, old);
+    let now = world.now;
+    let granted = GroupInput::Granted {
+        epoch: epoch(old),
+        sequence: world.last,
+        until: now + TTL,
+    };
+    let lease = world.nodes[0].until;
+    world.tell(0, granted);
+    assert_eq!(world.nodes[0].until, lease);
+}
+
+/// 8: a handler that does not end is revoked, and its unit given away a lease later. Others go on.
+#[test]
+fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
+    let mut world = World::settled(2, 6);
+    let from = world.owner(0);
+    let mine: Vec<u32> = (1..6).filter(|it| world.owner(*it) == from).collect();
+    let tokens: Vec<_> = mine
+        .iter()
+        .map(|it| world.nodes[from].terms[&unit(*it)])
+        .collect();
+    world.nodes[from].stubborn = true;
+    let to = epoch(world.nodes[1 - from].epoch);
+    world.tell(from, GroupInput::Hint { unit: unit(0), to });
+    world.run(STOP + SECOND / 2);
+    assert!(world.nodes[from].terms[&unit(0)].revoked);
+    world.run_short_of(TTL, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(2 * SECOND, |world| world.owners(&unit(0)) == [1 - from]);
+    let again: Vec<_> = mine
+        .iter()
+        .map(|it| world.nodes[from].terms[&unit(*it)])
+        .collect();
+    assert_eq!(tokens, again);
+    let back = epoch(world.nodes[from].epoch);
+    let hint = GroupInput::Hint {
+        unit: unit(0),
+        to: back,
+    };
+    world.tell(1 - from, hint);
+    world.run(5 * SECOND);
+    assert!(
+        world.owners(&unit(0)).is_empty(),
+        "its old handler still runs there"
+    );
+}
+
+/// 9: a member whose own watch began anew deposes nobody for a lease.
+#[test]
+fn whoever_was_cut_off_itself_deposes_nobody_for_a_lease() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].alive = false;
+    world.run_short_of(TTL, SECOND);
+    world.watch(other);
+    world.run_short_of(TTL, 2 * SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(6 * SECOND, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 10: units of the next generation begin when all of the one before are closed for good.
+#[test]
+fn a_new_generation_begins_after_the_old_one_is_closed() {
+    let mut world = World::settled(2, 2);
+    let slow = world.owner(0);
+    world.nodes[slow].stubborn = true;
+    let grown = GroupRecord {
+        kind: GroupKind::Sharded {
+            shards: 4,
+            before: 2,
+        },
+        generation: 2,
+    };
+    let key = GroupKey::Group(group());
+    let over = world.sequence(&key);
+    world.store(key, Some(over), GroupContent::Group(group(), Some(grown)));
+    let new = |number| UnitKey {
+        generation: 2,
+        ..unit(number)
+    };
+    let all = |world: &World| (0..4).all(|it| world.owners(&new(it)).len() == 1);
+    world.until(LONGEST_LEASE * 2 + TTL, |world| {
+        let old = (0..2).any(|it| !world.owners(&unit(it)).is_empty());
+        let young = (0..4).any(|it| !world.owners(&new(it)).is_empty());
+        let closed = (0..2).all(|it| world.stands(it) == Some(UnitRecord::Closed));
+        assert!(!young || closed && !old);
+        all(world)
+    });
+}
+
+/// 12: an owner ends its term as soon as another record is shown.
+#[test]
+fn a_foreign_record_over_its_unit_ends_the_owners_term() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    world.forge(0, Some(UnitRecord::Nobody), None);
+    world.run(SECOND / 2);
+    assert!(world.nodes[owner].terms[&unit(0)].revoked);
+}
+
+/// 12: a forged record that names a living member makes no second owner.
+#[test]
+fn a_forged_owner_begins_after_the_longest_lease() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    let named = UnitRecord::Owned(epoch(world.nodes[other].epoch));
+    world.nodes[owner].silent = true;
+    world.forge(0, Some(named), None);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(3 * SECOND, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 12: nobody gives on, under its signature, what it was given by nobody known.
+#[test]
+fn a_forged_owner_gives_nothing_away_before_its_record_is_of_age() {
+    let mut world = World::settled(3, 1);
+    let owner = world.owner(0);
+    let (second, third) = ((owner + 1) % 3, (owner + 2) % 3);
+    world.nodes[owner].silent = true;
+    let named = UnitRecord::Owned(epoch(world.nodes[second].epoch));
+    world.forge(0, Some(named), None);
+    world.run(SECOND / 2);
+    let to = epoch(world.nodes[third].epoch);
+    world.tell(second, GroupInput::Hint { unit: unit(0), to });
+    world.run_short_of(LONGEST_LEASE, 2 * SECOND);
+    assert_eq!(world.stands(0), Some(named));
+}
+
+/// 12: a signed giving counts at once, and an unsigned one does not.
+#[test]
+fn a_giving_without_a_signature_costs_the_longest_lease() {
+    for signs in [true, false] {
+        let mut world = World::settled(2, 1);
+        let (owner, other) = (world.owner(0), 1 - world.owner(0));
+        let named = UnitRecord::Owned(epoch(world.nodes[other].epoch));
+        let signed = signs.then_some(epoch(world.nodes[owner].epoch));
+        world.forge(0, Some(named), signed);
+        world.run(LONGEST_LEASE / 2);
+        assert_eq!(!world.owners(&unit(0)).is_empty(), signs);
+    }
+}
+
+/// 12: rubbish and delete markers cost time, and the unit has an owner again.
+#[test]
+fn a_unit_under_rubbish_gets_an_owner_again() {
+    let mut world = World::settled(2, 1);
+    world.forge(0, None, None);
+    world.run(LONGEST_LEASE);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(LONGEST_LEASE + 3 * HEARTBEAT, |world| {
+        world.owners(&unit(0)).len() == 1
+    });
+}
+
+#[test]
+fn a_member_that_drains_gives_all_its_units_to_others() {
+    let mut world = World::settled(3, 9);
+    let drained = world.owner(0);
+    world.tell(drained, GroupInput::Drain);
+    world.until(2 * SECOND, |world| {
+        (0..9).all(|it| world.owners(&unit(it)).len() == 1)
+            && (0..9).all(|it| world.owner(it) != drained)
+    });
+    world.run(TTL * 2);
+    assert!((0..9).all(|it| world.owner(it) != drained));
+}
+
+#[test]
+fn a_stream_that_lost_its_end_ends_the_lease() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(LONGEST_LEASE * 3, |world| world.owners(&unit(0)).len() == 1);
+}

@@ -1,0 +1,223 @@
+//! The units that this member owns, each from the beginning of a term to the write that ends it.
+
+use super::agenda::Subject;
+use super::effect::{GroupEffect, GroupWrite};
+use super::epoch::Epoch;
+use super::key::UnitKey;
+use super::machine::Group;
+use super::record::UnitRecord;
+use super::view::KnownUnit;
+use crate::moment::Moment;
+
+/// A unit whose record named this member when its term began, or whose handler still runs.
+#[derive(Clone, Debug)]
+pub(super) struct Tenure {
+    pub epoch: Epoch,
+    /// The sequence of the record. It is the term's fencing token.
+    pub sequence: u64,
+    pub phase: Phase,
+    /// Whether the handler runs.
+    pub runs: bool,
+    /// What is written over the record at the end of the term.
+    pub next: UnitRecord,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Acting,
+    /// The handler was told to end.
+    Ending {
+        revoke_at: Moment,
+    },
+    /// The handler did not end in time. The term is revoked, and the unit held back for a lease.
+    Overrun {
+        give_at: Moment,
+    },
+    /// The term is over. Its end is written, again and again with the same content, until its
+    /// outcome is known.
+    Giving {
+        send_at: Moment,
+    },
+    /// The record is not this member's any more.
+    Displaced,
+}
+
+impl Group {
+    /// Begins a term on the record at this sequence.
+    pub(super) fn begin(&mut self, unit: &UnitKey, epoch: Epoch, sequence: u64, until: Moment) {
+        let tenure = Tenure {
+            epoch,
+            sequence,
+            phase: Phase::Acting,
+            runs: true,
+            next: UnitRecord::Owned(epoch),
+        };
+        self.tenures.insert(unit.clone(), tenure);
+        self.out.push(GroupEffect::Start {
+            unit: unit.clone(),
+            sequence,
+            until,
+        });
+        // Above the unit's record in the stream: who loses that one loses this heartbeat.
+        self.heartbeat_now();
+    }
+
+    /// Gives up a unit whose record names this member, although no term has begun on it.
+    pub(super) fn decline(&mut self, unit: &UnitKey, epoch: Epoch, sequence: u64, to: UnitRecord) {
+        let tenure = Tenure {
+            epoch,
+            sequence,
+            phase: Phase::Giving { send_at: self.now },
+            runs: false,
+            next: to,
+        };
+        self.tenures.insert(unit.clone(), tenure);
+        self.agenda.note(Subject::Unit(unit.clone()), self.now);
+    }
+
+    /// Ends the term, if it still acts, and then writes this record.
+    pub(super) fn end_term(&mut self, unit: &UnitKey, next: UnitRecord) {
+        let revoke_at = self.now + self.settings.stop_budget;
+        let Some(tenure) = self.tenures.get_mut(unit) else {
+            return;
+        };
+        if tenure.phase != Phase::Acting {
+            return;
+        }
+        (tenure.phase, tenure.next) = (Phase::Ending { revoke_at }, next);
+        self.out.push(GroupEffect::Cancel {
+            unit: unit.clone(),
+            sequence: tenure.sequence,
+        });
+        self.agenda.note(Subject::Unit(unit.clone()), revoke_at);
+    }
+
+    pub(super) fn handler_ended(&mut self, unit: &UnitKey, sequence: u64) {
+        let pause = self.now + self.settings.heartbeat;
+        let Some(tenure) = self.tenures.get_mut(unit) else {
+            return;
+        };
+        if tenure.sequence != sequence || !tenure.runs {
+            return;
+        }
+        tenure.runs = false;
+        let epoch = tenure.epoch;
+        let send_at = match tenure.phase {
+            // The next term of this member begins with a record of its own, after a pause: a
+            // handler that fails at once would write without end.
+            Phase::Acting => {
+                tenure.next = UnitRecord::Owned(epoch);
+                pause
+            }
+            Phase::Ending { .. } | Phase::Overrun { .. } => self.now,
+            Phase::Giving { send_at } => send_at,
+            Phase::Displaced => {
+                self.tenures.remove(unit);
+                self.agenda.note(Subject::Unit(unit.clone()), self.now);
+                self.retire_if_idle(epoch);
+                return;
+            }
+        };
+        tenure.phase = Phase::Giving { send_at };
+        self.raise_ended(unit, sequence);
+        self.agenda.note(Subject::Unit(unit.clone()), send_at);
+    }
+
+    /// The unit's record is another one now, or the epoch is over: the term has ended, whatever its
+    /// handler does.
+    pub(super) fn displace(&mut self, unit: &UnitKey) {
+        let Some(tenure) = self.tenures.get_mut(unit) else {
+            return;
+        };
+        let (sequence, is_valid) = (
+            tenure.sequence,
+            matches!(tenure.phase, Phase::Acting | Phase::Ending { .. }),
+        );
+        tenure.phase = Phase::Displaced;
+        let runs = tenure.runs;
+        if runs && is_valid {
+            self.out.push(GroupEffect::Revoke {
+                unit: unit.clone(),
+                sequence,
+            });
+        }
+        if !runs {
+            self.tenures.remove(unit);
+        }
+        self.raise_ended(unit, sequence);
+        self.agenda.note(Subject::Unit(unit.clone()), self.now);
+    }
+
+    /// No term begins any more on a record of the unit up to this sequence.
+    fn raise_ended(&mut self, unit: &UnitKey, sequence: u64) {
+        let ended = self.ended.entry(unit.clone()).or_insert(0);
+        *ended = sequence.max(*ended);
+    }
+
+    /// Does what is due of a tenure. Returns when to look again.
+    pub(super) fn tend_tenure(&mut self, unit: &UnitKey) -> Option<Moment> {
+        let tenure = self.tenures.get(unit)?;
+        let (epoch, sequence, next) = (tenure.epoch, tenure.sequence, tenure.next);
+        let stands = self.view.unit(unit).is_some_and(|it| {
+            it.sequence == sequence && it.known == KnownUnit::Record(UnitRecord::Owned(epoch))
+        });
+        if !stands && tenure.phase != Phase::Displaced {
+            self.displace(unit);
+            return None;
+        }
+        match tenure.phase {
+            Phase::Displaced => None,
+            Phase::Acting => {
+                let to = self.wanted(unit, epoch)?;
+                self.end_term(unit, to);
+                None
+            }
+            Phase::Ending { revoke_at } if self.now < revoke_at => Some(revoke_at),
+            Phase::Ending { .. } => {
+                let give_at = self.now + self.settings.ttl;
+                self.set_phase(unit, Phase::Overrun { give_at });
+                self.out.push(GroupEffect::Revoke {
+                    unit: unit.clone(),
+                    sequence,
+                });
+                Some(give_at)
+            }
+            Phase::Overrun { give_at } if self.now < give_at => Some(give_at),
+            Phase::Overrun { .. } => {
+                self.raise_ended(unit, sequence);
+                self.set_phase(unit, Phase::Giving { send_at: self.now });
+                Some(self.now)
+            }
+            Phase::Giving { send_at } if self.now < send_at => Some(send_at),
+            Phase::Giving { .. } => {
+                if self.is_busy(unit) || self.lease_of(epoch).is_none() {
+                    return None;
+                }
+                self.raise_ended(unit, sequence);
+                let again = self.now + self.settings.heartbeat;
+                self.set_phase(unit, Phase::Giving { send_at: again });
+                self.write(GroupWrite::Unit {
+                    key: unit.clone(),
+                    over: sequence,
+                    record: next,
+                    sign: Some(epoch),
+                });
+                None
+            }
+        }
+    }
+
+    fn set_phase(&mut self, unit: &UnitKey, phase: Phase) {
+        if let Some(tenure) = self.tenures.get_mut(unit) {
+            tenure.phase = phase;
+        }
+    }
+
+    /// A lost epoch is freed when none of its handlers runs any more.
+    pub(super) fn retire_if_idle(&mut self, epoch: Epoch) {
+        let runs = self.tenures.values().any(|it| it.epoch == epoch && it.runs);
+        if !runs && self.lost.remove(&epoch) {
+            self.out.push(GroupEffect::Retire { epoch });
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What the watch showed, and how long what it did not show may last.
+//!
+//! Nobody but its owner changes a unit's record while the owner's epoch lives, but for purges and
+//! strangers. Their records have to stand for the longest lease before anybody builds on them: by
+//! then the owner before them has seen them, or has no lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::epoch::{Epoch, Identity};
+use super::input::{GroupContent, Message};
+use super::key::UnitKey;
+use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, MemberInfo, UnitRecord};
+use crate::moment::Moment;
+use crate::name::{GroupName, UnitName};
+
+/// What is known of an epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// The sequence of its last record. 0 if it is missing.
+    sequence: u64,
+    /// It was proved once, and cannot change.
+    identity: Option<Identity>,
+    pub info: Option<MemberInfo>,
+    deposed: bool,
+    /// Until when its lease may last, as far as this member has watched it.
+    pub over_at: Moment,
+    watch: u64,
+}
+
+/// What is known of a unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    /// The sequence of its last record.
+    pub sequence: u64,
+    pub known: KnownUnit,
+    /// Until when an owner before the one in the record may act. Nobody builds on the record before.
+    pub quiet_until: Moment,
+    watch: u64,
+}
+
+/// What stands under a unit's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KnownUnit {
+    Record(UnitRecord),
+    /// A value that is not understood, or a delete marker.
+    Opaque,
+    Missing,
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug)]
+pub(super) struct SeenGroup {
+    pub sequence: u64,
+    pub record: Option<GroupRecord>,
+    watch: u64,
+}
+
+/// What a message changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Nothing,
+    Member(Epoch),
+    Unit(UnitKey),
+    Group(GroupName),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    members: BTreeMap<Epoch, Member>,
+    units: BTreeMap<UnitKey, Unit>,
+    groups: BTreeMap<GroupName, SeenGroup>,
+    /// The most shards that each generation was ever said to have.
+    shards: BTreeMap<(GroupName, u32), u32>,
+    /// The number of the watch.
+    watch: u64,
+    pub caught_up: bool,
+    last: u64,
+}
+
+impl View {
+    pub const fn watch_began(&mut self) {
+        self.watch += 1;
+    }
+
+    /// Learns of a message. One that was shown before changes nothing.
+    pub fn shown(&mut self, message: Message, now: Moment) -> Change {
+        let Message {
+            sequence,
+            over,
+            content,
+        } = message;
+        self.last = self.last.max(sequence);
+        match content {
+            GroupContent::Member(epoch, content) => {
+                self.learn_of_member(epoch, sequence, over, content, now)
+            }
+            GroupContent::Unit {
+                key,
+                record,
+                signed,
+            } => self.learn_of_unit(key, sequence, over, record, signed, now),
+            GroupContent::Group(name, record) => self.learn_of_group(name, sequence, record),
+        }
+    }
+
+    fn learn_of_member(
+        &mut self,
+        epoch: Epoch,
+        sequence: u64,
+        over: Option<u64>,
+        content: MemberContent,
+        now: Moment,
+    ) -> Change {
+        let watch = self.watch;
+        let before = self.members.get_mut(&epoch);
+        if let Some(before) = before {
+            before.watch = watch;
+            // A tombstone is final.
+            if before.deposed || sequence <= before.sequence {
+                return Change::Nothing;
+            }
+        }
+        let before = self.members.get(&epoch);
+        let known = before.and_then(|before| before.identity);
+        let (identity, info, deposed, over_at) = match content {
+            MemberContent::Record(seen) => {
+                let identity = known.or(seen.identity);
+                (identity, seen.info, false, now + lease_of(identity))
+            }
+            MemberContent::Tombstone { secret } => {
+                let told = secret.map(crate::release::ReleaseSecret::hash);
+                let own = told.is_some() && told == known.map(|known| known.release);
+                let watched = before.filter(|before| over == Some(before.sequence));
+                let over_at = if own {
+                    now
+                } else {
+                    // The lease of the very record that it replaces was watched from its receipt.
+                    watched.map_or(now + lease_of(known), |before| before.over_at)
+                };
+                (known, None, true, over_at)
+            }
+        };
+        let member = Member {
+            sequence,
+            identity,
+            info,
+            deposed,
+            over_at,
+            watch,
+        };
+        self.members.insert(epoch, member);
+        Change::Member(epoch)
+    }
+
+    /// Learns of a unit's record, by the watch or as its writer.
+    pub fn learn_of_unit(
+        &mut self,
+        key: UnitKey,
+        sequence: u64,
+        over: Option<u64>,
+        record: Option<UnitRecord>,
+        signed: Option<Epoch>,
+        now: Moment,
+    ) -> Change {
+        let watch = self.watch;
+        if let Some(before) = self.units.get_mut(&key)
+            && before.known != KnownUnit::Missing
+            && sequence <= before.sequence
+        {
+            before.watch = watch;
+            return Change::Nothing;
+        }
+        let longest = now + LONGEST_LEASE;
+        let before = self.units.get(&key);
+        let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
+            None => longest,
+            Some(before) => match before.known {
+                KnownUnit::Record(UnitRecord::Nobody) => before.quiet_until,
+                KnownUnit::Record(UnitRecord::Owned(owner)) => {
+                    if signed == Some(owner) {
+                        before.quiet_until
+                    } else {
+                        let deposed = self.members.get(&owner).filter(|owner| owner.deposed);
+                        deposed.map_or(longest, |owner| before.quiet_until.max(owner.over_at))
+                    }
+                }
+                KnownUnit::Record(UnitRecord::Closed) | KnownUnit::Opaque | KnownUnit::Missing => {
+                    longest
+                }
+            },
+        };
+        if let Some(UnitRecord::Owned(owner)) = record
+            && self.caught_up
+        {
+            self.note_missing(owner, now);
+        }
+        let unit = Unit {
+            sequence,
+            known: record.map_or(KnownUnit::Opaque, KnownUnit::Record),
+            quiet_until,
+            watch,
+        };
+        self.units.insert(key.clone(), unit);
+        Change::Unit(key)
+    }
+
+    pub fn learn_of_group(
+        &mut self,
+        name: GroupName,
+        sequence: u64,
+        record: Option<GroupRecord>,
+    ) -> Change {
+        let watch = self.watch;
+        let before = self.groups.get_mut(&name);
+        if let Some(before) = before
+            && sequence <= before.sequence
+        {
+            before.watch = watch;
+            return Change::Nothing;
+        }
+        if let Some(GroupRecord {
+            kind: GroupKind::Sharded { shards, before },
+            generation,
+            ..
+        }) = record
+        {
+            for (generation, shards) in [(generation, shards), (generation - 1, before)] {
+                let most = self.shards.entry((name.clone(), generation)).or_insert(0);
+                *most = shards.max(*most);
+            }
+        }
+        let group = SeenGroup {
+            sequence,
+            record,
+            watch,
+        };
+        self.groups.insert(name.clone(), group);
+        Change::Group(name)
+    }
+
+    /// The watch has shown all that stood there. Returns the units that are missing since, or
+    /// `None` if the stream has lost its end: then nothing that is known counts any more.
+    pub fn caught_up(&mut self, last: u64, now: Moment) -> Option<Vec<UnitKey>> {
+        if last < self.last {
+            let watch = self.watch;
+            *self = Self {
+                watch,
+                ..Self::default()
+            };
+            return None;
+        }
+        self.caught_up = true;
+        let watch = self.watch;
+        for member in self.members.values_mut().filter(|it| it.watch != watch) {
+            member.watch = watch;
+            if !member.deposed && member.sequence > 0 {
+                (member.sequence, member.info) = (0, None);
+                member.over_at = now + LONGEST_LEASE;
+            }
+        }
+        let mut missing = Vec::new();
+        for (key, unit) in self.units.iter_mut().filter(|(_, it)| it.watch != watch) {
+            unit.watch = watch;
+            if unit.known != KnownUnit::Missing {
+                (unit.known, unit.sequence) = (KnownUnit::Missing, 0);
+                missing.push(key.clone());
+            }
+        }
+        self.groups.retain(|_, group| group.watch == watch);
+        let owners: BTreeSet<Epoch> = self.owners().map(|(_, owner)| owner).collect();
+        for owner in owners {
+            self.note_missing(owner, now);
+        }
+        Some(missing)
+    }
+
+    /// Nobody watches the lease of an epoch that has no record. So it is counted from the moment at
+    /// which a complete view lacked it.
+    fn note_missing(&mut self, epoch: Epoch, now: Moment) {
+        let watch = self.watch;
+        self.members.entry(epoch).or_insert(Member {
+            sequence: 0,
+            identity: None,
+            info: None,
+            deposed: false,
+            over_at: now + LONGEST_LEASE,
+            watch,
+        });
+    }
+
+    /// A tombstone of ours is confirmed.
+    pub fn deposed(&mut self, epoch: Epoch, over: u64, sequence: u64) {
+        if let Some(member) = self.members.get_mut(&epoch)
+            && member.sequence == over
+            && !member.deposed
+        {
+            (member.deposed, member.sequence, member.info) = (true, sequence, None);
+        }
+    }
+
+    fn owners(&self) -> impl Iterator<Item = (&UnitKey, Epoch)> {
+        self.units.iter().filter_map(|(key, unit)| {
+            let KnownUnit::Record(record) = unit.known else {
+                return None;
+            };
+            Some((key, record.owner()?))
+        })
+    }
+
+    pub fn units_of(&self, epoch: Epoch) -> impl Iterator<Item = &UnitKey> {
+        let owned = self.owners().filter(move |(_, owner)| *owner == epoch);
+        owned.map(|(key, _)| key)
+    }
+
+    pub fn owner_of(&self, key: &UnitKey) -> Option<Epoch> {
+        match self.units.get(key)?.known {
+            KnownUnit::Record(record) => record.owner(),
+            KnownUnit::Opaque | KnownUnit::Missing => None,
+        }
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &UnitKey> {
+        self.units.keys()
+    }
+
+    pub fn epochs(&self) -> impl Iterator<Item = Epoch> {
+        self.members.keys().copied()
+    }
+
+    pub fn unit(&self, key: &UnitKey) -> Option<&Unit> {
+        self.units.get(key)
+    }
+
+    pub fn group(&self, name: &GroupName) -> Option<&SeenGroup> {
+        self.groups.get(name)
+    }
+
+    pub fn member(&self, epoch: Epoch) -> Option<&Member> {
+        self.members.get(&epoch)
+    }
+
+    /// Whether what the epoch owns is free: its tombstone was shown, and this member itself has
+    /// waited for its lease.
+    pub fn is_deposed(&self, epoch: Epoch, now: Moment) -> bool {
+        let member = self.members.get(&epoch);
+        member.is_some_and(|it| it.deposed && it.over_at <= now)
+    }
+
+    /// The sequence that a tombstone over the epoch's last record expects, if its lease was watched
+    /// to its end.
+    pub fn deposable(&self, epoch: Epoch, now: Moment) -> Option<u64> {
+        let member = self.members.get(&epoch)?;
+        (!member.deposed && member.over_at <= now).then_some(member.sequence)
+    }
+
+    /// The members that may own units of the group now.
+    pub fn living<'a>(
+        &'a self,
+        group: &'a GroupName,
+        now: Moment,
+    ) -> impl Iterator<Item = Epoch> + 'a {
+        let takes_part = move |member: &Member| {
+            let info = member.info.as_ref();
+            !member.deposed
+                && now < member.over_at
+                && info.is_some_and(|it| !it.cordoned && it.groups.contains_key(group))
+        };
+        let living = self.members.iter().filter(move |(_, it)| takes_part(it));
+        living.map(|(epoch, _)| *epoch)
+    }
+
+    /// Whether every unit of the generations before this one is closed for good.
+    pub fn are_closed_before(&self, group: &GroupName, generation: u32, now: Moment) -> bool {
+        let is_closed = |unit: &Unit| {
+            unit.known == KnownUnit::Record(UnitRecord::Closed) && unit.quiet_until <= now
+        };
+        let earlier = self
+            .units
+            .iter()
+            .filter(|(key, _)| key.group == *group && key.generation < generation);
+        earlier.clone().all(|(_, unit)| is_closed(unit))
+            && self.numbered_before(group, generation).all(|key| {
+                let unit = self.units.get(&key);
+                unit.is_some_and(is_closed)
+            })
+    }
+
+    /// All shards of the generation before this one.
+    pub fn numbered_before(
+        &self,
+        group: &GroupName,
+        generation: u32,
+    ) -> impl Iterator<Item = UnitKey> {
+        let generation = generation.saturating_sub(1);
+        let shards = self.shards.get(&(group.clone(), generation));
+        let group = group.clone();
+        (0..shards.copied().unwrap_or(0)).map(move |number| UnitKey {
+            group: group.clone(),
+            generation,
+            unit: UnitName::shard(number),
+        })
+    }
+}
+
+impl Member {
+    pub const fn is_deposed(&self) -> bool {
+        self.deposed
+    }
+}
+
+fn lease_of(identity: Option<Identity>) -> Duration {
+    identity.map_or(LONGEST_LEASE, |identity| identity.ttl)
+}
