@@ -135,6 +135,7 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         release,
         heirs: Heirs::NONE,
         proof: u.arbitrary()?,
+        member: None,
     };
     let value = record.to_json();
     match role_entry(1, None, &value).content {

@@ -151,6 +151,7 @@
 //! | `keeping.rs` | the held lease: heartbeats and doubts about them |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs` | handing over to a successor |
+//! | `membership.rs` | the lease of a member of groups, which nobody contends for |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `orders.rs` | pause, resume, cordon, stop and abandon |

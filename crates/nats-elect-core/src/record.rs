@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::group::MemberInfo;
 use crate::heirs::{Heirs, MOST_HEIRS};
 use crate::release::{ReleaseHash, ReleaseSecret};
 use crate::text::printable;
@@ -88,6 +89,8 @@ pub struct Record {
     pub heirs: Heirs,
     /// The leader's signed statement, if it has a signing key.
     pub proof: Option<String>,
+    /// What a member of groups says beside its lease.
+    pub member: Option<Box<MemberInfo>>,
 }
 
 impl Record {
@@ -98,6 +101,7 @@ impl Record {
             heirs: self.heirs,
             id: &self.id,
             incarnation: self.nonce.incarnation,
+            member: self.member.as_ref().map(|member| member.to_json()),
             meta: &self.meta,
             priority: self.priority,
             proof: self.proof.as_deref(),
@@ -119,6 +123,8 @@ struct RecordValue<'a> {
     heirs: Heirs,
     id: &'a str,
     incarnation: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<Value>,
     meta: &'a BTreeMap<String, String>,
     priority: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -417,6 +423,7 @@ mod tests {
             release: ReleaseSecret::new(5).hash(),
             heirs: Heirs::NONE,
             proof: None,
+            member: None,
         }
     }
 

@@ -14,7 +14,7 @@ pub use role::{FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Ta
 // For this project's crates.
 #[doc(hidden)]
 pub use rules::{DAY, check_meta, ensure, range};
-pub use settings::{HealthSettings, RoleSettings};
+pub use settings::{HealthSettings, Membership, RoleSettings};
 
 /// The error for a setting that breaks a rule. Nothing was started or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

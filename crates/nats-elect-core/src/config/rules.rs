@@ -140,6 +140,7 @@ impl RoleConfig {
                 check_meta(&self.meta)?;
                 self.meta.clone()
             },
+            member: None,
         })
     }
 }

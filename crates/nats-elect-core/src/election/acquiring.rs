@@ -64,7 +64,7 @@ impl Election {
         timers
     }
 
-    /// Goes on to the fence record: an answer or a read showed that a claim of ours stands in the
+    /// Goes on to the fence record, if this is a role's election: an answer or a read showed that a claim of ours stands in the
     /// bucket.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // The role was free at the claim's sequence. If another lease was seen since, the stream
@@ -98,9 +98,16 @@ impl Election {
         self.phase = Phase::Acquiring(Acquisition {
             held,
             fence_over: claim.expected.fence,
-            step: Step::Fence,
+            step: if self.is_fenced() {
+                Step::Fence
+            } else {
+                Step::Look
+            },
             bucket_known,
         });
+        if bucket_known && !self.is_fenced() {
+            self.promote(held, revision);
+        }
         mutated!(SkipFence => self.promote(held, revision));
     }
 
@@ -178,6 +185,12 @@ impl Election {
         }
         if !stands {
             self.abandon_claim();
+            return;
+        }
+        if !self.is_fenced() {
+            if snapshot.epoch.is_some() {
+                self.promote(held, held.revision);
+            }
             return;
         }
         let fence = snapshot.fence.map_or(0, |fence| fence.revision);

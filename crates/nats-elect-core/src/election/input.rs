@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::event::FailureKind;
+use crate::group::MemberInfo;
 use crate::peer::{PeerReply, PeerRequest};
 use crate::record::Entry;
 use crate::record::FenceEntry;
@@ -168,6 +169,9 @@ pub enum Input {
         /// The revision of the role's key that the operator saw, or 0 if the key is missing.
         revision: u64,
     },
+    /// What the next record of a member of groups says beside its lease. An election for a role
+    /// ignores it.
+    Tell(Box<MemberInfo>),
     /// Leaves the election, after the end of the term if there is one.
     Stop {
         /// Whether to free the role. Otherwise its lease runs out.

@@ -233,6 +233,7 @@ impl Election {
             Input::PeerReplied { question, answer } => self.answered(question, answer),
             Input::Validate { request, term } => self.validate(request, term),
             Input::EndLease { request, revision } => self.end_lease(request, revision),
+            Input::Tell(info) => self.tell_of_member(*info),
             Input::Stop { release } => self.stop(release),
             Input::Abandon => self.abandon(),
         }

@@ -13,6 +13,7 @@ mod leading;
 mod line;
 mod link;
 mod machine;
+mod membership;
 mod mutation;
 mod observed_record;
 mod operations;

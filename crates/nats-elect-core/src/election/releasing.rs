@@ -343,7 +343,7 @@ impl Election {
         for request in &succession.callers {
             self.reply(*request, Reply::SteppedDown { released, handoff });
         }
-        if stopped {
+        if stopped || !self.has_contenders() {
             self.leave();
             return;
         }

@@ -66,6 +66,11 @@ impl Election {
             release: secrets.release.hash(),
             heirs: self.phase.heirs(),
             proof: None,
+            member: self
+                .settings
+                .member
+                .as_ref()
+                .map(|it| it.info.clone().into()),
         }
     }
 

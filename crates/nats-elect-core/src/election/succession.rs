@@ -224,7 +224,7 @@ impl Election {
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
-        let linked = matches!(self.link, Link::Up(_));
+        let linked = matches!(self.link, Link::Up(_)) && self.has_contenders();
         let recently = self.now - self.settings.ttl * 2;
         let Phase::Leading(leadership) = &self.phase else {
             return;
@@ -257,7 +257,7 @@ impl Election {
         if let Some(succession) = self.phase.succession() {
             succession.search_at = None;
         }
-        if !matches!(self.link, Link::Up(_)) {
+        if !matches!(self.link, Link::Up(_)) || !self.has_contenders() {
             return;
         }
         let Some(succession) = self.phase.succession() else {

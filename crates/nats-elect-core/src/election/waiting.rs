@@ -245,13 +245,18 @@ impl Election {
     }
 
     pub(super) fn claim(&mut self) {
+        let over = self.observed_role.claim_over();
+        if !self.may_claim(over) {
+            self.leave();
+            return;
+        }
         self.become_state(RoleState::Candidate);
         let term = self.next_term();
+        let member = self.settings.member.as_ref();
         let secrets = Secrets {
             token: self.fresh.lease_token,
-            release: self.fresh.release_secret,
+            release: member.map_or(self.fresh.release_secret, |member| member.secret),
         };
-        let over = self.observed_role.claim_over();
         let fence = self.observed_role.fence_over();
         let forced = self
             .observed_role

@@ -16,6 +16,7 @@ mod freeing;
 mod keeping;
 mod leading;
 mod line;
+mod membership;
 mod pausing;
 mod proving;
 mod slow;

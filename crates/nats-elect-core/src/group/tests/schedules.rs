@@ -28,10 +28,13 @@ impl Chance {
 
     /// One that was claimed: nobody knows the name of an epoch before, as it hashes random keys.
     fn epoch(&mut self, world: &World) -> Epoch {
-        let claims = world.log.iter().filter_map(|it| match (&it.key, it.message.over) {
-            (GroupKey::Member(epoch), Some(0)) => Some(*epoch),
-            _ => None,
-        });
+        let claims = world
+            .log
+            .iter()
+            .filter_map(|it| match (&it.key, it.message.over) {
+                (GroupKey::Member(epoch), Some(0)) => Some(*epoch),
+                _ => None,
+            });
         let claimed: Vec<Epoch> = claims.collect();
         claimed[self.below(claimed.len())]
     }
