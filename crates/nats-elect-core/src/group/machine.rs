@@ -333,10 +333,8 @@ impl Group {
                 let change = view.learn_of_unit(key, revision, Some(over), Some(record), sign, now);
                 self.look_at(change);
             }
-            GroupWrite::Group { group, record, .. } => {
-                let change = self.view.learn_of_group(group, revision, Some(record));
-                self.look_at(change);
-            }
+            // The watch tells.
+            GroupWrite::Group { .. } => {}
         }
     }
 }

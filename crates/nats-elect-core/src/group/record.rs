@@ -269,6 +269,8 @@ pub struct GroupRecord {
     pub kind: GroupKind,
     /// The present generation, from 1 on.
     pub generation: u32,
+    /// The group is new. Nobody owns a unit of it before a record without this follows.
+    pub making: bool,
 }
 
 impl GroupRecord {
@@ -284,6 +286,9 @@ impl GroupRecord {
                 }
             }
             GroupKind::Spread => object["kind"] = "spread".into(),
+        }
+        if self.making {
+            object["making"] = true.into();
         }
         object.to_string().into_bytes()
     }
@@ -304,7 +309,15 @@ impl GroupRecord {
             "spread" => GroupKind::Spread,
             _ => return None,
         };
-        (generation > 0).then_some(Self { kind, generation })
+        let making = match object.get("making") {
+            None => false,
+            Some(making) => making.as_bool()?,
+        };
+        (generation > 0).then_some(Self {
+            kind,
+            generation,
+            making,
+        })
     }
 }
 
@@ -528,11 +541,14 @@ mod tests {
                 before: 256,
             },
         ] {
-            let record = GroupRecord {
-                kind,
-                generation: 2,
-            };
-            assert_eq!(GroupRecord::parse(&record.to_json()), Some(record));
+            for making in [true, false] {
+                let record = GroupRecord {
+                    kind,
+                    generation: 2,
+                    making,
+                };
+                assert_eq!(GroupRecord::parse(&record.to_json()), Some(record));
+            }
         }
     }
 
@@ -546,6 +562,7 @@ mod tests {
             r#"{"v":1,"kind":"sharded","n":4,"gen":4294967296}"#,
             r#"{"v":1,"kind":"sharded","gen":1}"#,
             r#"{"v":1,"kind":"heaped","gen":1}"#,
+            r#"{"v":1,"kind":"spread","gen":1,"making":1}"#,
             r#"{"v":2,"kind":"spread","gen":1}"#,
             r#"{"kind":"spread","gen":1}"#,
         ] {

@@ -180,12 +180,18 @@ impl Group {
         if !self.view.caught_up || self.busy.contains(&key) {
             return None;
         }
-        if self.view.group(name).is_some() {
-            self.look_at_units(name);
-            return None;
+        if let Some(seen) = self.view.group(name) {
+            let (over, record) = (seen.sequence, self.record_of(name)?);
+            if !record.making {
+                self.look_at_units(name);
+                return None;
+            }
+            return self.tend_new_group(name, epoch, over, record);
         }
         let generations = self.view.keys().filter(|key| key.group == *name);
-        let generation = generations.map(|key| key.generation).max().unwrap_or(1);
+        let generation = generations.map(|key| key.generation).max();
+        // A group whose units are known is not new: somebody may own them.
+        let (making, generation) = (generation.is_none(), generation.unwrap_or(1));
         let kind = match self.settings.groups.get(name)? {
             Units::Shards(shards) => GroupKind::Sharded {
                 shards: *shards,
@@ -203,11 +209,51 @@ impl Group {
         if self.now < since + turn {
             return Some(since + turn);
         }
-        let record = GroupRecord { kind, generation };
+        let record = GroupRecord {
+            kind,
+            generation,
+            making,
+        };
         self.write(GroupWrite::Group {
             group: name.clone(),
             over: 0,
             record,
+        });
+        None
+    }
+
+    /// Creates the units of a new group, and then says that it is made.
+    fn tend_new_group(
+        &mut self,
+        name: &GroupName,
+        epoch: Epoch,
+        over: u64,
+        record: GroupRecord,
+    ) -> Option<Moment> {
+        let units = self.units_in(name, &record);
+        let exists = |unit: &UnitKey| {
+            let unit = self.view.unit(unit);
+            unit.is_some_and(|unit| unit.known != KnownUnit::Missing)
+        };
+        let missing: Vec<UnitKey> = units.iter().filter(|it| !exists(it)).cloned().collect();
+        if !missing.is_empty() {
+            for unit in missing {
+                self.agenda.note(Subject::Unit(unit), self.now);
+            }
+            return Some(self.now + self.settings.heartbeat / 4);
+        }
+        let turn = self.turn(units.first()?, epoch);
+        let since = self.free_since(GroupKey::Group(name.clone()), over);
+        if self.now < since + turn {
+            return Some(since + turn);
+        }
+        self.write(GroupWrite::Group {
+            group: name.clone(),
+            over,
+            record: GroupRecord {
+                making: false,
+                ..record
+            },
         });
         None
     }
@@ -261,7 +307,7 @@ impl Group {
     /// Whether units of the present generation may have owners.
     fn has_begun(&self, name: &GroupName, record: &GroupRecord) -> bool {
         let generation = record.generation;
-        generation == 1 || self.begun.get(name) == Some(&generation)
+        !record.making && (generation == 1 || self.begun.get(name) == Some(&generation))
     }
 
     /// Begins the present generation of a group if all units before it are closed for good. It
@@ -271,7 +317,9 @@ impl Group {
             return;
         };
         let generation = record.generation;
-        if !self.has_begun(name, &record) && self.view.are_closed_before(name, generation, self.now)
+        if !record.making
+            && !self.has_begun(name, &record)
+            && self.view.are_closed_before(name, generation, self.now)
         {
             self.begun.insert(name.clone(), generation);
             self.look_at_units(name);

@@ -36,6 +36,8 @@ pub(super) struct Unit {
     pub known: KnownUnit,
     /// Until when an owner before the one in the record may act. Nobody builds on the record before.
     pub quiet_until: Moment,
+    /// Whether it is known by its creation as nobody's alone.
+    newborn: bool,
     watch: u64,
 }
 
@@ -53,6 +55,8 @@ pub(super) enum KnownUnit {
 pub(super) struct SeenGroup {
     pub sequence: u64,
     pub record: Option<GroupRecord>,
+    /// Whether this record began the group where nothing was.
+    began: bool,
     watch: u64,
 }
 
@@ -100,7 +104,9 @@ impl View {
                 record,
                 signed,
             } => self.learn_of_unit(key, sequence, over, record, signed, now),
-            GroupContent::Group(name, record) => self.learn_of_group(name, sequence, record),
+            GroupContent::Group(name, record) => {
+                self.learn_of_group(name, sequence, over, record, now)
+            }
         }
     }
 
@@ -173,6 +179,7 @@ impl View {
         }
         let longest = now + LONGEST_LEASE;
         let before = self.units.get(&key);
+        let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
             None => longest,
             Some(before) => match before.known {
@@ -199,19 +206,39 @@ impl View {
             sequence,
             known: record.map_or(KnownUnit::Opaque, KnownUnit::Record),
             quiet_until,
+            newborn: is_created && record == Some(UnitRecord::Nobody),
             watch,
         };
         self.units.insert(key.clone(), unit);
         Change::Unit(key)
     }
 
-    pub fn learn_of_group(
+    /// Learns of a group's record, by the watch alone: its writer may be behind with what came
+    /// before it.
+    fn learn_of_group(
         &mut self,
         name: GroupName,
         sequence: u64,
+        over: Option<u64>,
         record: Option<GroupRecord>,
+        now: Moment,
     ) -> Change {
         let watch = self.watch;
+        if let Some(before) = self.groups.get(&name)
+            && before.began
+            && over == Some(before.sequence)
+            && sequence > before.sequence
+            && record.is_some_and(|record| !record.making)
+        {
+            // Nobody owned a unit before this record. So what was created until then is of age.
+            let while_new = before.sequence..sequence;
+            let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
+            for (_, unit) in units.filter(|(_, it)| while_new.contains(&it.sequence)) {
+                if unit.newborn {
+                    unit.quiet_until = now;
+                }
+            }
+        }
         let before = self.groups.get_mut(&name);
         if let Some(before) = before
             && sequence <= before.sequence
@@ -230,9 +257,11 @@ impl View {
                 *most = shards.max(*most);
             }
         }
+        let is_first = !self.groups.contains_key(&name) && over == Some(0);
         let group = SeenGroup {
             sequence,
             record,
+            began: is_first && record.is_some_and(|record| record.making),
             watch,
         };
         self.groups.insert(name.clone(), group);
@@ -263,7 +292,7 @@ impl View {
         for (key, unit) in self.units.iter_mut().filter(|(_, it)| it.watch != watch) {
             unit.watch = watch;
             if unit.known != KnownUnit::Missing {
-                (unit.known, unit.sequence) = (KnownUnit::Missing, 0);
+                (unit.known, unit.sequence, unit.newborn) = (KnownUnit::Missing, 0, false);
                 missing.push(key.clone());
             }
         }

@@ -80,6 +80,16 @@ const UNSEEN: &[Action] = &[
     Action::Show(0),
 ];
 
+/// A new group was made, and member 0 owns its unit. Member 1 knows only that it was new.
+const MADE: &[Action] = &[
+    Action::Create(0, 0, Fate::Answered),
+    Action::Make(0, Fate::Answered),
+    Action::Show(0),
+    Action::Show(0),
+    Action::Take(0, 0, Fate::Answered),
+    Action::Begin(0, 0),
+];
+
 /// A stranger named member 1 the owner. Members 1 and 2 know, and member 0's last heartbeat is on
 /// its way to its watch.
 const FORGED_AMONG_THREE: &[Action] = &[
@@ -174,6 +184,41 @@ pub fn all() -> Vec<Bounds> {
             growing: true,
             ..two("growing-forging")
         },
+        Bounds {
+            making: true,
+            ..two("making")
+        },
+        Bounds {
+            making: true,
+            purges: 1,
+            ..two("making-purging")
+        },
+        Bounds {
+            making: true,
+            purges: 1,
+            unanswered: 1,
+            ghosts: 1,
+            ..two("making-purging-ghost")
+        },
+        Bounds {
+            making: true,
+            deaths: 1,
+            claims: 1,
+            purges: 1,
+            ..two("making-dying")
+        },
+        Bounds {
+            making: true,
+            purges: 2,
+            after: MADE,
+            ..two("made-purging")
+        },
+        Bounds {
+            making: true,
+            purges: 1,
+            forgeries: 1,
+            ..two("making-forging")
+        },
         three("three"),
         Bounds {
             gives: 2,
@@ -214,6 +259,8 @@ pub const fn noticed_in(broken: Broken) -> &'static str {
         | Broken::DeposeNamesake => "giving",
         Broken::BlindTake => "retiring",
         Broken::NameInstances => "dying",
+        Broken::TakeBeforeMade => "making-purging",
+        Broken::TrustEveryCreation => "made-purging",
         Broken::TakeWithoutTombstone => "unseen",
         Broken::CountFromReceipt => "shown-late",
         Broken::MissingUnitIsFree | Broken::MissingMemberIsDead => "purging",

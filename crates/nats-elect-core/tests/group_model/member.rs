@@ -1,6 +1,7 @@
 //! How a member learns of a record, and what it may do next.
 
 use crate::rules::{Broken, EPOCHS, LEASE, UNITS};
+use crate::state::GROUP_KEY;
 use crate::state::{Body, EPOCH_KEYS, Epoch, Key, Known, Member, Record, State, unit_key};
 
 /// What a member would write, over what it knows.
@@ -30,6 +31,8 @@ impl State {
         member.shown = member.shown.max(record.seq);
         if EPOCH_KEYS.contains(&key) {
             member.learn_of_member(key, record, broken);
+        } else if key == GROUP_KEY {
+            member.learn_of_group(record, broken);
         } else {
             let unit = key - EPOCHS;
             let running = member.term[unit];
@@ -55,7 +58,8 @@ impl State {
                         if member.epoch.map(usize::from) == Some(key) && member.begun {
                             member.lose();
                         }
-                    } else {
+                    } else if key != GROUP_KEY {
+                        member.newborn[key - EPOCHS] = false;
                         member.end(key - EPOCHS);
                     }
                 }
@@ -69,6 +73,10 @@ impl State {
         let last = self.last;
         let member = &mut self.members[slot];
         member.shown = last;
+        // A member that joins a new group.
+        if self.keys[unit_key(0)].is_none() && member.known[unit_key(0)] == Known::Never {
+            member.known[unit_key(0)] = Known::Missing;
+        }
         // An owner that has no record, or never had one.
         for unit in 0..UNITS {
             let Some(Body::Unit {
@@ -115,6 +123,12 @@ impl State {
     /// Whether the old generation is closed, as this member knows.
     fn may_start_new(&self, slot: usize, unit: usize, broken: Option<Broken>) -> bool {
         let member = &self.members[slot];
+        let making = Some(Body::Group { made: false });
+        if member.record(GROUP_KEY).map(|record| record.body) == making
+            && broken != Some(Broken::TakeBeforeMade)
+        {
+            return false;
+        }
         let closed = matches!(
             member.record(unit_key(0)).map(|record| record.body),
             Some(Body::Unit { closed: true, .. })
@@ -276,6 +290,30 @@ impl Member {
         }
     }
 
+    /// What was created while the group was new had no owner before.
+    fn learn_of_group(&mut self, record: Record, broken: Option<Broken>) {
+        let before = self.record(GROUP_KEY);
+        if before.is_some_and(|before| record.seq <= before.seq) {
+            return;
+        }
+        let began = self.making.filter(|began| record.over == *began);
+        if let (Some(began), Body::Group { made: true }) = (began, record.body) {
+            for unit in 0..UNITS {
+                let seq = self.record(unit_key(unit)).map_or(0, |it| it.seq);
+                if self.newborn[unit] && began < seq && seq < record.seq {
+                    self.quiet[unit] = 0;
+                }
+            }
+        }
+        let begins = before.is_none() && record.over == 0;
+        if begins && record.body == (Body::Group { made: false }) {
+            self.making = Some(record.seq);
+        } else if broken != Some(Broken::TrustEveryCreation) {
+            self.making = None;
+        }
+        self.known[GROUP_KEY] = Known::Record(record);
+    }
+
     pub fn learn_of_unit(&mut self, unit: usize, record: Record, broken: Option<Broken>) {
         let key = unit_key(unit);
         let before = self.record(key);
@@ -310,8 +348,27 @@ impl Member {
                 }
             }
             _ if broken == Some(Broken::MissingUnitIsFree) => 0,
+            _ if record.over == 0
+                && self.making.is_some()
+                && matches!(
+                    broken,
+                    Some(Broken::TrustEveryCreation | Broken::TakeBeforeMade)
+                ) =>
+            {
+                0
+            }
             _ => LEASE,
         };
+        self.newborn[unit] = before.is_none()
+            && record.over == 0
+            && matches!(
+                record.body,
+                Body::Unit {
+                    owner: None,
+                    closed: false,
+                    ..
+                }
+            );
         self.known[key] = Known::Record(record);
     }
 }

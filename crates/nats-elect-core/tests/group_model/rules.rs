@@ -45,6 +45,10 @@ broken! {
     MissingMemberIsDead,
     /// 6: a member whose record is missing is waited for, but no tombstone is written.
     MissingMemberNeedsNoTombstone,
+    /// 6: units of a new group are taken before the group's record says that it is made.
+    TakeBeforeMade,
+    /// 6: every unit that is created in a new group is of age, also after the group was made.
+    TrustEveryCreation,
     /// 7: a heartbeat extends the lease before the watch has shown it.
     ExtendUnseen,
     /// 7: a lease counts from the moment at which the heartbeat was shown.
@@ -74,6 +78,8 @@ pub struct Bounds {
     pub members: usize,
     /// Whether unit 0 is the old generation, and unit 1 the new one with the same keys.
     pub growing: bool,
+    /// Whether the group is new, and its units are yet to be created.
+    pub making: bool,
     /// The unit is left to its first owner.
     pub gives: u8,
     /// Epochs that can be claimed beside the first ones.
@@ -94,6 +100,7 @@ impl Bounds {
             name,
             members,
             growing: false,
+            making: false,
             gives: 0,
             claims: 0,
             deaths: 0,

@@ -12,7 +12,9 @@ pub type Epoch = u8;
 /// The key of a member's or of a unit's record. Member keys come first.
 pub type Key = usize;
 pub const EPOCH_KEYS: std::ops::Range<Key> = 0..EPOCHS;
-pub const KEYS: usize = EPOCHS + UNITS;
+/// The group's own record.
+pub const GROUP_KEY: Key = EPOCHS + UNITS;
+pub const KEYS: usize = EPOCHS + UNITS + 1;
 
 pub const fn unit_key(unit: usize) -> Key {
     EPOCHS + unit
@@ -32,6 +34,8 @@ pub enum Body {
         signed: Option<Epoch>,
         closed: bool,
     },
+    /// A new group, or one whose units may have owners.
+    Group { made: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +80,10 @@ pub struct Member {
     pub wait: [u8; EPOCHS],
     /// How long an owner before the known one may yet act.
     pub quiet: [u8; UNITS],
+    /// The record that began the group over nothing, if the view is complete from there on.
+    pub making: Option<Seq>,
+    /// Units that are known by their creation as nobody's alone.
+    pub newborn: [bool; UNITS],
     /// Terms up to here have ended.
     pub ended: [Seq; UNITS],
     /// The term that runs, by its token.
@@ -158,7 +166,10 @@ impl State {
                 },
             );
         }
-        for unit in 0..bounds.units() {
+        if bounds.making {
+            put(GROUP_KEY, Body::Group { made: false });
+        }
+        for unit in 0..if bounds.making { 0 } else { bounds.units() } {
             let body = Body::Unit {
                 owner: (unit == 0).then_some(0),
                 signed: None,
@@ -166,7 +177,10 @@ impl State {
             };
             put(unit_key(unit), body);
         }
-        let known = keys.map(|record| record.map_or(Known::Never, Known::Record));
+        let mut known = keys.map(|record| record.map_or(Known::Never, Known::Record));
+        if bounds.making {
+            known[unit_key(0)] = Known::Missing;
+        }
         let token = keys[unit_key(0)].map_or(0, |record| record.seq);
         let member = |slot: usize| Member {
             alive: true,
@@ -179,7 +193,9 @@ impl State {
             wait: [LEASE; EPOCHS],
             quiet: [0; UNITS],
             ended: [0; UNITS],
-            term: [(slot == 0).then_some(token), None],
+            term: [(slot == 0 && !bounds.making).then_some(token), None],
+            making: keys[GROUP_KEY].map(|record| record.seq),
+            newborn: [false; UNITS],
         };
         assert!(bounds.members <= MEMBERS);
         Self {
@@ -285,6 +301,7 @@ impl State {
                     match &mut record.body {
                         Body::Beat { left, .. } => *left = 0,
                         Body::Unit { signed, .. } => *signed = None,
+                        Body::Group { .. } => {}
                         Body::Tombstone { .. } => {
                             record.seq = if key < EPOCHS { 0 } else { record.seq }
                         }
@@ -325,6 +342,7 @@ impl State {
                     visit(&mut record.seq);
                 }
             }
+            member.making.iter_mut().for_each(&mut *visit);
             member.ended.iter_mut().for_each(&mut *visit);
             member.term.iter_mut().flatten().for_each(&mut *visit);
         }

@@ -2,7 +2,9 @@
 
 use crate::member::Write;
 use crate::rules::{Bounds, Broken, EPOCHS, LEASE, STRANGER, UNITS};
-use crate::state::{Body, EPOCH_KEYS, Epoch, Ghost, Key, Known, Member, Record, State, unit_key};
+use crate::state::{
+    Body, EPOCH_KEYS, Epoch, GROUP_KEY, Ghost, Key, Known, Member, Record, State, unit_key,
+};
 
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum Action {
     CloseFree(usize, usize, Fate),
     Create(usize, usize, Fate),
     Depose(usize, Epoch, Fate),
+    /// A member says that the group is made.
+    Make(usize, Fate),
     /// A member gives its epoch up, in order.
     Retire(usize, Fate),
     Die(usize),
@@ -72,7 +76,7 @@ impl State {
             all.extend([Action::Land(index), Action::Vanish(index)]);
         }
         if self.left.purges > 0 {
-            let keys = (0..self.keys.len()).filter(|key| self.keys[*key].is_some());
+            let keys = (0..GROUP_KEY).filter(|key| self.keys[*key].is_some());
             all.extend(keys.map(Action::Purge));
         }
         if self.left.forgeries > 0 {
@@ -134,6 +138,10 @@ impl State {
                     each(all, &|fate| Action::Retire(slot, fate));
                 }
             }
+        }
+        let making = Some(Body::Group { made: false });
+        if member.record(GROUP_KEY).map(|record| record.body) == making {
+            each(all, &|fate| Action::Make(slot, fate));
         }
         for unit in 0..bounds.units() {
             if self.startable(slot, unit, broken).is_some() {
@@ -287,6 +295,17 @@ impl State {
                     self.members[slot].learn_of_unit(unit, record, broken);
                 }
             }
+            Action::Make(slot, fate) => {
+                let over = self.members[slot].record(GROUP_KEY).map_or(0, |it| it.seq);
+                let body = Body::Group { made: true };
+                let write = Write {
+                    key: GROUP_KEY,
+                    expected: Some(over),
+                    over,
+                    body,
+                };
+                self.write(write, fate);
+            }
             Action::Depose(slot, epoch, fate) => {
                 let write = self
                     .deposing(slot, epoch, broken)
@@ -313,6 +332,8 @@ impl State {
                     quiet: [LEASE; UNITS],
                     ended: [0; UNITS],
                     term: [None; UNITS],
+                    making: None,
+                    newborn: [false; UNITS],
                 };
                 self.look(slot, broken);
             }
@@ -574,7 +595,7 @@ impl State {
         let rank = |action: &Action| match action {
             Action::Depose(..) => Some(0),
             Action::Create(..) => Some(1),
-            Action::Begin(..) => Some(2),
+            Action::Make(..) | Action::Begin(..) => Some(2),
             Action::Take(..) => Some(3),
             // The next term of an owner.
             Action::Give(_, unit, Some(to), _) => {

@@ -14,6 +14,46 @@ fn all_units_of_a_new_group_get_an_owner() {
     assert!(owners.len() > 1, "they are spread");
 }
 
+/// 6: what is created while the group is new had no owner before.
+#[test]
+fn the_units_of_a_new_group_have_owners_at_once() {
+    let mut world = World::new(3, 8);
+    world.until(5 * HEARTBEAT, |world| {
+        (0..8).all(|number| world.owners(&unit(number)).len() == 1)
+    });
+}
+
+/// 6: a unit that is created after its group was made ages.
+#[test]
+fn a_unit_that_is_created_after_its_group_was_made_ages() {
+    let mut world = World::new(2, 1);
+    world.until(5 * HEARTBEAT, |world| world.owners(&unit(0)).len() == 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
+/// 6: a group's record that is made anew beside units is not that of a new group.
+#[test]
+fn a_groups_record_that_was_purged_makes_no_unit_free() {
+    let mut world = World::settled(2, 2);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Group(group()));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    let stands = &world.keys[&GroupKey::Group(group())].message.content;
+    let GroupContent::Group(_, Some(record)) = stands else {
+        panic!("no record: {stands:?}");
+    };
+    assert!(!record.making);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
 /// 1: no term begins again on a record on which one has ended.
 #[test]
 fn a_term_that_has_ended_does_not_begin_again() {
@@ -304,6 +344,7 @@ fn a_new_generation_begins_after_the_old_one_is_closed() {
             before: 2,
         },
         generation: 2,
+        making: false,
     };
     let key = GroupKey::Group(group());
     let over = world.sequence(&key);

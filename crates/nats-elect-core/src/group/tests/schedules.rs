@@ -94,6 +94,9 @@ fn disturb(world: &mut World, chance: &mut Chance, strangers: bool) {
                 .iter()
                 .filter(|it| matches!(it.key, GroupKey::Unit(_)));
             let units: Vec<Stored> = units.cloned().collect();
+            if units.is_empty() {
+                return;
+            }
             let replayed = units[chance.below(units.len())].clone();
             world.store(replayed.key, None, replayed.message.content);
         }
@@ -126,7 +129,13 @@ fn heal(world: &mut World) {
 fn holds(seed: u64, strangers: bool) {
     println!("seed {seed}, strangers: {strangers}");
     let mut chance = Chance(seed);
-    let mut world = World::settled(3, SHARDS);
+    let mut world = if seed.is_multiple_of(5) {
+        let mut world = World::new(3, SHARDS);
+        world.run(Duration::from_millis(300));
+        world
+    } else {
+        World::settled(3, SHARDS)
+    };
     world.compacts = seed.is_multiple_of(2);
     for _ in 0..60 {
         if world.epochs < MOST_EPOCHS {
