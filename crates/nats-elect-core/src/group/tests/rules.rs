@@ -68,6 +68,20 @@ fn a_term_that_has_ended_does_not_begin_again() {
     assert!(world.nodes[0].terms[&unit(0)].sequence > before);
 }
 
+/// 1: neither if a record that was purged is shown once more.
+#[test]
+fn a_purged_record_that_is_shown_late_begins_nothing() {
+    let mut world = World::settled(1, 1);
+    let key = GroupKey::Unit(unit(0));
+    let late = world.keys[&key].message.clone();
+    world.nodes[0].delayed = true;
+    world.purge(&key);
+    world.watch(0);
+    world.tell(0, GroupInput::Shown(late));
+    world.run(LONGEST_LEASE + TTL);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
 /// 2: the owner gives its unit away when its handler has ended, and not before.
 #[test]
 fn a_unit_is_given_away_after_its_handler_has_ended() {
@@ -363,6 +377,35 @@ fn a_new_generation_begins_after_the_old_one_is_closed() {
     });
 }
 
+/// 10: a unit of the old generation that nobody can close holds the new one back.
+#[test]
+fn no_new_generation_begins_beside_an_old_unit_that_is_not_closed() {
+    let mut world = World::settled(2, 2);
+    let owner = world.owner(0);
+    world.nodes[owner].delayed = true;
+    let grown = GroupRecord {
+        kind: GroupKind::Sharded {
+            shards: 4,
+            before: 2,
+        },
+        generation: 2,
+        making: false,
+    };
+    let key = GroupKey::Group(group());
+    let over = world.sequence(&key);
+    world.store(key, Some(over), GroupContent::Group(group(), Some(grown)));
+    let new = |number| UnitKey {
+        generation: 2,
+        ..unit(number)
+    };
+    world.run(LONGEST_LEASE * 2);
+    assert!((0..4).all(|number| world.owners(&new(number)).is_empty()));
+    world.nodes[owner].delayed = false;
+    world.until(LONGEST_LEASE * 2, |world| {
+        (0..4).all(|number| world.owners(&new(number)).len() == 1)
+    });
+}
+
 /// 12: an owner ends its term as soon as another record is shown.
 #[test]
 fn a_foreign_record_over_its_unit_ends_the_owners_term() {
@@ -414,6 +457,22 @@ fn a_giving_without_a_signature_costs_the_longest_lease() {
         world.run(LONGEST_LEASE / 2);
         assert_eq!(!world.owners(&unit(0)).is_empty(), signs);
     }
+}
+
+/// 12: a signed giving that is stored a second time was not written over what it says.
+#[test]
+fn a_signed_giving_that_is_repeated_counts_for_nothing() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    let repeated = GroupContent::Unit {
+        key: unit(0),
+        record: Some(UnitRecord::Owned(epoch(world.nodes[other].epoch))),
+        signed: Some(epoch(world.nodes[owner].epoch)),
+    };
+    world.store(GroupKey::Unit(unit(0)), None, repeated);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
 }
 
 /// 12: rubbish and delete markers cost time, and the unit has an owner again.
