@@ -20,6 +20,7 @@
 //! | `unit.rs` | a unit of this member, from the beginning of a term to the write that ends it |
 //! | `taking.rs` | creating units, deposing their owners, taking them |
 //! | `condition.rs` | over which record a message was written, by the condition stored with it |
+//! | `policy/` | the plan of which member should own which unit |
 
 mod agenda;
 mod condition;
@@ -29,6 +30,7 @@ mod input;
 mod key;
 mod lease;
 mod machine;
+pub mod policy;
 mod record;
 mod taking;
 mod unit;

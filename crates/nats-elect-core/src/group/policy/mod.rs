@@ -1,0 +1,67 @@
+//! Policies: which member should own which unit of a group.
+//!
+//! A [`Policy`] is a pure function from a [`Fleet`] (units, members, moves under way, the time) to a
+//! [`Plan`] (moves, units that nobody may take, when to plan again). It does no I/O, reads no clock
+//! and draws no random number. The same fleet gives the same plan. A plan decides nothing: its moves
+//! are hints for the owners. A wrong, late or missing one costs balance, and never safety.
+//!
+//! [`Balanced`] is the default. Without a plan, members try free units in the order of
+//! [`rendezvous`]. [`shard_of`] gives a key's shard.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use nats_elect_core::Moment;
+//! use nats_elect_core::group::policy::{
+//!     Balanced, Fleet, Member, MemberId, Policy, PolicySettings, Unit, UnitId,
+//! };
+//!
+//! let now = Moment::from_nanos(60_000_000_000);
+//! let mut fleet = Fleet::new(now);
+//! for role in ["metrics", "network", "scheduler"] {
+//!     fleet.units.insert(UnitId::new(role), Unit::default());
+//! }
+//! for member in ["a", "b", "c"] {
+//!     let since = Moment::from_nanos(0);
+//!     fleet.members.insert(MemberId::new(member), Member::new(since));
+//! }
+//!
+//! let policy = Balanced::new(PolicySettings::new(Duration::from_secs(1)));
+//! let plan = policy.plan(&fleet);
+//! assert_eq!(plan.moves.len(), 3);
+//! assert_eq!((plan.after.most, plan.after.least), (1000, 1000));
+//! ```
+
+mod balanced;
+mod board;
+mod explain;
+mod fleet;
+mod improve;
+mod plan;
+mod rendezvous;
+mod room;
+mod round;
+mod settings;
+mod shard;
+
+pub use self::balanced::Balanced;
+pub use self::explain::{Choice, Explanation, Refusal, Verdict};
+pub use self::fleet::{Fleet, MOST_WEIGHT, Member, MemberId, Standing, USUAL_WEIGHT, Unit, UnitId};
+pub use self::plan::{Cause, Held, Hold, Imbalance, Move, Plan, Unfit, Unplaced};
+pub use self::rendezvous::rendezvous;
+pub use self::round::Round;
+pub use self::settings::PolicySettings;
+pub use self::shard::shard_of;
+
+/// A way to place units on members.
+pub trait Policy {
+    /// What is to be done now. It must depend on the fleet alone.
+    fn plan(&self, fleet: &Fleet) -> Plan;
+
+    /// Why a unit is where it is, and what [`plan`](Self::plan) does with it. `None`: there is no
+    /// such unit, or the policy explains nothing.
+    fn explain(&self, fleet: &Fleet, unit: &UnitId) -> Option<Explanation> {
+        let _ = (fleet, unit);
+        None
+    }
+}
