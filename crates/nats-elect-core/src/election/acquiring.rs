@@ -64,8 +64,8 @@ impl Election {
         timers
     }
 
-    /// Goes on to the fence record, if this is a role's election: an answer or a read showed that a claim of ours stands in the
-    /// bucket.
+    /// Goes on to the fence record, or to the term where none is written: an answer or a read showed
+    /// that a claim of ours stands in the bucket.
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // The role was free at the claim's sequence. If another lease was seen since, the stream
         // has given sequences again.

@@ -7,10 +7,10 @@
 pub const FOUND: [(&str, u64); 8] = [
     ("TrustAnyJump", 7418),
     ("IgnoreFenceLease", 3584),
-    ("StrangerEndsLease", 268),
+    ("StrangerEndsLease", 309),
     ("IgnoreEpoch", 368),
-    ("FenceOverWhatStands", 456_027),
-    ("FenceWithoutCondition", 64_027),
+    ("FenceOverWhatStands", 624_740),
+    ("FenceWithoutCondition", 100_759),
     ("BucketReadFirst", 477_198),
     ("VouchByProcess", 504_095),
 ];
