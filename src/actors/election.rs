@@ -337,7 +337,11 @@ impl ElectionState {
     fn carry_out(&mut self, myself: &ActorRef<ElectionMsg>, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write(write) => self.write(myself, write),
-            Effect::Read { op, within } => self.read(myself, op, within),
+            Effect::Read {
+                op,
+                within,
+                may_wait,
+            } => self.read(myself, op, within, may_wait),
             Effect::StartTerm(start) => {
                 // A caller that sees this instance leading must find the term in its status.
                 self.publish_status();

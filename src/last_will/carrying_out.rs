@@ -98,7 +98,10 @@ async fn remind(role: &RoleName, will: &mut LastWill, link: &mut watch::Receiver
             tokio::time::sleep(pause).await;
             continue;
         };
-        if let Ok(snapshot) = bucket.snapshot(role, PATIENCE).await
+        let turn = bucket.turn_to_read().await;
+        let read = bucket.snapshot(role, PATIENCE).await;
+        drop(turn);
+        if let Ok(snapshot) = read
             && will.read(clock::now(), &Ok(snapshot)) != WillStep::Ended(WillEnd::Released)
         {
             return;

@@ -54,7 +54,7 @@ pub trait RoleHandler: Send + Sync + 'static {
     /// Returns whether this instance is fit to lead. The method is called each `health.interval`
     /// while the instance leads. It is also called while the instance does not: whenever the leader
     /// asks who could lead next, which is at the start of each term and every other lease from then
-    /// on.
+    /// on. If it knows three who could, it seldom asks others.
     ///
     /// `false`, a panic and no answer within `health.timeout` count as a failed check. The term
     /// ends after `health.max_consecutive_failures` failed checks in a row. If you do not implement

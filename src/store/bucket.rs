@@ -44,6 +44,8 @@ pub enum IfMissing {
 /// The most reads of roles' keys at a time. A server with 10,000 requests to `JetStream` in its queue
 /// drops all of them, those of other clients too.
 const READS_AT_ONCE: usize = 300;
+/// How long a read waits for an answer that another read has asked for.
+const SHARING: Duration = Duration::from_millis(100);
 
 /// A handle on a bucket. Clones share all of it.
 #[derive(Clone, Debug)]
@@ -62,8 +64,8 @@ struct Shared {
     /// The `JetStream` domain, as of the last look at the bucket.
     domain: Mutex<Option<String>>,
     traits: Mutex<Option<Traits>>,
-    /// The turns of reads, of leaders and of others.
-    reads: [Arc<Semaphore>; 2],
+    /// The turns of reads that may wait.
+    reads: Arc<Semaphore>,
     /// The last answer for [`Bucket::standing_since`], and when it was requested.
     standing: tokio::sync::Mutex<Option<(Moment, Standing)>>,
     questions: Questions,
@@ -118,7 +120,7 @@ impl Bucket {
                 mailbox,
                 domain: Mutex::new(None),
                 traits: Mutex::new(None),
-                reads: [(); 2].map(|()| Arc::new(Semaphore::new(READS_AT_ONCE))),
+                reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 standing: tokio::sync::Mutex::default(),
                 questions: Questions::default(),
             }),
@@ -188,23 +190,31 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<Standing, StoreError> {
         let asking = async {
-            let mut last = self.shared.standing.lock().await;
+            let sharing = tokio::time::timeout(SHARING, self.shared.standing.lock());
+            let Ok(mut last) = sharing.await else {
+                // The answer that the others wait for may be lost.
+                return self.standing(timeout).await;
+            };
             if let Some((asked, standing)) = *last
                 && asked > moment
             {
                 return Ok(standing);
             }
             let asked = clock::now();
-            let stream = self.stream_info(timeout).await?;
-            let standing = Standing {
-                epoch: stream.epoch()?,
-                last_sequence: stream.last_sequence(),
-            };
+            let standing = self.standing(timeout).await?;
             *last = Some((asked, standing));
             Ok(standing)
         };
         let asked = tokio::time::timeout(timeout, asking).await;
         asked.unwrap_or_else(|_| Err(self.info_timed_out()))
+    }
+
+    async fn standing(&self, timeout: Duration) -> Result<Standing, StoreError> {
+        let stream = self.stream_info(timeout).await?;
+        Ok(Standing {
+            epoch: stream.epoch()?,
+            last_sequence: stream.last_sequence(),
+        })
     }
 
     fn info_timed_out(&self) -> StoreError {
@@ -280,16 +290,14 @@ impl Bucket {
     }
 
     /// Waits for the turn to read a role's keys, which lasts until the permit is dropped. A
-    /// thousand roles may want to read theirs at the same moment. A term may end while its leader
-    /// reads, so leaders wait for leaders alone.
+    /// thousand roles may want to read theirs at the same moment. A read that something depends on
+    /// takes no turn.
     ///
     /// Nothing closes the semaphore.
     pub fn turn_to_read(
         &self,
-        leads: bool,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + use<> {
-        let turns = &self.shared.reads[usize::from(leads)];
-        Arc::clone(turns).acquire_owned()
+        Arc::clone(&self.shared.reads).acquire_owned()
     }
 
     pub(super) fn questions(&self) -> &Questions {

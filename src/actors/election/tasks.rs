@@ -130,15 +130,27 @@ impl ElectionState {
         Some((running.clone(), unsigned))
     }
 
-    pub(super) fn read(&mut self, myself: &ActorRef<ElectionMsg>, op: OpId, within: Duration) {
+    pub(super) fn read(
+        &mut self,
+        myself: &ActorRef<ElectionMsg>,
+        op: OpId,
+        within: Duration,
+        may_wait: bool,
+    ) {
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
         let role = self.scope.role.clone();
         let patience = self.scope.settings.ttl;
         let subject = format!("$JS.API.STREAM.MSG.GET.KV_{}", bucket.name());
-        let leads = self.running.as_ref().is_some_and(|it| !it.has_ended());
-        let turn = bucket.turn_to_read(leads);
+        let turns = bucket.clone();
+        let turn = async move {
+            if may_wait {
+                turns.turn_to_read().await.ok()
+            } else {
+                None
+            }
+        };
         let reading = async move {
             let read = bucket.snapshot(&role, patience).await;
             read.map_err(|error| failure_of(&error))

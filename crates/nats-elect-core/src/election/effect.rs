@@ -24,6 +24,9 @@ pub enum Effect {
         op: OpId,
         /// After this time without an answer the read ends with a timeout.
         within: Duration,
+        /// Whether other roles' reads may go first: no lease, claim or handoff depends on it. The
+        /// time begins when it is sent.
+        may_wait: bool,
     },
     /// A term began. The driver creates the shared deadlines and starts the handler.
     StartTerm(TermStart),

@@ -6,7 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::leading::Leadership;
-use super::line::Line;
+use super::line::{Line, poll_interval};
 use super::machine::Election;
 use super::operations::{Operation, Operations};
 use super::phase::Phase;
@@ -173,12 +173,17 @@ impl Leadership {
 
 impl Line {
     fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
-        let Self { heirs, poll, asked } = self;
+        let Self {
+            heirs,
+            poll,
+            asked,
+            polls_of_heirs,
+        } = self;
         // A request's number only tells it from others.
-        let ready = poll.as_ref().map(|poll| &poll.ready);
+        let ready = poll.as_ref().map(|poll| (&poll.ready, poll.of_heirs));
         // It does not matter how long the next one has been due.
-        let asked = asked.map(|at| at.max(now - settings.ttl));
-        (heirs, ready, asked).hash(hasher);
+        let asked = asked.map(|at| at.max(now - poll_interval(settings)));
+        (heirs, ready, asked, polls_of_heirs).hash(hasher);
     }
 }
 

@@ -5,6 +5,7 @@ use super::effect::{Effect, Write, WriteKind};
 use super::input::TermId;
 use super::machine::Election;
 use super::operations::{Operation, SentWrite};
+use super::phase::Phase;
 use crate::heirs::Heirs;
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
@@ -49,7 +50,15 @@ impl Election {
         );
         let what = Operation::Read { sent: self.now };
         let (op, within) = self.operations.begin(what);
-        self.emit(Effect::Read { op, within });
+        let may_wait = match &self.phase {
+            Phase::Waiting(waiting) => waiting.looks_first() && self.stopping.is_none(),
+            _ => false,
+        };
+        self.emit(Effect::Read {
+            op,
+            within,
+            may_wait,
+        });
     }
 
     pub(super) fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {

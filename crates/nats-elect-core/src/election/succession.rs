@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
 use super::input::{Link, PeerRequestId, ReplyId, RequestId};
-use super::line::Line;
+use super::line::poll_interval;
 use super::machine::Election;
 use super::mutation::mutated;
 use super::phase::Phase;
@@ -39,8 +39,6 @@ pub(super) struct Succession {
     heir: Option<Contender>,
     /// The line of succession, for a release that names no heir.
     pub line: Heirs,
-    /// Who of the candidates is asked: see [`Line::to_ask`].
-    to_ask: Heirs,
     /// When to ask them, if the handler has not ended before.
     search_at: Option<Moment>,
     search: Option<Search>,
@@ -66,10 +64,9 @@ struct Search {
 }
 
 impl Succession {
-    pub fn of(line: &Line, priority: i64) -> Self {
+    pub fn of(line: Heirs) -> Self {
         Self {
-            line: line.heirs(),
-            to_ask: line.to_ask(priority),
+            line,
             ..Self::default()
         }
     }
@@ -118,21 +115,20 @@ impl Succession {
     }
 
     /// Takes a reply. Of several candidates that are ready, the one of the highest priority is
-    /// chosen, and of equal ones the first. Returns whether all candidates should be asked now,
-    /// because the heirs of the line were asked alone and none of them is ready.
+    /// chosen, and of equal ones the first.
     fn answered(
         &mut self,
         question: PeerRequestId,
         answer: Option<PeerReply>,
         now: Moment,
         own_priority: i64,
-    ) -> bool {
+    ) {
         let asked = |search: &&mut Search| search.question == question;
         let Some(search) = self.search.as_mut().filter(asked) else {
-            return false;
+            return;
         };
         if self.closed {
-            return false;
+            return;
         }
         match answer {
             Some(PeerReply::Ready { contender }) => {
@@ -152,12 +148,6 @@ impl Succession {
             Some(_) => {}
             None => self.search = None,
         }
-        let heirs_alone = !self.to_ask.is_empty();
-        let gone = heirs_alone && self.search.is_none() && self.heir.is_none();
-        if gone {
-            self.to_ask = Heirs::NONE;
-        }
-        gone
     }
 }
 
@@ -225,18 +215,18 @@ impl Election {
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
         let linked = matches!(self.link, Link::Up(_)) && self.has_contenders();
-        let recently = self.now - self.settings.ttl * 2;
+        let recently = self.now - poll_interval(&self.settings);
         let Phase::Leading(leadership) = &self.phase else {
             return;
         };
         if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
             return;
         }
-        let among = leadership.line.to_ask(self.settings.priority);
+        let among = leadership.line.to_ask();
         let question = self.ask_candidates(among);
         let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.line.asked(question, now);
+            leadership.line.asked(question, among, now);
         }
     }
 
@@ -260,11 +250,7 @@ impl Election {
         if !matches!(self.link, Link::Up(_)) || !self.has_contenders() {
             return;
         }
-        let Some(succession) = self.phase.succession() else {
-            return;
-        };
-        let among = succession.to_ask;
-        let question = self.ask_candidates(among);
+        let question = self.ask_candidates(Heirs::NONE);
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Some(succession) = self.phase.succession() {
@@ -319,11 +305,8 @@ impl Election {
             }
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             phase => {
-                let Some(succession) = phase.succession() else {
-                    return;
-                };
-                if succession.answered(question, answer, now, self.settings.priority) {
-                    self.search_heir();
+                if let Some(succession) = phase.succession() {
+                    succession.answered(question, answer, now, self.settings.priority);
                 }
             }
         }

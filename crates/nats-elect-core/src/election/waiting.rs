@@ -65,6 +65,11 @@ impl Waiting {
         }
     }
 
+    /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
+    pub const fn looks_first(&self) -> bool {
+        self.checked_at.is_none() && !self.in_doubt && self.promised.is_none()
+    }
+
     /// After a term: the instance stays out until then.
     pub fn cooling(until: Moment) -> Self {
         Self {

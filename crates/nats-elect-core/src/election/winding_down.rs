@@ -154,7 +154,7 @@ impl Election {
         let fencing_token = leadership.fencing_token;
         let proofs = std::mem::take(&mut leadership.proofs);
         let handoff_asked = leadership.handoff_asked.take();
-        let succession = Succession::of(&leadership.line, self.settings.priority);
+        let succession = Succession::of(leadership.line.heirs());
         let winding_down = WindingDown {
             keeper,
             cause,

@@ -83,7 +83,7 @@ impl World {
     fn carry_out(&mut self, node: usize, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Write(write) => self.send_write(node, write),
-            Effect::Read { op, within } => {
+            Effect::Read { op, within, .. } => {
                 self.send(node, op, within, Kind::Read, &Request::Read);
             }
             Effect::StartTerm(start) => self.start_term(node, &start),

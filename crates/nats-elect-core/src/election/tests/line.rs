@@ -198,55 +198,48 @@ fn the_silent_ones_leave_the_line_although_a_health_check_may_outlast_the_lease(
 
 /// With hundreds of candidates each question to all would wake hundreds of processes.
 #[test]
-fn a_full_line_is_asked_alone_unless_others_could_be_better() {
-    for (candidates, among) in [
-        (&[(7, 0), (8, 0), (9, 0)][..], heirs(&[7, 8, 9])),
-        (&[(7, 0), (8, -1), (9, -1), (10, 0)], heirs(&[7, 10, 8])),
-        (&[(7, -1), (8, -1), (9, -1)], Heirs::NONE),
-        (&[(7, 0), (8, 0)], Heirs::NONE),
-    ] {
-        let mut solo = leading(candidates);
-        let mut revision = 200;
-        let asked = loop {
-            solo.take();
-            let heartbeat = solo.settings.heartbeat;
-            solo.wait(heartbeat);
-            if let Some((_, asked)) = polled(&solo) {
-                break asked;
-            }
-            let write = solo.write();
-            revision += 1;
-            solo.ack(&write, revision);
-        };
-        assert_eq!(asked, among, "{candidates:?}");
+fn a_full_line_is_asked_alone_but_for_each_fifth_time() {
+    let line = heirs(&[7, 8, 9]);
+    let mut solo = leading(&[(7, 0), (8, 0), (9, 0), (10, 0)]);
+    let asked = [(); 5].map(|()| poll_and_gap(&mut solo, &[]).0);
+    assert_eq!(asked, [line, line, line, line, Heirs::NONE]);
 
-        let mut solo = leading(candidates);
-        leave(&mut solo);
-        assert_eq!(polled(&solo).expect("asked").1, among, "{candidates:?}");
-    }
+    let mut solo = leading(&[(7, 0), (8, 0)]);
+    assert_eq!(poll_and_gap(&mut solo, &[]).0, Heirs::NONE);
 }
 
 #[test]
-fn if_no_heir_of_a_full_line_is_there_all_candidates_are_asked() {
+fn if_an_heir_has_gone_all_candidates_are_asked_with_the_next_heartbeat() {
     let mut solo = leading(&[(7, 0), (8, 0), (9, 0)]);
-    let term = solo.started().expect("a term");
-    leave(&mut solo);
-    let (question, _) = polled(&solo).expect("the heirs are asked");
-    time_is_up(&mut solo, question);
-    let (again, among) = polled(&solo).expect("all are asked");
-    assert_eq!(among, Heirs::NONE);
-    ready(&mut solo, again, 10, 0);
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
-    let heir = match solo.write().kind {
-        WriteKind::Release { release, .. } => release.heir,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(heir, Some(id(10)));
-    // Nobody is asked a third time.
-    solo.take();
-    time_is_up(&mut solo, again);
-    assert_eq!(polled(&solo), None);
+    let (first, _) = poll_and_gap(&mut solo, &[8]);
+    assert_eq!(first, heirs(&[7, 8, 9]));
+    let (second, gap) = poll_and_gap(&mut solo, &[]);
+    assert_eq!((second, gap), (Heirs::NONE, solo.settings.heartbeat));
+}
+
+/// The next poll, whom it asks, and how long after now it is sent. All who are asked alone are
+/// ready but these.
+fn poll_and_gap(solo: &mut Solo, gone: &[u128]) -> (Heirs, std::time::Duration) {
+    let before = solo.now;
+    loop {
+        solo.take();
+        let heartbeat = solo.settings.heartbeat;
+        solo.wait(heartbeat);
+        let next = polled(solo);
+        let write = solo.write();
+        let WriteKind::Renew { over, .. } = write.kind else {
+            panic!("no heartbeat: {write:?}");
+        };
+        solo.ack(&write, over + 1);
+        let Some((question, among)) = next else {
+            continue;
+        };
+        for heir in among.iter().filter(|heir| !gone.contains(&heir.as_u128())) {
+            ready(solo, question, heir.as_u128(), 0);
+        }
+        time_is_up(solo, question);
+        return (among, solo.now.since(before));
+    }
 }
 
 #[test]
