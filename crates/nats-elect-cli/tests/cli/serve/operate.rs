@@ -71,6 +71,12 @@ impl Operating {
         let lines = log.lines().filter(|line| line.contains(what));
         lines.map(ToOwned::to_owned).collect()
     }
+
+    /// The same when there are so many lines of it. They are written by a thread of their own.
+    pub async fn logs(&self, what: &str, lines: usize) -> Vec<String> {
+        let logged = async || Some(self.logged(what)).filter(|it| it.len() >= lines);
+        eventually(SOON, "lines in the log", logged).await
+    }
 }
 
 /// The term that this instance is in, as `serve` tells it.
@@ -152,7 +158,7 @@ async fn a_leader_steps_down_once_for_the_term_that_is_named_and_it_is_logged() 
     assert!(fleet.second.role("scheduler").expect("a role").is_leader());
 
     let from = " from=127.0.0.1:";
-    let logged = operating.logged("step-down of scheduler, leaders");
+    let logged = operating.logs("step-down of scheduler, leaders", 4).await;
     assert_eq!(logged.len(), 4, "{logged:?}");
     assert!(logged.iter().all(|line| line.contains(from)), "{logged:?}");
     assert!(logged[0].contains("asked for: "), "{logged:?}");
@@ -241,7 +247,9 @@ async fn an_instance_is_paused_cordoned_and_resumed() {
     assert!(warning.contains("metrics, scheduler"), "{cordoned}");
     order("resume", &[]);
     assert!(!role(&fleet.first, "metrics").paused);
-    let logged = operating.logged("cordon of node-1 for all roles, leaders: ");
+    let logged = operating
+        .logs("cordon of node-1 for all roles, leaders: ", 1)
+        .await;
     assert_eq!(logged.len(), 1, "{logged:?}");
     assert!(logged[0].contains("is_done=true"), "{logged:?}");
 }
@@ -299,7 +307,7 @@ async fn without_the_secret_or_from_another_site_nothing_is_done() {
     assert_eq!((read.status, read.header("allow")), (405, Some("POST")));
 
     assert_eq!(token(&fleet.first), term_before);
-    let refused = operating.logged("refused: ");
+    let refused = operating.logs("refused: ", 1).await;
     assert!(!refused.is_empty() && !refused.iter().any(|it| it.contains(SECRET)));
 }
 
@@ -360,7 +368,7 @@ async fn what_is_asked_wrongly_is_refused_and_nothing_is_done() {
     let forging = "/api/v1/instances/x%0a2026%20ERROR%20forged%1b%5b2J%e2%80%ae/cordon";
     let forged = operating.post(forging, &json!({}));
     assert_eq!(forged.status, 404, "{forged:?}");
-    let lines = operating.logged("forged");
+    let lines = operating.logs("forged", 2).await;
     assert!(lines.len() == 2 && lines.iter().all(|it| it.contains(" nats_elect::")));
     assert!(
         !lines.concat().contains(['\u{1b}', '\u{202e}']),
