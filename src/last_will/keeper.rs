@@ -222,13 +222,8 @@ impl Keeping {
             loop {
                 match self.happened.recv_timeout(until.since(clock::now())) {
                     Ok(Happened::Stop(_)) | Err(RecvTimeoutError::Disconnected) => return,
-                    Ok(
-                        Happened::Changed
-                        | Happened::Told(..)
-                        | Happened::Ended(_)
-                        | Happened::Reaped(_),
-                    ) => {}
                     Err(RecvTimeoutError::Timeout) => break,
+                    Ok(_) => {}
                 }
             }
         }
@@ -335,13 +330,8 @@ impl Keeping {
                     };
                     break End::Died(why.unwrap_or_else(|| unknown.to_owned()));
                 }
-                Ok(
-                    Happened::Changed
-                    | Happened::Told(..)
-                    | Happened::Ended(_)
-                    | Happened::Reaped(_),
-                ) => {}
                 Ok(Happened::Stop(reply)) => break End::Stopped(reply),
+                Ok(_) => {}
                 Err(RecvTimeoutError::Disconnected) => break End::Stopped(None),
                 Err(RecvTimeoutError::Timeout) => {
                     break End::Died(NO_COMPANION.to_owned());

@@ -31,10 +31,10 @@ Examples:
 ///
 /// The command checks the connection, the server and its version, JetStream and its limits, the
 /// bucket and its settings, the records in it, and the running instances: who would lead next, and
-/// whether companions of last wills are ready. It tries the user's permissions, measures the round trips to NATS, and compares them with the times of a
-/// configuration. Each line says ok, warn, FAIL or skipped, and the finding. Where you should change
-/// something, it says what and why. The clocks of other machines are not checked: no election
-/// depends on them.
+/// whether companions of last wills are ready. It tries the user's permissions, measures the round
+/// trips to NATS, and compares them with the times of a configuration. Each line says ok, warn, FAIL
+/// or skipped, and the finding. Where you should change something, it says what and why. The clocks
+/// of other machines are not checked: no election depends on them.
 ///
 /// The command changes nothing, and may run while roles are led. To find out whether keys may be
 /// written, it asks for writes on a condition that no bucket fulfils. The server refuses them all,

@@ -1,4 +1,4 @@
-//! What follows when the process of a leader dies, by what the instances report.
+//! A crash of a leader's process, and its consequences as the instances' reports show them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -66,7 +66,7 @@ fn last_wills(reports: &[InstanceReport], findings: &mut Findings) -> io::Result
     findings.ok(check, found)
 }
 
-/// Who takes over.
+/// Whether another instance takes over.
 fn candidates(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
     let check = "candidates";
     let mut standing = BTreeMap::<&str, Vec<&str>>::new();

@@ -515,7 +515,7 @@ async fn two_processes_of_one_id_are_told() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_would_lead_after_a_crash_and_how_soon_is_told() {
+async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
     use nats_elect::LastWillConfig;
 
     let server = NatsServer::start().expect("a server");

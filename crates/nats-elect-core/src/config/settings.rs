@@ -68,7 +68,7 @@ pub struct RoleSettings {
 pub struct Membership {
     /// The secret of the epoch, whose hash is a part of the epoch's name.
     pub secret: ReleaseSecret,
-    /// What the next record says beside the lease. [`Input::Tell`](crate::Input::Tell) changes it.
+    /// The next record says this beside the lease. [`Input::Tell`](crate::Input::Tell) changes it.
     pub info: MemberInfo,
 }
 

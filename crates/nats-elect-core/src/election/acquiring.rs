@@ -98,14 +98,14 @@ impl Election {
         self.phase = Phase::Acquiring(Acquisition {
             held,
             fence_over: claim.expected.fence,
-            step: if self.is_fenced() {
-                Step::Fence
-            } else {
+            step: if self.is_of_member() {
                 Step::Look
+            } else {
+                Step::Fence
             },
             bucket_known,
         });
-        if bucket_known && !self.is_fenced() {
+        if bucket_known && self.is_of_member() {
             self.promote(held, revision);
         }
         mutated!(SkipFence => self.promote(held, revision));
@@ -187,7 +187,7 @@ impl Election {
             self.abandon_claim();
             return;
         }
-        if !self.is_fenced() {
+        if self.is_of_member() {
             if snapshot.epoch.is_some() {
                 self.promote(held, held.revision);
             }

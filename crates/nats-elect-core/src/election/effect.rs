@@ -85,7 +85,7 @@ pub enum Effect {
         id: PeerRequestId,
         /// The request, and its receivers.
         question: PeerRequest,
-        /// Who of the receivers is asked: these incarnations alone, or all if there are none.
+        /// These of the receivers are asked alone, by their incarnations. Nobody means all.
         among: Heirs,
         /// After this time the driver steps with a `PeerReplied` that has no answer.
         within: Duration,

@@ -169,7 +169,7 @@ pub enum Input {
         /// The revision of the role's key that the operator saw, or 0 if the key is missing.
         revision: u64,
     },
-    /// What the next record of a member of groups says beside its lease. An election for a role
+    /// The next record of a member of groups says this beside its lease. An election for a role
     /// ignores it.
     Tell(Box<MemberInfo>),
     /// Leaves the election, after the end of the term if there is one.

@@ -98,7 +98,8 @@ impl Election {
             // for it and for two more.
             let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
                 && self.now + takes * 2 <= last_call;
-            if self.is_fenced() && task == Timer::Renew && (verify_at + takes <= due || overdue) {
+            if !self.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue)
+            {
                 timers.push((verify_at, Timer::VerifyFence));
             }
             let asked = !leadership.proofs.is_empty() && task == Timer::Renew;

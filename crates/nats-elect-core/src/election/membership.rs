@@ -4,21 +4,17 @@ use super::machine::Election;
 use crate::group::MemberInfo;
 
 impl Election {
-    /// Whether a term begins with a fence record.
-    pub(super) const fn is_fenced(&self) -> bool {
-        self.settings.member.is_none()
-    }
-
-    /// Whether other instances stand for this lease.
-    pub(super) const fn has_contenders(&self) -> bool {
-        self.settings.member.is_none()
+    /// Whether this is no role's election but keeps a member's lease: no fence record begins the
+    /// term, and no other instance stands for it.
+    pub(super) const fn is_of_member(&self) -> bool {
+        self.settings.member.is_some()
     }
 
     /// Whether a claim may be sent over this sequence. An epoch is claimed once, and only where
     /// nothing ever stood: a second claim could land over its tombstone, or where that was purged.
     /// An instance whose claim was lost goes on under another epoch.
     pub(super) const fn may_claim(&self, over: u64) -> bool {
-        self.settings.member.is_none() || over == 0 && self.last_term == 0
+        !self.is_of_member() || over == 0 && self.last_term == 0
     }
 
     /// Changes what the next record says beside the lease. The key is a part of the epoch's name.

@@ -343,7 +343,7 @@ impl Election {
         for request in &succession.callers {
             self.reply(*request, Reply::SteppedDown { released, handoff });
         }
-        if stopped || !self.has_contenders() {
+        if stopped || self.is_of_member() {
             self.leave();
             return;
         }

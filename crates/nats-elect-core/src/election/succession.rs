@@ -214,7 +214,7 @@ impl Election {
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
-        let linked = matches!(self.link, Link::Up(_)) && self.has_contenders();
+        let linked = matches!(self.link, Link::Up(_)) && !self.is_of_member();
         let recently = self.now - poll_interval(&self.settings);
         let Phase::Leading(leadership) = &self.phase else {
             return;
@@ -247,7 +247,7 @@ impl Election {
         if let Some(succession) = self.phase.succession() {
             succession.search_at = None;
         }
-        if !matches!(self.link, Link::Up(_)) || !self.has_contenders() {
+        if !matches!(self.link, Link::Up(_)) || self.is_of_member() {
             return;
         }
         let question = self.ask_candidates(Heirs::NONE);

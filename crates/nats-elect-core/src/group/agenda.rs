@@ -1,5 +1,5 @@
-//! What is to be looked at, and when. It serves both the wakeup and the work, so nothing that is
-//! due can be missed.
+//! The subjects to look at, each with its time. They serve both the wakeup and the work, so nothing
+//! that is due can be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,7 +23,7 @@ pub struct Epoch([u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EpochKey([u8; 32]);
 
-/// What an epoch's name proves.
+/// The facts that an epoch's name proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The key that signs the epoch's givings.

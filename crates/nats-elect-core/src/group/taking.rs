@@ -45,8 +45,7 @@ impl Group {
             return Some(UnitRecord::Owned(to));
         }
         self.draining.then(|| {
-            let others = self.ranked(unit, Some(epoch));
-            let next = others.into_iter().next();
+            let next = self.first_choice(unit, epoch);
             next.map_or(UnitRecord::Nobody, UnitRecord::Owned)
         })
     }
@@ -361,12 +360,11 @@ impl Group {
         u32::try_from(before.count()).unwrap_or(u32::MAX)
     }
 
-    /// The members that may own the unit, but for one, the first choice first.
-    fn ranked(&self, unit: &UnitKey, but: Option<Epoch>) -> Vec<Epoch> {
+    /// The member that should own the unit next, of all but this one.
+    fn first_choice(&self, unit: &UnitKey, but: Epoch) -> Option<Epoch> {
         let living = self.view.living(&unit.group, self.now);
-        let mut all: Vec<Epoch> = living.filter(|it| Some(*it) != but).collect();
-        all.sort_by_key(|epoch| std::cmp::Reverse(score(unit, *epoch)));
-        all
+        let others = living.filter(|it| *it != but);
+        others.max_by_key(|epoch| score(unit, *epoch))
     }
 
     fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {

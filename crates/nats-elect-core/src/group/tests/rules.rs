@@ -346,13 +346,9 @@ fn whoever_was_cut_off_itself_deposes_nobody_for_a_lease() {
     world.until(6 * SECOND, |world| world.owners(&unit(0)) == [other]);
 }
 
-/// 10: units of the next generation begin when all of the one before are closed for good.
-#[test]
-fn a_new_generation_begins_after_the_old_one_is_closed() {
-    let mut world = World::settled(2, 2);
-    let slow = world.owner(0);
-    world.nodes[slow].stubborn = true;
-    let grown = GroupRecord {
+/// The group grows from 2 units to 4.
+fn grow(world: &mut World) {
+    let record = GroupRecord {
         kind: GroupKind::Sharded {
             shards: 4,
             before: 2,
@@ -362,15 +358,28 @@ fn a_new_generation_begins_after_the_old_one_is_closed() {
     };
     let key = GroupKey::Group(group());
     let over = world.sequence(&key);
-    world.store(key, Some(over), GroupContent::Group(group(), Some(grown)));
-    let new = |number| UnitKey {
+    world.store(key, Some(over), GroupContent::Group(group(), Some(record)));
+}
+
+/// A unit of the group that has grown.
+fn grown(number: u32) -> UnitKey {
+    UnitKey {
         generation: 2,
         ..unit(number)
-    };
-    let all = |world: &World| (0..4).all(|it| world.owners(&new(it)).len() == 1);
+    }
+}
+
+/// 10: units of the next generation begin when all of the one before are closed for good.
+#[test]
+fn a_new_generation_begins_after_the_old_one_is_closed() {
+    let mut world = World::settled(2, 2);
+    let slow = world.owner(0);
+    world.nodes[slow].stubborn = true;
+    grow(&mut world);
+    let all = |world: &World| (0..4).all(|it| world.owners(&grown(it)).len() == 1);
     world.until(LONGEST_LEASE * 2 + TTL, |world| {
         let old = (0..2).any(|it| !world.owners(&unit(it)).is_empty());
-        let young = (0..4).any(|it| !world.owners(&new(it)).is_empty());
+        let young = (0..4).any(|it| !world.owners(&grown(it)).is_empty());
         let closed = (0..2).all(|it| world.stands(it) == Some(UnitRecord::Closed));
         assert!(!young || closed && !old);
         all(world)
@@ -383,26 +392,12 @@ fn no_new_generation_begins_beside_an_old_unit_that_is_not_closed() {
     let mut world = World::settled(2, 2);
     let owner = world.owner(0);
     world.nodes[owner].delayed = true;
-    let grown = GroupRecord {
-        kind: GroupKind::Sharded {
-            shards: 4,
-            before: 2,
-        },
-        generation: 2,
-        making: false,
-    };
-    let key = GroupKey::Group(group());
-    let over = world.sequence(&key);
-    world.store(key, Some(over), GroupContent::Group(group(), Some(grown)));
-    let new = |number| UnitKey {
-        generation: 2,
-        ..unit(number)
-    };
+    grow(&mut world);
     world.run(LONGEST_LEASE * 2);
-    assert!((0..4).all(|number| world.owners(&new(number)).is_empty()));
+    assert!((0..4).all(|number| world.owners(&grown(number)).is_empty()));
     world.nodes[owner].delayed = false;
     world.until(LONGEST_LEASE * 2, |world| {
-        (0..4).all(|number| world.owners(&new(number)).len() == 1)
+        (0..4).all(|number| world.owners(&grown(number)).len() == 1)
     });
 }
 
