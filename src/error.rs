@@ -9,7 +9,7 @@ use crate::model::config::ConfigError;
 use crate::role::TermError;
 use crate::store::StoreError;
 use nats_elect_core::duration::exact;
-use nats_elect_core::name::{NameError, RoleName};
+use nats_elect_core::name::{GroupName, NameError, RoleName};
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::token::FencingToken;
 
@@ -39,6 +39,20 @@ pub enum Error {
     /// There is no role of this name.
     #[error("there is no role `{0}` here: add it first")]
     UnknownRole(String),
+    /// Two groups have the same name.
+    #[error("there is a group `{0}` already: give each group a name of its own")]
+    DuplicateGroup(GroupName),
+    /// There is no group of this name.
+    #[error("there is no group `{0}` here: give it to the builder")]
+    UnknownGroup(String),
+    /// A setting of a group breaks a rule.
+    #[error("group `{group}`: {error}")]
+    GroupConfig {
+        /// The group.
+        group: String,
+        /// The error of the setting.
+        error: ConfigError,
+    },
     /// `start` was called outside a tokio runtime. Handlers need one to run on.
     #[error("no tokio runtime: call `start` inside one, because handlers run on it")]
     NoRuntime,

@@ -92,6 +92,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod group;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
@@ -127,17 +128,18 @@ extern crate self as nats_elect;
 pub use async_nats;
 
 pub use crate::error::Error;
+pub use crate::group::Group;
 pub use crate::history::{History, HistoryError};
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
-    NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder, RoleReadiness,
-    StepDown, StopOptions,
+    GroupHandle, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder,
+    RoleReadiness, StepDown, StopOptions,
 };
 pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig, FencingConfig,
-    HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, Overrun, RetryConfig, RoleConfig,
-    RoleSettings, Secret, Storage, Takeover, TlsConfig,
+    HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun,
+    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};
@@ -146,7 +148,8 @@ pub use crate::observer::{
 };
 pub use crate::role::{
     BatchProblem, BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore,
-    LeaseChanges, RoleHandler, SteppedDown, Term, TermError, handler_fn, try_handler_fn,
+    GroupEvent, LeaseChanges, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn,
+    try_handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{
@@ -163,7 +166,9 @@ pub use nats_elect_core::event::{
     Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
 };
 pub use nats_elect_core::handoff::Handoff;
-pub use nats_elect_core::name::{BucketName, InstanceId, NameError, NameProblem, RoleName};
+pub use nats_elect_core::name::{
+    BucketName, GroupName, InstanceId, NameError, NameProblem, RoleName,
+};
 pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};

@@ -12,11 +12,11 @@ use std::time::Duration;
 use async_nats::Subject;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
 use self::spans::Spans;
 use super::Link;
 use super::announce::{announce, announce_in, log_no_leader};
+use super::asked::Asked;
 use super::lasting_failure::LastingFailure;
 use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
@@ -65,8 +65,7 @@ pub(super) struct ElectionState {
     bequest: Option<Bequest>,
     bucket: Option<store::Bucket>,
     running: Option<RunningTerm>,
-    /// The requests that were sent last. Some may not have been answered in time.
-    asked: VecDeque<AbortHandle>,
+    asked: Asked,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     /// The latest peer request. It is answered at once, or not at all.
@@ -139,7 +138,7 @@ impl Actor for ElectionActor {
             bequest: None,
             bucket: None,
             running: None,
-            asked: VecDeque::new(),
+            asked: Asked::default(),
             requests: HashMap::new(),
             next_request: 0,
             reply_to: None,

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
-use crate::store::{self, BucketInfo, Denied, StoreError};
+use crate::store::{self, BucketInfo, Denied, GroupDelivery, StoreError};
+use nats_elect_core::group::{Epoch, UnitKey};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
@@ -55,6 +56,8 @@ pub(crate) enum SupervisorMsg {
     RestartRole {
         role: RoleName,
     },
+    /// Restart the crashed member's actor: all of its handlers have ended.
+    RestartMember,
     /// Restart a child that crashed a while ago.
     Replace(Child),
     /// Answer with a role whose handler outlives its lease, if there is one.
@@ -68,7 +71,7 @@ pub(crate) enum SupervisorMsg {
     Stop {
         release: Option<bool>,
         timeout: Duration,
-        reply: oneshot::Sender<Result<(), Vec<RoleName>>>,
+        reply: oneshot::Sender<Result<(), Vec<String>>>,
     },
     /// The timeout of a stop is over.
     StopTimedOut,
@@ -154,6 +157,48 @@ pub(crate) enum ElectionMsg {
     /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,
     Ask(Request),
+    Stop {
+        release: bool,
+    },
+    Abandon,
+}
+
+/// Messages to the actor of this instance as a member of groups.
+pub(crate) enum MemberMsg {
+    /// The timer with this number fired.
+    TimerFired(u64),
+    LinkChanged(Link),
+    /// The pause before the watch with this number is over.
+    BeginWatch(u64),
+    WatchBegan(u64),
+    /// The watch with this number told this.
+    Watched {
+        number: u64,
+        told: Vec<GroupDelivery>,
+    },
+    WatchEnded {
+        number: u64,
+        error: String,
+    },
+    /// A write of the lease of this epoch ended.
+    LeaseWriteEnded {
+        epoch: Epoch,
+        op: OpId,
+        outcome: WriteOutcome,
+    },
+    LeaseReadEnded {
+        epoch: Epoch,
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    },
+    /// A write of the group's machine ended.
+    WriteEnded {
+        op: OpId,
+        outcome: WriteOutcome,
+    },
+    Handler(UnitKey, HandlerReport),
+    /// A request of the handler of this unit, in the term of this sequence.
+    Ask(UnitKey, u64, Request),
     Stop {
         release: bool,
     },

@@ -6,6 +6,7 @@
 //!             ├─ peers                peer requests, from other instances
 //!             ├─ publisher            publishes leader changes, if that is configured
 //!             ├─ admin service        admin requests, from this instance's operators
+//!             ├─ member               one lease for all units of groups, if there are groups
 //!             └─ election × role      one state machine each
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod admin;
 mod announce;
+mod asked;
 mod children;
 mod connection;
 mod election;
@@ -22,6 +24,8 @@ mod lasting_failure;
 mod latest_task;
 mod leaderless;
 mod linked;
+mod member;
+mod membership;
 mod messages;
 mod monitor;
 mod namesake;
@@ -38,6 +42,8 @@ mod watch;
 mod watch_backoff;
 
 pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
+pub(crate) use member::Groups;
+pub(crate) use membership::MembershipSetup;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub(crate) use publisher::PublisherSetup;

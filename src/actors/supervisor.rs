@@ -14,7 +14,8 @@ use super::announce::announce;
 use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
-use super::messages::{ElectionMsg, SupervisorMsg};
+use super::membership::{Membership, MembershipSetup, all_ended};
+use super::messages::{ElectionMsg, MemberMsg, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
@@ -51,6 +52,8 @@ pub(crate) struct Supervise {
     pub admin: AdminConfig,
     /// Where elections note their terms for a companion process, if there is one.
     pub bequests: Option<Arc<Bequests>>,
+    /// Present if this instance has groups.
+    pub membership: Option<MembershipSetup>,
     pub ready: oneshot::Sender<Result<Opened, StartFailure>>,
 }
 
@@ -63,6 +66,7 @@ pub(super) struct SupervisorState {
     children: Children,
     link: Link,
     roles: HashMap<RoleName, Role>,
+    membership: Option<Membership>,
     generations: u64,
     bequests: Option<Arc<Bequests>>,
     stopping: Option<Stopping>,
@@ -85,7 +89,7 @@ struct Stopping {
     finishing: bool,
     /// The moment when the callers that wait for the end give up.
     until: Option<Moment>,
-    waiting: Vec<oneshot::Sender<Result<(), Vec<RoleName>>>>,
+    waiting: Vec<oneshot::Sender<Result<(), Vec<String>>>>,
 }
 
 impl Actor for SupervisorActor {
@@ -108,6 +112,7 @@ impl Actor for SupervisorActor {
             publisher,
             admin,
             bequests,
+            membership,
             ready,
         } = setup;
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
@@ -127,18 +132,22 @@ impl Actor for SupervisorActor {
             publisher: publisher.map(Publisher::new),
             admin_handler,
         };
-        Ok(SupervisorState {
-            children: Children::start(children, myself, start_timeout, ready).await?,
+        let membership = membership.map(|setup| Membership::new(setup, Arc::clone(&instance)));
+        let mut state = SupervisorState {
+            children: Children::start(children, myself.clone(), start_timeout, ready).await?,
             instance,
             routes,
             registry,
             link: Link::Down,
             roles: HashMap::new(),
+            membership,
             generations: 0,
             bequests,
             stopping: None,
             paused: false,
-        })
+        };
+        state.start_member(&myself).await?;
+        Ok(state)
     }
 
     async fn handle(
@@ -167,6 +176,10 @@ impl Actor for SupervisorActor {
             #[cfg(test)]
             SupervisorMsg::CrashAdmin => state.children.crash_admin(),
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
+            SupervisorMsg::RestartMember => {
+                state.start_member(&myself).await?;
+                state.end_if_empty(&myself);
+            }
             SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
             SupervisorMsg::Stop {
                 release,
@@ -181,6 +194,8 @@ impl Actor for SupervisorActor {
                 state.leave_all(|scope| ElectionMsg::Stop {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
                 });
+                let release = release.unwrap_or(true);
+                state.leave_groups(MemberMsg::Stop { release });
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::StopTimedOut => {
@@ -208,7 +223,10 @@ impl Actor for SupervisorActor {
             SupervisionEvent::ActorTerminated(who, its_state, _) => {
                 // The crashed election's share of the role must be dropped before ours.
                 drop(its_state);
-                if let Some(role) = state.role_of(&who) {
+                if let Some(member) = state.membership.as_mut().filter(|it| it.is(&who)) {
+                    member.ended();
+                    state.end_if_empty(&myself);
+                } else if let Some(role) = state.role_of(&who) {
                     state.role_left(&myself, &role);
                 }
             }
@@ -224,6 +242,27 @@ impl SupervisorState {
         self.children.link_changed(link);
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
+        }
+        if let Some(member) = &self.membership {
+            member.tell(MemberMsg::LinkChanged(link.clone()));
+        }
+    }
+
+    async fn start_member(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(member) = &mut self.membership else {
+            return Ok(());
+        };
+        self.generations += 1;
+        let link = self.link.clone();
+        member.start(self.generations, link, myself).await
+    }
+
+    fn leave_groups(&mut self, message: MemberMsg) {
+        if let Some(member) = &mut self.membership {
+            member.leave(message);
         }
     }
 
@@ -333,8 +372,10 @@ impl SupervisorState {
 
     /// Tells the callers that wait for the end which roles are not left.
     fn stop_timed_out(&mut self) {
-        let mut left: Vec<_> = self.roles.keys().cloned().collect();
+        let mut left: Vec<String> = self.roles.keys().map(ToString::to_string).collect();
         left.sort_unstable();
+        let member = self.membership.iter().filter(|it| !it.has_ended);
+        left.extend(member.flat_map(Membership::names));
         let stopping = self.stopping.get_or_insert_default();
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(Err(left.clone()));
@@ -344,6 +385,7 @@ impl SupervisorState {
     fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
         self.stopping.get_or_insert_default();
         self.leave_all(|_| ElectionMsg::Abandon);
+        self.leave_groups(MemberMsg::Abandon);
         self.end_if_empty(myself);
     }
 
@@ -375,8 +417,10 @@ impl SupervisorState {
         let Some(stopping) = &mut self.stopping else {
             return;
         };
+        let member = self.membership.as_ref();
+        let is_empty = self.roles.is_empty() && member.is_none_or(|it| it.has_ended);
         // The last messages of the elections are still on their way to the supervisor.
-        if self.roles.is_empty() && !std::mem::replace(&mut stopping.finishing, true) {
+        if is_empty && !std::mem::replace(&mut stopping.finishing, true) {
             let _ = myself.send_message(SupervisorMsg::Finish);
         }
     }
@@ -412,7 +456,14 @@ impl SupervisorState {
     fn actor_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, error: &str) {
         let span = self.instance.span();
         span.in_scope(|| tracing::error!(error, "an actor crashed"));
-        if let Some(role) = self.role_of(who) {
+        if let Some(member) = self.membership.as_mut().filter(|it| it.is(who)) {
+            let running = member.crashed();
+            let (myself, wait) = (myself.clone(), RESTART.after(member.crashes));
+            tokio::spawn(async move {
+                all_ended(running, wait).await;
+                let _ = myself.send_message(SupervisorMsg::RestartMember);
+            });
+        } else if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
         } else if let Some((child, crashes)) = self.children.crashed(who) {
             myself.send_after(RESTART.after(crashes), move || {

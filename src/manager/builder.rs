@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::Client;
 use tokio::runtime::Handle;
@@ -11,12 +12,13 @@ use uuid::Uuid;
 
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{ElectionThread, Opened, PublisherSetup, Routes, Setup};
+use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setup};
 use crate::error::Error;
+use crate::group::Group;
 use crate::last_will::{Ends, Keeper};
 use crate::model::config::{
     AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, LastWillConfig,
-    RoleConfig, Storage, role_overridden,
+    ManagerConfig, MemberConfig, RoleConfig, Storage, role_overridden,
 };
 use crate::model::keyring::Keyring;
 use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry, RoleScope};
@@ -40,6 +42,7 @@ pub struct RoleManagerBuilder {
     configured: BTreeMap<String, RoleConfig>,
     keyring: Keyring,
     last_will_ends: Option<Ends>,
+    groups: Vec<Group>,
 }
 
 /// Where the settings of a role are.
@@ -176,7 +179,7 @@ impl RoleManagerBuilder {
     /// most [`MAX_SKEW`](crate::MAX_SKEW). If the clocks differ by more, leaders may not be
     /// reported, or may be reported for too long.
     #[cfg(feature = "signing")]
-    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: std::time::Duration) -> Self {
+    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
         self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
         self
     }
@@ -210,6 +213,19 @@ impl RoleManagerBuilder {
         self
     }
 
+    /// Adds a group in which this instance takes part.
+    pub fn group(mut self, group: Group) -> Self {
+        self.groups.push(group);
+        self
+    }
+
+    /// Sets the lease that this instance keeps for the units that it owns of its groups. Default:
+    /// [`MemberConfig::default`].
+    pub fn member(mut self, member: MemberConfig) -> Self {
+        self.access.config = self.access.config.member(member);
+        self
+    }
+
     /// Connects, opens the bucket, and takes part in the election of every role.
     ///
     /// The method returns when the elections have begun, not when they are decided. To wait for a
@@ -240,6 +256,7 @@ impl RoleManagerBuilder {
             configured,
             keyring,
             last_will_ends,
+            groups,
         } = self;
         access.settle()?;
         let roles = resolved(roles, &configured, access.environment.as_ref())?;
@@ -269,6 +286,7 @@ impl RoleManagerBuilder {
             keyring,
         };
         let scopes = fleet.scopes(roles)?;
+        let groups = fleet.groups(groups, &config.member)?;
         crate::metrics::describe();
         // The companion watches before the first claim.
         let last_will = if config.last_will.enabled {
@@ -282,14 +300,7 @@ impl RoleManagerBuilder {
         let thread = ElectionThread::start(Setup {
             instance,
             connection,
-            if_missing: if config.bucket_auto_create {
-                IfMissing::Create {
-                    replicas: config.replicas,
-                    storage: config.storage,
-                }
-            } else {
-                IfMissing::Fail
-            },
+            if_missing: if_missing(&config),
             start_timeout: config.start_timeout,
             routes,
             registry,
@@ -300,6 +311,7 @@ impl RoleManagerBuilder {
             }),
             admin: config.admin,
             bequests: last_will.as_ref().map(Keeper::bequests),
+            membership: groups.clone(),
             ready,
         })
         .await
@@ -307,6 +319,7 @@ impl RoleManagerBuilder {
         // From here on dropping the manager ends the thread.
         let manager = RoleManager {
             fleet,
+            groups: groups.map_or_else(Arc::default, |membership| membership.groups),
             thread,
             last_will,
         };
@@ -316,16 +329,8 @@ impl RoleManagerBuilder {
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         };
         let info = &opened.info;
+        require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
         for scope in &scopes {
-            if let Some(max_age) = info.max_age.filter(|max_age| *max_age < scope.settings.ttl) {
-                return Err(Error::BucketUnfit(format!(
-                    "bucket {:?} drops keys after {}, before the lease of role `{}` ends ({}): choose a shorter ttl, or a longer max age",
-                    config.bucket,
-                    exact(max_age),
-                    scope.role,
-                    exact(scope.settings.ttl)
-                )));
-            }
             for warning in scope.settings.warnings(info.replicas) {
                 tracing::warn!(role = %scope.role, "{warning}");
             }
@@ -336,6 +341,44 @@ impl RoleManagerBuilder {
         }
         Ok(manager)
     }
+}
+
+fn if_missing(config: &ManagerConfig) -> IfMissing {
+    if config.bucket_auto_create {
+        IfMissing::Create {
+            replicas: config.replicas,
+            storage: config.storage,
+        }
+    } else {
+        IfMissing::Fail
+    }
+}
+
+/// Checks that the bucket keeps what an instance relies on.
+fn require_lasting_keys(
+    bucket: &str,
+    max_age: Option<Duration>,
+    scopes: &[Arc<RoleScope>],
+    groups: &Groups,
+) -> Result<(), Error> {
+    let Some(max_age) = max_age else {
+        return Ok(());
+    };
+    if let Some(scope) = scopes.iter().find(|scope| max_age < scope.settings.ttl) {
+        return Err(Error::BucketUnfit(format!(
+            "bucket {bucket:?} drops keys after {}, before the lease of role `{}` ends ({}): choose a shorter ttl, or a longer max age",
+            exact(max_age),
+            scope.role,
+            exact(scope.settings.ttl)
+        )));
+    }
+    if let Some(group) = groups.keys().next() {
+        return Err(Error::BucketUnfit(format!(
+            "bucket {bucket:?} drops keys after {}, and group `{group}` writes the owner of a unit only when it changes: use a bucket without a max age",
+            exact(max_age)
+        )));
+    }
+    Ok(())
 }
 
 /// Logs what an instance that has started uses.

@@ -1,6 +1,7 @@
 //! The public interface: the manager of an instance's roles, and the handles on them.
 
 mod builder;
+mod group;
 mod handle;
 mod probe;
 
@@ -14,20 +15,24 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
+pub use self::group::GroupHandle;
 pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
-use crate::actors::{ElectionMsg, ElectionThread, Routes, SupervisorMsg};
+use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
+use crate::group::{Group, Settled};
 use crate::last_will::{Keeper, LastWillStatus};
-use crate::model::config::RoleConfig;
+use crate::metrics::Labels;
+use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
-    Ask, ErasedHandler, Instance, Order, RoleHandler, RoleRegistry, RoleScope, SteppedDown,
+    Ask, ErasedHandler, GroupScope, Instance, Order, RoleHandler, RoleRegistry, RoleScope,
+    SteppedDown,
 };
 use nats_elect_core::CoreStatus;
-use nats_elect_core::name::RoleName;
+use nats_elect_core::name::{GroupName, RoleName};
 
 /// Whether a role is freed for others when its election is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +111,7 @@ impl StopOptions {
 #[must_use = "dropping the manager ends its elections"]
 pub struct RoleManager {
     fleet: Fleet,
+    groups: Arc<Groups>,
     thread: ElectionThread,
     last_will: Option<Keeper>,
 }
@@ -164,6 +170,41 @@ impl Fleet {
     }
 }
 
+impl Fleet {
+    /// Returns what this instance's membership begins with, or nothing if it has no groups.
+    fn groups(
+        &self,
+        groups: Vec<Group>,
+        member: &MemberConfig,
+    ) -> Result<Option<MembershipSetup>, Error> {
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let settings = member.settings()?;
+        let mut scopes = Groups::new();
+        for group in groups {
+            let Settled {
+                name,
+                units,
+                handlers,
+                data_limit,
+            } = group.settle()?;
+            let mut settings = settings.clone();
+            settings.data_limit = data_limit;
+            let instance = &self.instance;
+            let (id, bucket) = (instance.id.as_str(), instance.bucket.as_str());
+            let labels = Labels::new(name.as_str(), id, bucket);
+            let runtime = self.runtime.clone();
+            let scope = GroupScope::new(name.clone(), units, handlers, settings, runtime, labels);
+            if scopes.insert(name.clone(), scope).is_some() {
+                return Err(Error::DuplicateGroup(name));
+            }
+        }
+        let groups = Arc::new(scopes);
+        Ok(Some(MembershipSetup { settings, groups }))
+    }
+}
+
 impl RoleManager {
     /// Returns a builder for a manager.
     pub fn builder() -> RoleManagerBuilder {
@@ -183,6 +224,18 @@ impl RoleManager {
         let scope = self.fleet.registry.find(name);
         let scope = scope.ok_or_else(|| Error::UnknownRole(name.to_owned()))?;
         Ok(RoleHandle::new(scope))
+    }
+
+    /// Returns the handle on a group.
+    ///
+    /// # Errors
+    /// Returns [`Error::UnknownGroup`] if the manager has no group of this name.
+    pub fn group(&self, name: &str) -> Result<GroupHandle, Error> {
+        let scope = GroupName::new(name)
+            .ok()
+            .and_then(|name| self.groups.get(&name));
+        let scope = scope.ok_or_else(|| Error::UnknownGroup(name.to_owned()))?;
+        Ok(GroupHandle::new(Arc::clone(scope)))
     }
 
     /// Returns the status of every role at the time of this call.
@@ -341,10 +394,9 @@ impl RoleManager {
         // After the end the message comes back. It is dropped here, with its reply.
         let _ = self.thread.supervisor.send_message(message);
         if let Ok(Err(roles)) = stopped.await {
-            let roles = roles.iter().map(|role| role.as_str().to_owned());
             return Err(Error::StopTimedOut {
                 after: options.timeout,
-                roles: roles.collect(),
+                roles,
             });
         }
         self.thread.ended().await;

@@ -7,8 +7,9 @@ use tracing::field::Empty;
 use uuid::Uuid;
 
 use crate::metrics::Labels;
+use nats_elect_core::group::UnitKey;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
-use nats_elect_core::token::CorrelationId;
+use nats_elect_core::token::{CorrelationId, FencingToken};
 
 /// The data that all roles of an instance share: the identity of the instance, and the bucket in
 /// which it meets the others.
@@ -42,6 +43,20 @@ impl Instance {
             %role,
             instance_id = %self.id,
             bucket = %self.bucket
+        )
+    }
+
+    /// Returns the span of one term of a unit.
+    pub fn unit_span(&self, unit: &UnitKey, id: &CorrelationId, token: FencingToken) -> Span {
+        tracing::error_span!(
+            parent: None,
+            "term",
+            group = %unit.group,
+            unit = %unit.unit,
+            instance_id = %self.id,
+            bucket = %self.bucket,
+            correlation_id = %id,
+            fencing_token = %token
         )
     }
 

@@ -3,6 +3,7 @@
 
 mod deadline;
 mod fenced;
+mod group_scope;
 mod handler;
 mod health_check;
 mod instance;
@@ -19,6 +20,8 @@ mod test_term;
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 #[cfg(any(test, feature = "testing"))]
 pub use fenced::{TestStore, WriteFault};
+pub(crate) use group_scope::{Board, GroupScope, UnitHandlers, UnitOnBoard};
+pub use group_scope::{GroupEvent, UnitOwner};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;

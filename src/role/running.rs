@@ -7,6 +7,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -15,14 +16,17 @@ use super::deadline::Deadline;
 use super::fenced::{Access, DataSource};
 use super::handler::ErasedHandler;
 use super::polls::Polls;
-use super::scope::RoleScope;
+use super::scope::{Ask, RoleScope};
 use super::term::{Term, TermInner};
 use crate::clock;
 use crate::lock::lock;
-use crate::metrics::Stage;
-use crate::model::config::Overrun;
+use crate::metrics::{Labels, Stage};
+use crate::model::config::{Overrun, RoleSettings};
+use crate::store::DataOwner;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
+use nats_elect_core::name::UnitName;
+use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::{HandlerEnd, TermId, TermStart};
 
@@ -33,6 +37,20 @@ pub(crate) enum HandlerReport {
     Ending(TermId, HandlerEnd),
     /// Everything of the term has ended.
     Ended(TermId, HandlerEnd),
+}
+
+/// What a term begins with, beside what its election tells.
+pub(super) struct TermSetup<'a> {
+    /// The role's name, as its handler sees it.
+    pub name: Arc<str>,
+    /// The unit, if it is no role but a unit of a group.
+    pub unit: Option<UnitName>,
+    pub owner: DataOwner,
+    pub settings: &'a RoleSettings,
+    pub labels: Labels,
+    pub connection: watch::Receiver<ConnectionStatus>,
+    pub ask: Ask,
+    pub data: DataSource,
 }
 
 /// A running handler, from the outside.
@@ -52,8 +70,8 @@ impl RunningTerm {
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
         let promoted = clock::now();
-        let bucket = scope.bucket.subscribe();
-        let (running, leading) = Self::begin(scope, start, id, bucket, report);
+        let setup = scope.term_setup(scope.bucket.subscribe());
+        let (running, leading) = Self::begin(setup, start, id, report);
         if scope.settings.overrun == Overrun::Exit {
             let _ = leading.ending.guard.set(running.guard_process());
         }
@@ -69,14 +87,38 @@ impl RunningTerm {
         running
     }
 
-    /// Begins a term, without a handler yet.
-    pub(super) fn begin(
-        scope: &RoleScope,
+    /// Starts the handler of a unit of a group.
+    pub(super) fn start_unit(
+        setup: TermSetup<'_>,
         start: &TermStart,
         id: CorrelationId,
-        data: impl Into<DataSource>,
+        span: Span,
+        (handler, runtime): (Arc<dyn ErasedHandler>, &Handle),
+        report: impl Fn(HandlerReport) + Send + Sync + 'static,
+    ) -> Self {
+        let cooldown = setup.settings.cooldown;
+        let (running, leading) = Self::begin(setup, start, id, report);
+        runtime.spawn(run(handler, leading, cooldown).instrument(span));
+        running
+    }
+
+    /// Begins a term, without a handler yet.
+    pub(super) fn begin(
+        setup: TermSetup<'_>,
+        start: &TermStart,
+        id: CorrelationId,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> (Self, Leading) {
+        let TermSetup {
+            name,
+            unit,
+            owner,
+            settings,
+            labels,
+            connection,
+            ask,
+            data,
+        } = setup;
         let ended = CancellationToken::new();
         let ending = Arc::new(Ending {
             term: start.term,
@@ -88,7 +130,8 @@ impl RunningTerm {
         let term = Term(Arc::new(TermInner {
             id: start.term,
             correlation_id: id,
-            role: scope.role.as_str().into(),
+            role: name,
+            unit,
             lease_token: start.lease_token,
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
@@ -99,17 +142,12 @@ impl RunningTerm {
             abort: CancellationToken::new(),
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
-            connection: scope.connection.subscribe(),
-            ask: Arc::clone(&scope.ask),
-            validation_interval: scope.settings.validation_interval,
-            validate_always: scope.settings.validate_on_critical_ops,
+            connection,
+            ask,
+            validation_interval: settings.validation_interval,
+            validate_always: settings.validate_on_critical_ops,
             proof: Mutex::new(None),
-            access: Access::new(
-                scope.role.clone(),
-                data,
-                scope.labels.clone(),
-                scope.settings.data_limit,
-            ),
+            access: Access::new(owner, data, labels, settings.data_limit),
         }));
         let leading = Leading {
             term: term.clone(),

@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::deadline::Deadline;
+use super::fenced::DataSource;
 use super::handler::ErasedHandler;
 use super::health_check::Check;
 use super::instance::Instance;
 use super::orders::{Order, Orders};
-use super::running::RunningTerm;
+use super::running::{RunningTerm, TermSetup};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::config::RoleSettings;
@@ -161,6 +162,20 @@ impl RoleScope {
             .runtime
             .spawn(async move { ended.run_until_cancelled(announcing).await });
         scope
+    }
+
+    /// Returns what a term of the role begins with.
+    pub(super) fn term_setup(&self, data: impl Into<DataSource>) -> TermSetup<'_> {
+        TermSetup {
+            name: self.role.as_str().into(),
+            unit: None,
+            owner: self.role.clone().into(),
+            settings: &self.settings,
+            labels: self.labels.clone(),
+            connection: self.connection.subscribe(),
+            ask: Arc::clone(&self.ask),
+            data: data.into(),
+        }
     }
 
     /// Returns whether this instance leads, by the clock at the time of this call.

@@ -21,6 +21,7 @@ use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock;
 use nats_elect_core::Moment;
+use nats_elect_core::name::UnitName;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Reply, TermId};
@@ -66,6 +67,7 @@ pub(super) struct TermInner {
     pub id: TermId,
     pub correlation_id: CorrelationId,
     pub role: Arc<str>,
+    pub unit: Option<UnitName>,
     pub lease_token: LeaseToken,
     pub fencing_token: FencingToken,
     pub lease: Deadline,
@@ -120,9 +122,20 @@ impl TermInner {
 }
 
 impl Term {
-    /// Returns the role's name.
+    /// Returns the role's name. For a unit of a group it is `<group>/<unit>`.
     pub fn role(&self) -> &str {
         &self.0.role
+    }
+
+    /// Returns the name of the unit within its group. It is `None` for a role.
+    pub fn unit(&self) -> Option<&str> {
+        self.0.unit.as_ref().map(UnitName::as_str)
+    }
+
+    /// Returns the number of the shard, from 0 on. It is `None` for anything but a unit of a
+    /// sharded group.
+    pub fn shard(&self) -> Option<u32> {
+        self.0.unit.as_ref()?.as_shard()
     }
 
     /// Returns the ordered number of this term. The systems that the handler writes to compare it.

@@ -155,7 +155,8 @@ impl TestTerm {
             lease: now + LEASE,
             proved: now,
         };
-        let (running, leading) = RunningTerm::begin(&scope, &start, id, store.clone(), |_| {});
+        let (running, leading) =
+            RunningTerm::begin(scope.term_setup(store.clone()), &start, id, |_| {});
         *lock(&election.running) = Some(running.clone());
         Self {
             role,

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::model::config::Storage;
 use nats_elect_core::Moment;
-use nats_elect_core::name::{BucketName, DataKey, RoleName};
+use nats_elect_core::name::{BucketName, RoleName};
 
 /// The server's code for a stream that exists with other settings.
 pub(super) const NAME_IN_USE: u64 = 10058;
@@ -334,20 +334,6 @@ impl Bucket {
     /// The subject of the role's fence key.
     pub fn fence_subject(&self, role: &RoleName) -> String {
         format!("{}_fence.{role}", self.shared.prefix)
-    }
-
-    /// Returns the prefix of the keys of one role's data. No role has a dot in its name, so no
-    /// role's prefix is the beginning of another's.
-    pub(super) fn data_prefix(&self, role: &RoleName) -> String {
-        format!("{}_data.{role}.", self.shared.prefix)
-    }
-
-    pub(super) fn data_subject(&self, role: &RoleName, key: &DataKey) -> String {
-        format!("{}{key}", self.data_prefix(role))
-    }
-
-    pub(super) fn guard_subject(&self, role: &RoleName) -> String {
-        format!("{}_guard.{role}", self.shared.prefix)
     }
 
     /// Returns the connected server, or the last one.

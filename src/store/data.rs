@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::bucket::Bucket;
+use super::data_owner::DataOwner;
 use super::entry::is_marker;
 use super::error::StoreError;
-use nats_elect_core::name::{DataKey, RoleName};
+use nats_elect_core::name::DataKey;
 
 /// A role with more keys is not listed, because each key is looked at.
 pub const MOST_KEYS: usize = 10_000;
@@ -46,21 +47,21 @@ impl Bucket {
     /// Returns the sequence of the role's fence key, or 0 if it is missing.
     pub async fn fence_sequence(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        let fence = self.last(self.fence_subject(role), timeout).await?;
+        let fence = self.last(self.fence_of(owner), timeout).await?;
         Ok(fence.map_or(0, |message| message.sequence))
     }
 
     /// Returns the last message of a key of the role's data.
     pub async fn data(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         key: &DataKey,
         timeout: Duration,
     ) -> Result<Option<DataEntry>, StoreError> {
-        let Some(message) = self.last(self.data_subject(role, key), timeout).await? else {
+        let Some(message) = self.last(self.data_subject(owner, key), timeout).await? else {
             return Ok(None);
         };
         let message = StreamMessage::try_from(message)
@@ -82,11 +83,11 @@ impl Bucket {
     /// [`StoreError::Rejected`] if there are more than [`MOST_KEYS`], deleted ones included.
     pub async fn data_keys(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         timeout: Duration,
     ) -> Result<Vec<String>, StoreError> {
         let stands = |key, message: Option<RawMessage>| message.is_some_and(stands).then_some(key);
-        let mut keys = self.look_at_all(role, stands, timeout).await?;
+        let mut keys = self.look_at_all(owner, stands, timeout).await?;
         keys.sort_unstable();
         Ok(keys)
     }
@@ -98,21 +99,21 @@ impl Bucket {
     /// As [`data_keys`](Self::data_keys).
     pub async fn data_sizes(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         timeout: Duration,
     ) -> Result<Vec<(String, u64)>, StoreError> {
         let size = |key, message: Option<RawMessage>| Some((key, decoded(&message?.payload)));
-        self.look_at_all(role, size, timeout).await
+        self.look_at_all(owner, size, timeout).await
     }
 
     /// Applies `tell` to each key of the role's data and its last message.
     async fn look_at_all<T>(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         tell: impl Fn(String, Option<RawMessage>) -> Option<T>,
         timeout: Duration,
     ) -> Result<Vec<T>, StoreError> {
-        let prefix = self.data_prefix(role);
+        let prefix = self.data_prefix(owner);
         let tell = &tell;
         let listing = async {
             let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;

@@ -50,6 +50,17 @@ pub enum Delivery {
     Waiting(String),
 }
 
+/// A message that was counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// A message of the bucket, by its stream sequence.
+    Stored(u64),
+    /// As [`Delivery::Idle`].
+    Idle,
+    /// As [`Delivery::Waiting`].
+    Waiting(String),
+}
+
 impl Feed {
     /// Creates the feed of a watch on the keys under this prefix, with no message received.
     pub const fn new(prefix: String) -> Self {
@@ -79,10 +90,23 @@ impl Feed {
     /// Any irregularity ends the watch: a message is missing, or the server sends another status
     /// than its heartbeat.
     pub fn take(&mut self, message: &Message) -> Result<Delivery, StoreError> {
+        Ok(match self.count(message)? {
+            Counted::Stored(sequence) => self.read(message, sequence),
+            Counted::Idle => Delivery::Idle,
+            Counted::Waiting(subject) => Delivery::Waiting(subject),
+        })
+    }
+
+    /// Counts the next message, whatever it says.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`take`](Self::take).
+    pub(super) fn count(&mut self, message: &Message) -> Result<Counted, StoreError> {
         // Only messages that the bucket holds have a position. The writer of such a message chooses
         // its headers, a status among them.
         if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
-            return self.stored(message, &position);
+            return self.stored(&position);
         }
         match message.status {
             None => Err(broken("a message has no position")),
@@ -91,7 +115,7 @@ impl Feed {
         }
     }
 
-    fn stored(&mut self, message: &Message, position: &Position) -> Result<Delivery, StoreError> {
+    fn stored(&mut self, position: &Position) -> Result<Counted, StoreError> {
         self.received += 1;
         if position.in_consumer != self.received {
             return Err(broken("a message is missing"));
@@ -101,32 +125,36 @@ impl Feed {
         {
             self.caught_up = CaughtUp::Yes;
         }
+        Ok(Counted::Stored(position.in_stream))
+    }
+
+    fn read(&self, message: &Message, sequence: u64) -> Delivery {
         let headers = message.headers.as_ref();
         let key = message.subject.strip_prefix(&*self.prefix);
         if let Some(role) = key.and_then(|key| key.strip_prefix(FENCES)) {
             let Ok(role) = RoleName::new(role) else {
-                return Ok(Delivery::Nothing);
+                return Delivery::Nothing;
             };
-            let fence = fence_entry(position.in_stream, headers, &message.payload);
-            return Ok(Delivery::Fence(role, fence));
+            let fence = fence_entry(sequence, headers, &message.payload);
+            return Delivery::Fence(role, fence);
         }
         // A key that is not a role name belongs to another application.
         let Some(role) = key.and_then(|key| RoleName::new(key).ok()) else {
-            return Ok(Delivery::Nothing);
+            return Delivery::Nothing;
         };
-        let entry = role_entry(position.in_stream, headers, &message.payload);
-        Ok(Delivery::Entry(role, entry))
+        let entry = role_entry(sequence, headers, &message.payload);
+        Delivery::Entry(role, entry)
     }
 
-    fn heartbeat(&mut self, message: &Message) -> Result<Delivery, StoreError> {
+    fn heartbeat(&self, message: &Message) -> Result<Counted, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        Ok(flow.map_or(Delivery::Idle, |subject| {
-            Delivery::Waiting(subject.to_owned())
+        Ok(flow.map_or(Counted::Idle, |subject| {
+            Counted::Waiting(subject.to_owned())
         }))
     }
 }

@@ -14,12 +14,13 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use super::bucket::Bucket;
+use super::data_owner::DataOwner;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::request::understood;
 use super::write::{expecting, expecting_of, expecting_of_with, require_above};
 use crate::clock;
-use nats_elect_core::name::{DataKey, RoleName};
+use nats_elect_core::name::DataKey;
 
 /// The number of writes in one batch. The server takes 1000 messages, and one is the guard.
 pub const MOST_WRITES: usize = 999;
@@ -56,13 +57,13 @@ impl Bucket {
     /// be in any state. Returns the sequence of the write.
     pub async fn write_fenced(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         fence: u64,
         key: &DataKey,
         value: Option<&[u8]>,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        let fence_subject = self.fence_subject(role);
+        let fence_subject = self.fence_of(owner);
         let headers = match value {
             Some(_) => expecting_of(&fence_subject, fence),
             None => expecting_of_with(&fence_subject, fence, &[(OPERATION_HEADER, DELETE)]),
@@ -70,7 +71,7 @@ impl Bucket {
         let request = Request::new()
             .headers(headers)
             .payload(value.unwrap_or_default().to_vec().into());
-        self.publish(self.data_subject(role, key), request, timeout)
+        self.publish(self.data_subject(owner, key), request, timeout)
             .await
     }
 
@@ -89,7 +90,7 @@ impl Bucket {
     /// answer, which is [`StoreError::Unavailable`] then.
     pub async fn write_batch(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         fence: u64,
         writes: &[DataWrite],
         timeout: Duration,
@@ -101,12 +102,12 @@ impl Bucket {
         let id = format!("{:032x}", rand::random::<u128>());
         let mut open = OpenBatch {
             bucket: self,
-            role,
+            owner,
             fence,
             id: &id,
             ended: false,
         };
-        let opened = self.open_batch(role, fence, &id, timeout).await;
+        let opened = self.open_batch(owner, fence, &id, timeout).await;
         if let Err(refused) = opened {
             // A guard that is not permitted opens nothing.
             open.ended = !refused.is_transient();
@@ -116,7 +117,7 @@ impl Bucket {
             self.require_connection()?;
             let headers = batched(&id, number, headers_of(write));
             let payload = write.value.clone().unwrap_or_default().into();
-            let subject = self.data_subject(role, &write.key);
+            let subject = self.data_subject(owner, &write.key);
             let sending = self
                 .client()
                 .publish_with_headers(subject, headers, payload);
@@ -136,7 +137,7 @@ impl Bucket {
         let request = Request::new()
             .headers(headers)
             .payload(last.value.clone().unwrap_or_default().into());
-        let subject = self.data_subject(role, &last.key);
+        let subject = self.data_subject(owner, &last.key);
         let answer = self.ask(subject, request, left).await;
         open.ended = !answer.as_ref().is_err_and(leaves_open);
         let ack: BatchAck = answer?;
@@ -160,52 +161,52 @@ impl Bucket {
     /// was replaced as the stream's leader gives them too.
     pub async fn prove_fence(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         sequence: u64,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let subject = self.fence_subject(role);
-        self.prove(role, &subject, sequence, timeout).await
+        let subject = self.fence_of(owner);
+        self.prove(owner, &subject, sequence, timeout).await
     }
 
     /// Proves the same of a key of the role's data.
     pub async fn prove_data(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         key: &DataKey,
         sequence: u64,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let subject = self.data_subject(role, key);
-        self.prove(role, &subject, sequence, timeout).await
+        let subject = self.data_subject(owner, key);
+        self.prove(owner, &subject, sequence, timeout).await
     }
 
     async fn prove(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         subject: &str,
         sequence: u64,
         timeout: Duration,
     ) -> Result<(), StoreError> {
         let request = Request::new().headers(guarding(subject, sequence));
-        let guard = self.guard_subject(role);
+        let guard = self.guard_subject(owner);
         self.publish(guard, request, timeout).await.map(drop)
     }
 
-    fn guard(&self, role: &RoleName, fence: u64, id: &str, number: u64) -> HeaderMap {
-        batched(id, number, guarding(&self.fence_subject(role), fence))
+    fn guard(&self, owner: &DataOwner, fence: u64, id: &str, number: u64) -> HeaderMap {
+        batched(id, number, guarding(&self.fence_of(owner), fence))
     }
 
     async fn open_batch(
         &self,
-        role: &RoleName,
+        owner: &DataOwner,
         fence: u64,
         id: &str,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let headers = self.guard(role, fence, id, 1);
+        let headers = self.guard(owner, fence, id, 1);
         let request = Request::new().headers(headers);
-        let asked = self.ask_plainly(self.guard_subject(role), request, timeout);
+        let asked = self.ask_plainly(self.guard_subject(owner), request, timeout);
         let answer = match asked.await {
             Err(unanswered @ StoreError::Timeout { .. }) => {
                 return Err(StoreError::Unavailable(format!("{LATE}: {unanswered}")));
@@ -231,7 +232,7 @@ impl Bucket {
 /// and would keep each for ten seconds. The message does not affect a batch that has ended.
 struct OpenBatch<'a> {
     bucket: &'a Bucket,
-    role: &'a RoleName,
+    owner: &'a DataOwner,
     fence: u64,
     id: &'a str,
     ended: bool,
@@ -245,10 +246,10 @@ impl Drop for OpenBatch<'_> {
             return;
         };
         let client = self.bucket.client().clone();
-        let subject = self.bucket.guard_subject(self.role);
+        let subject = self.bucket.guard_subject(self.owner);
         let headers = self
             .bucket
-            .guard(self.role, self.fence, self.id, OUT_OF_ORDER);
+            .guard(self.owner, self.fence, self.id, OUT_OF_ORDER);
         runtime.spawn(async move {
             let empty = Vec::new().into();
             let _ = client.publish_with_headers(subject, headers, empty).await;

@@ -9,14 +9,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::Subscriber;
+use async_nats::{Message, Subscriber};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::asking::subscribe;
 use super::bucket::Bucket;
 use super::error::StoreError;
-use super::feed::{Delivery, FENCES, Feed, broken};
+use super::feed::{Counted, Delivery, FENCES, Feed, broken};
 use super::mailbox::inbox_prefix;
 
 /// The interval of the server's heartbeats on an idle watch.
@@ -30,7 +30,7 @@ const KEPT: Duration = Duration::from_secs(5);
 pub struct Watch {
     bucket: Bucket,
     messages: Subscriber,
-    feed: Feed,
+    pub(super) feed: Feed,
     /// The number of connections that the client had made. Messages may be missing after another
     /// one.
     connects: u64,
@@ -44,7 +44,8 @@ impl Bucket {
     /// hints, and proves nothing. (Before 2.12 a server that sends two kinds of keys leaves out
     /// some stored messages of the second kind.)
     pub async fn watch(&self, timeout: Duration) -> Result<Watch, StoreError> {
-        self.begin(timeout).await
+        let filters = [self.role_keys(), self.fence_keys()];
+        self.watch_keys(&filters, timeout).await
     }
 
     /// Watches the same keys. Returns with the watch the creation time of its bucket. If the bucket
@@ -68,7 +69,12 @@ impl Bucket {
         Ok((watch, epoch))
     }
 
-    async fn begin(&self, timeout: Duration) -> Result<Watch, StoreError> {
+    /// Watches the keys that these filters select.
+    pub(super) async fn watch_keys(
+        &self,
+        filters: &[String],
+        timeout: Duration,
+    ) -> Result<Watch, StoreError> {
         self.require_connection()?;
         let connects = self.connects();
         // A user that may receive answers may receive this, too.
@@ -76,7 +82,7 @@ impl Bucket {
         let inbox = format!("{prefix}.{:032x}.watch", rand::random::<u128>());
         let starting = async {
             let messages = subscribe(self.client(), inbox.clone()).await?;
-            self.create_consumer(&inbox, timeout).await?;
+            self.create_consumer(filters, &inbox, timeout).await?;
             Ok(messages)
         };
         let messages = tokio::time::timeout(timeout, starting)
@@ -99,14 +105,19 @@ impl Bucket {
         format!("{}{FENCES}*", self.prefix())
     }
 
-    async fn create_consumer(&self, inbox: &str, timeout: Duration) -> Result<(), StoreError> {
+    async fn create_consumer(
+        &self,
+        filters: &[String],
+        inbox: &str,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
         let name = format!("elect-{:032x}", rand::random::<u128>());
         let action = format!("CONSUMER.CREATE.{}.{name}", self.stream());
         let body = json!({
             "stream_name": self.stream(),
             "config": {
                 "name": name,
-                "filter_subjects": [self.role_keys(), self.fence_keys()],
+                "filter_subjects": filters,
                 "deliver_subject": inbox,
                 "deliver_policy": "last_per_subject",
                 "ack_policy": "none",
@@ -138,6 +149,29 @@ impl Watch {
     /// Returns the content of the next message, even if it concerns no role. The watch is over with
     /// the first error.
     pub async fn next(&mut self) -> Result<Delivery, StoreError> {
+        let message = self.receive().await?;
+        let told = self.feed.take(&message)?;
+        if let Delivery::Waiting(subject) = &told {
+            self.go_on(subject.clone()).await?;
+        }
+        Ok(told)
+    }
+
+    /// Returns the next message that the bucket holds, with its sequence, or nothing if the server
+    /// sent something else.
+    pub(super) async fn next_stored(&mut self) -> Result<Option<(u64, Message)>, StoreError> {
+        let message = self.receive().await?;
+        match self.feed.count(&message)? {
+            Counted::Stored(sequence) => Ok(Some((sequence, message))),
+            Counted::Idle => Ok(None),
+            Counted::Waiting(subject) => {
+                self.go_on(subject).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Message, StoreError> {
         let message = tokio::time::timeout(SILENCE, self.messages.next())
             .await
             .map_err(|_| self.bucket.silent_watch())?
@@ -145,11 +179,7 @@ impl Watch {
         if self.bucket.connects() != self.connects {
             return Err(broken("the connection was replaced"));
         }
-        let told = self.feed.take(&message)?;
-        if let Delivery::Waiting(subject) = &told {
-            self.go_on(subject.clone()).await?;
-        }
-        Ok(told)
+        Ok(message)
     }
 
     /// Returns whether the watch has shown the role keys that the stream's leader had when it

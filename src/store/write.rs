@@ -38,7 +38,7 @@ impl Bucket {
         record: &Record,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.put(role, over, record, timeout)
+        self.put(self.role_subject(role), over, record.to_json(), timeout)
     }
 
     /// Renews the lease over the sequence of its last write. Returns the new sequence.
@@ -49,22 +49,22 @@ impl Bucket {
         record: &Record,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.put(role, over, record, timeout)
+        self.put(self.role_subject(role), over, record.to_json(), timeout)
     }
 
     /// The request is made at once, and the future keeps nothing but it: there is one for each
     /// heartbeat.
-    fn put(
+    pub(super) fn put(
         &self,
-        role: &RoleName,
+        subject: String,
         over: u64,
-        record: &Record,
+        value: Vec<u8>,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let request = Request::new()
             .headers(expecting(over))
-            .payload(record.to_json().into());
-        self.publish(self.role_subject(role), request, timeout)
+            .payload(value.into());
+        self.publish(subject, request, timeout)
     }
 
     /// Frees the role with a delete marker over the sequence `over`. The marker shows that the
@@ -72,6 +72,16 @@ impl Bucket {
     pub fn release(
         &self,
         role: &RoleName,
+        over: u64,
+        release: &Release,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        self.free(self.role_subject(role), over, release, timeout)
+    }
+
+    pub(super) fn free(
+        &self,
+        subject: String,
         over: u64,
         release: &Release,
         timeout: Duration,
@@ -91,7 +101,7 @@ impl Bucket {
             headers.insert(LINE_HEADER, release.line.to_string());
         }
         let request = Request::new().headers(headers);
-        self.publish(self.role_subject(role), request, timeout)
+        self.publish(subject, request, timeout)
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
@@ -103,10 +113,7 @@ impl Bucket {
         record: &FenceRecord,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let request = Request::new()
-            .headers(expecting(over))
-            .payload(record.to_json().into());
-        self.publish(self.fence_subject(role), request, timeout)
+        self.put(self.fence_subject(role), over, record.to_json(), timeout)
     }
 
     pub(super) async fn publish(

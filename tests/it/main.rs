@@ -19,6 +19,7 @@ mod events;
 mod fenced_crowd;
 mod fenced_limit;
 mod forged_release;
+mod groups;
 mod handlers;
 mod handoff;
 #[cfg(feature = "health")]

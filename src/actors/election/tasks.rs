@@ -1,7 +1,6 @@
 //! An election's requests to NATS, to its handler and to other instances. Each request is a task of
 //! its own. Its answer comes back as a message, and nothing waits for it.
 
-use std::future::Future;
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -13,14 +12,12 @@ use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::actors::signatures::Unsigned;
 use crate::clock;
 use crate::role::{Health, RunningTerm};
-use crate::store::{Bucket, StoreError};
+use crate::store::Bucket;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 use nats_elect_core::record::Record;
-use nats_elect_core::{
-    Failure, MOST_LATE, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
-};
+use nats_elect_core::{OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome};
 
 /// The pause before an instance that has not seen the term yet is asked again. That instance is
 /// reading the keys meanwhile.
@@ -73,7 +70,7 @@ impl ElectionState {
         };
         let myself = myself.clone();
         let writing = writing.instrument(span);
-        self.ask(
+        self.asked.ask(
             std::future::ready(()),
             within,
             subject,
@@ -83,38 +80,6 @@ impl ElectionState {
                 let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
             },
         );
-    }
-
-    /// Waits for the turn, asks, and reports the answer. If none comes in time, reports that first.
-    /// Then also reports a late answer, as long as a lease may rest on it.
-    fn ask<T: Send + 'static>(
-        &mut self,
-        turn: impl Future<Output: Send> + Send + 'static,
-        within: Duration,
-        subject: String,
-        asking: impl Future<Output = T> + Send + 'static,
-        unanswered: impl FnOnce(Failure) -> T + Send + 'static,
-        tell: impl Fn(T) + Send + Sync + 'static,
-    ) {
-        // In a box, which goes with the answer: a handle keeps the rest of its task in memory.
-        let mut asking = Box::pin(asking);
-        let asked = tokio::spawn(async move {
-            let turn = turn.await;
-            if let Ok(answer) = tokio::time::timeout(within, &mut asking).await {
-                tell(answer);
-                return;
-            }
-            drop(turn);
-            tell(unanswered(failure_of(&StoreError::Timeout { subject })));
-            tell(asking.await);
-        });
-        self.asked.retain(|asked| !asked.is_finished());
-        if self.asked.len() > MOST_LATE
-            && let Some(oldest) = self.asked.pop_front()
-        {
-            oldest.abort();
-        }
-        self.asked.push_back(asked.abort_handle());
     }
 
     /// Returns the statement that a heartbeat of the current term signs, or nothing once the term
@@ -156,9 +121,10 @@ impl ElectionState {
             read.map_err(|error| failure_of(&error))
         };
         let myself = myself.clone();
-        self.ask(turn, within, subject, reading, Err, move |outcome| {
-            let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
-        });
+        self.asked
+            .ask(turn, within, subject, reading, Err, move |outcome| {
+                let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
+            });
     }
 
     pub(super) fn check_health(&self, myself: &ActorRef<ElectionMsg>, term: TermId) {

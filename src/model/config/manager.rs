@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{HIDDEN, validate_inbox_prefix};
 use super::{
-    AdminConfig, AuthConfig, ConfigError, EventsConfig, LastWillConfig, TlsConfig, listed,
+    AdminConfig, AuthConfig, ConfigError, EventsConfig, LastWillConfig, MemberConfig, TlsConfig,
+    listed,
 };
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
 use nats_elect_core::duration;
@@ -90,6 +91,9 @@ pub struct ManagerConfig {
     /// Whether a companion process releases the roles when this process dies. Default: there is
     /// none.
     pub last_will: LastWillConfig,
+
+    /// The lease that this instance keeps for the units that it owns, if it has groups.
+    pub member: MemberConfig,
 }
 
 impl Default for ManagerConfig {
@@ -109,6 +113,7 @@ impl Default for ManagerConfig {
             events: EventsConfig::default(),
             admin: AdminConfig::default(),
             last_will: LastWillConfig::default(),
+            member: MemberConfig::default(),
         }
     }
 }
@@ -137,6 +142,7 @@ setters!(ManagerConfig {
     events: EventsConfig => events;
     admin: AdminConfig => admin;
     last_will: LastWillConfig => last_will;
+    member: MemberConfig => member;
 });
 
 /// The methods have the names and the meaning of those of
@@ -223,6 +229,7 @@ impl ManagerConfig {
             ));
         }
         self.events.validate(&self.admin)?;
+        self.member.settings()?;
         let inbox = self.inbox_prefix.as_deref();
         inbox.map_or(Ok(()), validate_inbox_prefix)?;
         self.admin.validate(inbox)
@@ -262,6 +269,7 @@ impl fmt::Debug for ManagerConfig {
             .field("events", &self.events)
             .field("admin", &self.admin)
             .field("last_will", &self.last_will)
+            .field("member", &self.member)
             .finish()
     }
 }
@@ -451,12 +459,13 @@ mod tests {
             .tls(TlsConfig::default().require().ca_file("/ca.pem"))
             .events(EventsConfig::published())
             .admin(AdminConfig::off())
-            .last_will(LastWillConfig::by("/bin/nats-elect"));
+            .last_will(LastWillConfig::by("/bin/nats-elect"))
+            .member(MemberConfig::default().ttl(Duration::from_secs(5)));
         let file = "servers = ['nats://a', 'nats://b']\nbucket = 'jobs'\nbucket_auto_create = true\nreplicas = 3\n\
             storage = 'memory'\ninstance_id = 'node-1'\nmeta.zone = 'eu-1'\nstart_timeout = '5s'\n\
             inbox_prefix = '_INBOX_jobs'\nauth = { user = 'ada', password = 'secret' }\n\
             tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = true\nadmin.enabled = false\n\
-            last_will = { enabled = true, program = '/bin/nats-elect' }";
+            last_will = { enabled = true, program = '/bin/nats-elect' }\nmember.ttl = '5s'";
         assert_eq!(toml::from_str::<ManagerConfig>(file).unwrap(), set);
         assert_eq!(set.validate(), Ok(()));
     }

@@ -10,6 +10,7 @@ mod admin;
 mod elections;
 mod environment;
 mod events;
+mod group;
 mod last_will;
 mod manager;
 mod overrides;
@@ -24,6 +25,7 @@ pub(crate) use elections::role_overridden;
 pub use elections::{ElectionsConfig, EnvSetting};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
+pub use group::MemberConfig;
 pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{

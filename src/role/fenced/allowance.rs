@@ -11,7 +11,7 @@ use super::data_bucket::DataBucket;
 use super::error::FencedError;
 use super::unread;
 use crate::lock::lock;
-use nats_elect_core::name::RoleName;
+use crate::store::DataOwner;
 
 /// The bytes that a key counts beside its name and its value. For names of ordinary length this is
 /// more than the server stores with them, headers included.
@@ -65,12 +65,12 @@ impl Allowance {
     pub async fn reserve(
         &self,
         bucket: &DataBucket,
-        role: &RoleName,
+        owner: &DataOwner,
         changes: &[Change],
         timeout: Duration,
     ) -> Result<Reserved<'_>, FencedError> {
         let reading = self.usage.get_or_try_init(async || {
-            let stored = bucket.data_sizes(role, timeout).await;
+            let stored = bucket.data_sizes(owner, timeout).await;
             let stored = stored.map_err(|error| unread(&error))?;
             let mut usage = Usage::default();
             for (key, bytes) in stored {

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 #[cfg(any(test, feature = "testing"))]
 use super::memory::MemoryBucket;
-use crate::store::{Bucket, DataEntry, DataWrite, StoreError, Traits};
-use nats_elect_core::name::{DataKey, RoleName};
+use crate::store::{Bucket, DataEntry, DataOwner, DataWrite, StoreError, Traits};
+use nats_elect_core::name::DataKey;
 
 /// Where to find the bucket just now.
 pub(in crate::role) enum DataSource {
@@ -56,12 +56,12 @@ macro_rules! requests {
             $(
                 pub async fn $name(
                     &self,
-                    role: &RoleName,
+                    owner: &DataOwner,
                     $($given: $type,)*
                     timeout: Duration,
                 ) -> Result<$answer, StoreError> {
                     match self {
-                        Self::Nats(bucket) => bucket.$name(role, $($given,)* timeout).await,
+                        Self::Nats(bucket) => bucket.$name(owner, $($given,)* timeout).await,
                         #[cfg(any(test, feature = "testing"))]
                         Self::Memory(memory) => memory.$name($($given),*),
                     }

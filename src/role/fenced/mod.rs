@@ -34,8 +34,8 @@ pub use self::memory::WriteFault;
 pub use self::test_store::TestStore;
 use super::term::Term;
 use crate::metrics::Labels;
-use crate::store::StoreError;
-use nats_elect_core::name::{DataKey, RoleName};
+use crate::store::{DataOwner, StoreError};
+use nats_elect_core::name::DataKey;
 
 /// The default for how long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -135,7 +135,7 @@ pub struct FencedStore {
 
 /// The state that a term needs for its writes.
 pub(super) struct Access {
-    pub role: RoleName,
+    pub owner: DataOwner,
     pub data: DataSource,
     pub labels: Labels,
     /// Writes of the term under way.
@@ -146,14 +146,14 @@ pub(super) struct Access {
 
 impl Access {
     pub fn new(
-        role: RoleName,
+        owner: DataOwner,
         data: impl Into<DataSource>,
         labels: Labels,
         data_limit: Option<u64>,
     ) -> Arc<Self> {
         let lanes = Semaphore::new(LANES as usize);
         Arc::new(Self {
-            role,
+            owner,
             data: data.into(),
             labels,
             lanes,
@@ -287,7 +287,7 @@ impl FencedStore {
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
         let bucket = self.bucket()?;
-        let data = bucket.data(&self.access().role, &key, self.timeout).await;
+        let data = bucket.data(&self.access().owner, &key, self.timeout).await;
         Ok(data
             .map_err(|error| unread(&error))?
             .and_then(|entry| FencedEntry::of(&key, entry)))
@@ -310,7 +310,7 @@ impl FencedStore {
     /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
         let bucket = self.bucket()?;
-        let keys = bucket.data_keys(&self.access().role, self.timeout).await;
+        let keys = bucket.data_keys(&self.access().owner, self.timeout).await;
         keys.map_err(|error| unread(&error))
     }
 

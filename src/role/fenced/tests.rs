@@ -54,6 +54,7 @@ impl Scene {
             polls: crate::role::polls::Polls::default(),
             correlation_id: CorrelationId::new(Uuid::nil(), 1, 1),
             role: ROLE.into(),
+            unit: None,
             lease_token: LeaseToken::new(Uuid::nil()),
             fencing_token: FencingToken {
                 epoch,
@@ -76,7 +77,7 @@ impl Scene {
             validate_always: false,
             proof: Mutex::new(None),
             access: Access::new(
-                RoleName::new(ROLE).unwrap(),
+                nats_elect_core::name::RoleName::new(ROLE).unwrap().into(),
                 watch::channel(Some(bucket)).1,
                 Labels::new(ROLE, "a", "leaders"),
                 None,

@@ -42,7 +42,7 @@ impl FencedStore {
             Some(allowance) => {
                 self.may_send()?;
                 let bucket = self.bucket()?;
-                let reserving = allowance.reserve(&bucket, &access.role, changes, self.timeout);
+                let reserving = allowance.reserve(&bucket, &access.owner, changes, self.timeout);
                 Some(reserving.await?)
             }
             None => None,
@@ -164,12 +164,12 @@ impl Call<'_> {
         match &self.writes[..] {
             [write] if write.over.is_none() => {
                 let value = write.value.as_deref();
-                let written = bucket.write_fenced(&access.role, fence, &write.key, value, left);
+                let written = bucket.write_fenced(&access.owner, fence, &write.key, value, left);
                 Ok(vec![written.await?])
             }
             writes => {
                 let last = bucket
-                    .write_batch(&access.role, fence, writes, left)
+                    .write_batch(&access.owner, fence, writes, left)
                     .await?;
                 let first = last + 1 - writes.len() as u64;
                 Ok((first..=last).collect())
@@ -228,9 +228,9 @@ impl Call<'_> {
     /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
     /// whether the fence has really gone back.
     async fn refused(&mut self, bucket: &DataBucket, told: Option<u64>) -> Next {
-        let role = &self.store.access().role;
+        let owner = &self.store.access().owner;
         let ours = self.fence();
-        let fence = match bucket.fence_sequence(role, reading(self.until)).await {
+        let fence = match bucket.fence_sequence(owner, reading(self.until)).await {
             Ok(fence) => fence,
             Err(error) => return self.unexplained(bucket, told, &error),
         };
@@ -243,7 +243,7 @@ impl Call<'_> {
             if told != Some(fence) {
                 return stale();
             }
-            let proved = bucket.prove_fence(role, fence, reading(self.until)).await;
+            let proved = bucket.prove_fence(owner, fence, reading(self.until)).await;
             return match proved {
                 Ok(()) => Next::GiveUp(self.superseded(fence)),
                 Err(error @ StoreError::PermissionDenied(_)) => {
@@ -288,18 +288,18 @@ impl Call<'_> {
         bucket: &DataBucket,
         told: Option<u64>,
     ) -> Result<Next, StoreError> {
-        let role = &self.store.access().role;
+        let owner = &self.store.access().owner;
         let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
         for (change, write) in self.changes.iter().zip(&mut self.writes) {
             if change.requires == Requires::Nothing {
                 continue;
             }
-            let standing = bucket.data(role, &change.key, reading(self.until)).await?;
+            let standing = bucket.data(owner, &change.key, reading(self.until)).await?;
             let revision = standing.as_ref().map_or(0, |entry| entry.revision);
             let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
             if may_be_stale && write.over.is_some_and(|over| revision < over) {
-                let proving = bucket.prove_data(role, &change.key, revision, reading(self.until));
+                let proving = bucket.prove_data(owner, &change.key, revision, reading(self.until));
                 match proving.await {
                     Ok(()) => {}
                     Err(error @ StoreError::PermissionDenied(_)) => return Err(error),

@@ -55,7 +55,9 @@ async fn a_forbidden_request_ends_at_once_with_its_subject() {
     let read = bucket.snapshot(&open, TIMEOUT).await.unwrap_err();
     assert!(denied(&read, "\"$JS.API.STREAM.MSG.GET.KV_leaders\""));
     let key = DataKey::new("a").unwrap();
-    let write = bucket.write_fenced(&open, 0, &key, None, TIMEOUT).await;
+    let write = bucket
+        .write_fenced(&open.clone().into(), 0, &key, None, TIMEOUT)
+        .await;
     assert!(denied(&write.unwrap_err(), "\"$KV.leaders._data.open.a\""));
     assert_eq!(bucket.mailbox().awaited(), 0);
 
@@ -83,10 +85,15 @@ async fn batches_whose_end_is_forbidden_leave_room_for_others() {
     let (r, writes) = (role("r"), [write]);
     // The server has room for 50 open batches.
     for _ in 0..60 {
-        let refused = some.write_batch(&r, 0, &writes, TIMEOUT).await.unwrap_err();
+        let refused = some
+            .write_batch(&r.clone().into(), 0, &writes, TIMEOUT)
+            .await
+            .unwrap_err();
         assert!(denied(&refused, "\"$KV.leaders._data.r.a\""), "{refused}");
     }
-    all.write_batch(&r, 0, &writes, TIMEOUT).await.unwrap();
+    all.write_batch(&r.clone().into(), 0, &writes, TIMEOUT)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

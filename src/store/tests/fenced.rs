@@ -33,18 +33,27 @@ fn value(revision: u64, value: &str) -> DataEntry {
 impl Lab {
     /// Writes a new term's fence record over the one before.
     async fn next_fence(&self, name: &RoleName) -> u64 {
-        let at = self.bucket.fence_sequence(name, TIMEOUT).await.unwrap();
+        let at = self
+            .bucket
+            .fence_sequence(&name.clone().into(), TIMEOUT)
+            .await
+            .unwrap();
         self.fence(name, at, at).await.unwrap()
     }
 
     async fn batch(&self, fence: u64, writes: &[DataWrite]) -> Result<u64, StoreError> {
         let r = role("r");
-        self.bucket.write_batch(&r, fence, writes, TIMEOUT).await
+        self.bucket
+            .write_batch(&r.clone().into(), fence, writes, TIMEOUT)
+            .await
     }
 
     async fn data(&self, name: &str) -> Option<DataEntry> {
         let (r, key) = (role("r"), key(name));
-        self.bucket.data(&r, &key, TIMEOUT).await.unwrap()
+        self.bucket
+            .data(&r.clone().into(), &key, TIMEOUT)
+            .await
+            .unwrap()
     }
 }
 
@@ -56,7 +65,9 @@ async fn a_fenced_write_holds_until_the_fence_moves() {
     let fence = lab.next_fence(&r).await;
     let write = async |fence, value: Option<&str>| {
         let value = value.map(str::as_bytes);
-        lab.bucket.write_fenced(&r, fence, &k, value, TIMEOUT).await
+        lab.bucket
+            .write_fenced(&r.clone().into(), fence, &k, value, TIMEOUT)
+            .await
     };
     let written = write(fence, Some("one")).await.unwrap();
     assert_eq!(lab.data("jobs.1").await, Some(value(written, "one")));
@@ -133,7 +144,11 @@ async fn a_batch_is_written_whole_or_not_at_all() {
         .map(|n| put(&format!("many.{n}"), "x"))
         .collect();
     lab.batch(newer, &all).await.unwrap();
-    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    let keys = lab
+        .bucket
+        .data_keys(&r.clone().into(), TIMEOUT)
+        .await
+        .unwrap();
     assert_eq!(keys.len(), MOST_WRITES + 3);
     // There is one guard in all.
     let context = jetstream::new(lab.client.clone());
@@ -149,7 +164,13 @@ async fn the_keys_of_a_role_are_listed_without_those_that_were_deleted() {
     let lab = Lab::new().await;
     let kv = lab.kv().await;
     let r = role("r");
-    assert_eq!(lab.bucket.data_keys(&r, TIMEOUT).await.unwrap(), [""; 0]);
+    assert_eq!(
+        lab.bucket
+            .data_keys(&r.clone().into(), TIMEOUT)
+            .await
+            .unwrap(),
+        [""; 0]
+    );
     for key in [
         "_data.r.b",
         "_data.r.a.x",
@@ -160,7 +181,11 @@ async fn the_keys_of_a_role_are_listed_without_those_that_were_deleted() {
         kv.put(key, "x".into()).await.unwrap();
     }
     kv.delete("_data.r.gone").await.unwrap();
-    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    let keys = lab
+        .bucket
+        .data_keys(&r.clone().into(), TIMEOUT)
+        .await
+        .unwrap();
     assert_eq!(keys, ["a.x", "b"]);
 }
 
@@ -180,7 +205,7 @@ async fn a_bucket_without_atomic_batches_says_so_and_stores_nothing() {
     let r = role("r");
     let fence = plain.fence(&r, 0, &fence_record(1), TIMEOUT).await.unwrap();
     let refused = plain
-        .write_batch(&r, fence, &[put("a", "1")], TIMEOUT)
+        .write_batch(&r.clone().into(), fence, &[put("a", "1")], TIMEOUT)
         .await;
     assert!(
         matches!(refused, Err(StoreError::Unsupported(_))),

@@ -70,10 +70,14 @@ async fn race(urls: &[String], replicas: usize, batches: bool) {
                         value: Some(value.into()),
                         over: None,
                     };
-                    bucket.write_batch(&r, at, &[write], TIMEOUT).await
+                    bucket
+                        .write_batch(&r.clone().into(), at, &[write], TIMEOUT)
+                        .await
                 } else {
                     let value = Some(value.as_bytes());
-                    bucket.write_fenced(&r, at, &key, value, TIMEOUT).await
+                    bucket
+                        .write_fenced(&r.clone().into(), at, &key, value, TIMEOUT)
+                        .await
                 };
                 match written {
                     Ok(_) => {
@@ -188,10 +192,15 @@ async fn a_write_that_meets_a_newer_fence_record_on_its_way_is_refused() {
         }];
         let next = fence_record(1000 + beat);
         let newer = bucket.fence(&r, standing, &next, TIMEOUT);
-        let single = bucket.write_fenced(&r, standing, &key, Some(value.as_bytes()), TIMEOUT);
+        let owner = r.clone().into();
+        let single = bucket.write_fenced(&owner, standing, &key, Some(value.as_bytes()), TIMEOUT);
         let batched = async {
             if version >= BATCHES && beat % 2 == 0 {
-                Some(bucket.write_batch(&r, standing, &batch, TIMEOUT).await)
+                Some(
+                    bucket
+                        .write_batch(&r.clone().into(), standing, &batch, TIMEOUT)
+                        .await,
+                )
             } else {
                 None
             }

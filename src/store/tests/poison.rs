@@ -82,13 +82,17 @@ async fn unreadable_data_is_listed_without_delivering_it_to_the_client() {
         let key = DataKey::new(key).unwrap();
         // Without a waiting publisher, no confirmation shows when a message is stored.
         let read = eventually(TIMEOUT, "the message", async || {
-            let read = lab.bucket.data(&r, &key, TIMEOUT).await;
+            let read = lab.bucket.data(&r.clone().into(), &key, TIMEOUT).await;
             (!matches!(read, Ok(None))).then_some(read)
         })
         .await;
         assert!(matches!(read, Err(StoreError::Rejected { .. })), "{read:?}");
     }
-    let keys = lab.bucket.data_keys(&r, TIMEOUT).await.unwrap();
+    let keys = lab
+        .bucket
+        .data_keys(&r.clone().into(), TIMEOUT)
+        .await
+        .unwrap();
     assert_eq!(keys, ["a", "b", "fine"]);
     assert_eq!(connects(), before);
 }

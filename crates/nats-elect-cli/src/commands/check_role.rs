@@ -119,7 +119,7 @@ struct Found {
 
 impl CheckRole {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        match self.found(shared).await {
+        match Box::pin(self.found(shared)).await {
             Ok(found) => self.tell(&found, output),
             Err(failure) => {
                 let state = State::Unknown;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::agenda::{Agenda, Subject};
 use super::effect::{GroupEffect, GroupWrite};
-use super::epoch::Epoch;
+use super::epoch::{Epoch, EpochKey};
 use super::input::{GroupContent, GroupInput, GroupSettings, Message};
 use super::key::{GroupKey, UnitKey};
 use super::lease::Lease;
@@ -105,6 +105,27 @@ impl Group {
     /// anything.
     pub fn next_wakeup(&self) -> Option<Moment> {
         self.agenda.next()
+    }
+
+    /// Whether no unit is this member's: no handler of a unit runs, and no giving waits for its
+    /// outcome.
+    pub fn is_idle(&self) -> bool {
+        self.tenures.is_empty()
+    }
+
+    /// The epoch whose signature a record over this sequence of a unit needs to be of age at once,
+    /// and its key. `None` if a signature would not help.
+    pub fn giver(&self, unit: &UnitKey, over: u64) -> Option<(Epoch, EpochKey)> {
+        let stands = self.view.unit(unit)?;
+        let owner = self.view.owner_of(unit)?;
+        let key = self.view.key_of(owner)?;
+        (stands.sequence == over).then_some((owner, key))
+    }
+
+    /// The sequence of a unit's record, and its owner. `None` if the unit is not known.
+    pub fn unit_owner(&self, unit: &UnitKey) -> Option<(u64, Option<Epoch>)> {
+        let stands = self.view.unit(unit)?;
+        Some((stands.sequence, self.view.owner_of(unit)))
     }
 
     fn take(&mut self, input: GroupInput) {

@@ -1,7 +1,7 @@
 //! Groups: units of work that are spread over instances, each instance holding one lease for all
 //! that it owns.
 //!
-//! The library does not offer groups yet. `docs/protocol.md` has their rules.
+//! `docs/protocol.md` has their rules.
 //!
 //! An instance that takes part is a *member*. It keeps its lease under a key of its own, and each
 //! claim of that key is a new [`Epoch`]. A *unit* has a key that names the epoch of its owner. It

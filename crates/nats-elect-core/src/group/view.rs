@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::epoch::{Epoch, Identity};
+use super::epoch::{Epoch, EpochKey, Identity};
 use super::input::{GroupContent, Message};
 use super::key::UnitKey;
 use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, MemberInfo, UnitRecord};
@@ -80,6 +80,8 @@ pub(super) struct View {
     watch: u64,
     pub caught_up: bool,
     last: u64,
+    /// What is known was wrong once: the stream has lost its end.
+    has_regressed: bool,
 }
 
 impl View {
@@ -180,7 +182,12 @@ impl View {
         let longest = now + LONGEST_LEASE;
         let before = self.units.get(&key);
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
+        // A member that joins takes what its first watch shows as it stands, if it was written by
+        // compare-and-set over an earlier record, as members write it.
+        let joins = before.is_none() && !self.caught_up && !self.has_regressed;
+        let is_trusted = joins && over.is_some_and(|over| over > 0) && record.is_some();
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
+            None if is_trusted => now,
             None => longest,
             Some(before) => match before.known {
                 KnownUnit::Record(UnitRecord::Nobody) => before.quiet_until,
@@ -275,6 +282,7 @@ impl View {
             let watch = self.watch;
             *self = Self {
                 watch,
+                has_regressed: true,
                 ..Self::default()
             };
             return None;
@@ -347,6 +355,11 @@ impl View {
             KnownUnit::Record(record) => record.owner(),
             KnownUnit::Opaque | KnownUnit::Missing => None,
         }
+    }
+
+    /// The public key of an epoch, if its record proved it.
+    pub fn key_of(&self, epoch: Epoch) -> Option<EpochKey> {
+        Some(self.members.get(&epoch)?.identity?.key)
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &UnitKey> {

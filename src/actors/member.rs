@@ -1,0 +1,517 @@
+//! The actor of this instance as a member of groups. It keeps one lease for all units that it owns,
+//! and runs their handlers.
+//!
+//! Two machines decide. An election keeps the lease of the present epoch, and one more ends each
+//! epoch before it. The group's machine decides about the units.
+
+mod epoch;
+mod lease;
+mod units;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{Semaphore, oneshot};
+
+use self::epoch::{Checked, Keeper};
+use super::Link;
+use super::latest_task::LatestTask;
+use super::messages::{MemberMsg, SupervisorMsg};
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::model::config::RoleSettings;
+use crate::repeated::Repeated;
+use crate::role::{GroupScope, HandlerReport, Instance, Request, RunningTerm};
+use crate::store::{Bucket, GroupDelivery};
+use nats_elect_core::group::{Epoch, Group, GroupInput, GroupSettings, UnitKey};
+use nats_elect_core::name::GroupName;
+use nats_elect_core::status::ConnectionStatus;
+use nats_elect_core::{Input, Moment, Reply};
+
+/// The maximum time for a watch to begin.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause before a watch that ended begins again.
+const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// The most writes of units under way.
+const WRITES_AT_ONCE: usize = 1000;
+/// The beats of one epoch. The next epoch begins above them.
+const BEATS_PER_EPOCH: u64 = 1 << 32;
+/// The most messages of a watch that are taken at once.
+const BATCH: usize = 256;
+
+/// The groups of an instance, by their names.
+pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
+
+pub(super) struct MemberActor;
+
+/// The setup of a member.
+pub(super) struct MemberSetup {
+    pub instance: Arc<Instance>,
+    /// The settings of its lease.
+    pub settings: RoleSettings,
+    pub groups: Arc<Groups>,
+    pub link: Link,
+    /// The number of this actor among all elections of its instance.
+    pub generation: u64,
+    pub supervisor: ActorRef<SupervisorMsg>,
+}
+
+pub(super) struct MemberState {
+    instance: Arc<Instance>,
+    settings: RoleSettings,
+    groups: Arc<Groups>,
+    generation: u64,
+    supervisor: ActorRef<SupervisorMsg>,
+    link: Link,
+    bucket: Option<Bucket>,
+    checked: Option<Checked>,
+    group: Group,
+    /// The keeper of the present epoch, and those of the epochs before that have not ended.
+    keepers: Vec<Keeper>,
+    present: Option<Epoch>,
+    epochs: u64,
+    next_epoch_at: Moment,
+    running: BTreeMap<UnitKey, Running>,
+    /// Units that changed since they were entered on the board.
+    touched: BTreeSet<UnitKey>,
+    proofs: Vec<Proof>,
+    writes: Arc<Semaphore>,
+    written: BTreeMap<nats_elect_core::OpId, UnitKey>,
+    watch: LatestTask,
+    watch_failures: u32,
+    timer: LatestTask,
+    logged: Repeated,
+    stopping: Option<Stopping>,
+    /// The bucket is another one. All that is known counts no more once the handlers have ended.
+    forget: bool,
+}
+
+/// A unit's handler at work.
+struct Running {
+    sequence: u64,
+    epoch: Option<Epoch>,
+    term: RunningTerm,
+    /// Whether the term may be extended.
+    lives: bool,
+}
+
+/// A caller who waits until the ownership of a unit is proved.
+struct Proof {
+    unit: UnitKey,
+    sequence: u64,
+    asked: Moment,
+    reply: oneshot::Sender<Reply>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    /// Gives all units away.
+    Leaving,
+    /// Leaves all records as they are.
+    Keeping,
+}
+
+/// An input of one of the machines.
+enum Step {
+    Group(GroupInput),
+    Lease(Epoch, Box<Input>),
+}
+
+impl Step {
+    fn lease(epoch: Epoch, input: Input) -> Self {
+        Self::Lease(epoch, Box::new(input))
+    }
+}
+
+impl Actor for MemberActor {
+    type Msg = MemberMsg;
+    type State = MemberState;
+    type Arguments = MemberSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<MemberMsg>,
+        setup: MemberSetup,
+    ) -> Result<MemberState, ActorProcessingErr> {
+        // The first step is taken outside the start, so that a failure restarts this actor alone.
+        myself.send_message(MemberMsg::LinkChanged(setup.link))?;
+        let group = machine(&setup.settings, &setup.groups);
+        Ok(MemberState {
+            instance: setup.instance,
+            settings: setup.settings,
+            groups: setup.groups,
+            generation: setup.generation,
+            supervisor: setup.supervisor,
+            link: Link::Down,
+            bucket: None,
+            checked: None,
+            group,
+            keepers: Vec::new(),
+            present: None,
+            epochs: 0,
+            next_epoch_at: clock::now(),
+            running: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            proofs: Vec::new(),
+            writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
+            written: BTreeMap::new(),
+            watch: LatestTask::default(),
+            watch_failures: 0,
+            timer: LatestTask::default(),
+            logged: Repeated::default(),
+            stopping: None,
+            forget: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<MemberMsg>,
+        message: MemberMsg,
+        state: &mut MemberState,
+    ) -> Result<(), ActorProcessingErr> {
+        let span = state.instance.span();
+        span.in_scope(|| state.take(&myself, message));
+        Ok(())
+    }
+}
+
+fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
+    let units = |(name, scope): (&GroupName, &Arc<GroupScope>)| (name.clone(), scope.units.clone());
+    let settings = GroupSettings {
+        ttl: settings.ttl,
+        heartbeat: settings.heartbeat,
+        stop_budget: settings.stop_budget,
+        groups: groups.iter().map(units).collect(),
+    };
+    Group::new(settings, clock::now())
+}
+
+impl MemberState {
+    fn take(&mut self, myself: &ActorRef<MemberMsg>, message: MemberMsg) {
+        let mut steps = VecDeque::new();
+        match message {
+            MemberMsg::TimerFired(number) if self.timer.is(number) => self.tick(&mut steps),
+            MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
+            MemberMsg::BeginWatch(number) if self.watch.is(number) => self.begin_watch(myself),
+            MemberMsg::WatchBegan(number) if self.watch.is(number) => {
+                steps.push_back(Step::Group(GroupInput::WatchBegan));
+            }
+            MemberMsg::Watched { number, told } if self.watch.is(number) => {
+                for told in told {
+                    self.watched(told, &mut steps);
+                    self.run(myself, &mut steps);
+                }
+            }
+            MemberMsg::WatchEnded { number, error } if self.watch.is(number) => {
+                self.watch_ended(myself, &error);
+            }
+            MemberMsg::TimerFired(_)
+            | MemberMsg::Handler(_, HandlerReport::Ending(..))
+            | MemberMsg::BeginWatch(_)
+            | MemberMsg::WatchBegan(_)
+            | MemberMsg::Watched { .. }
+            | MemberMsg::WatchEnded { .. } => return,
+            MemberMsg::LeaseWriteEnded { epoch, op, outcome } => {
+                steps.push_back(Step::lease(epoch, Input::WriteEnded { op, outcome }));
+            }
+            MemberMsg::LeaseReadEnded { epoch, op, outcome } => {
+                steps.push_back(Step::lease(epoch, Input::ReadEnded { op, outcome }));
+            }
+            MemberMsg::WriteEnded { op, outcome } => {
+                self.touched.extend(self.written.remove(&op));
+                steps.push_back(Step::Group(GroupInput::WriteEnded { op, outcome }));
+            }
+            MemberMsg::Handler(unit, HandlerReport::Ended(term, _)) => {
+                self.handler_ended(unit, term.0, &mut steps);
+            }
+            MemberMsg::Ask(unit, sequence, request) => {
+                self.asked(unit, sequence, request, &mut steps);
+            }
+            MemberMsg::Stop { release } => self.stop(release, &mut steps),
+            MemberMsg::Abandon => self.abandon(),
+        }
+        self.run(myself, &mut steps);
+        self.settle(myself, &mut steps);
+        self.run(myself, &mut steps);
+        self.keepers.retain(|it| !it.election.is_stopped());
+        self.show();
+        self.arm_timer(myself);
+        if self.has_ended() {
+            myself.stop(None);
+        }
+    }
+
+    /// Takes all steps, with those that follow from them.
+    fn run(&mut self, myself: &ActorRef<MemberMsg>, steps: &mut VecDeque<Step>) {
+        while let Some(step) = steps.pop_front() {
+            match step {
+                Step::Group(_) if self.forget => {}
+                Step::Group(input) => {
+                    for effect in self.group.step(clock::now(), input) {
+                        self.carry_out(myself, effect, steps);
+                    }
+                }
+                Step::Lease(epoch, input) => self.step_lease(myself, epoch, *input, steps),
+            }
+        }
+    }
+
+    fn tick(&self, steps: &mut VecDeque<Step>) {
+        let now = clock::now();
+        let is_due = |at: Option<Moment>| at.is_some_and(|at| at <= now);
+        if is_due(self.group.next_wakeup()) {
+            steps.push_back(Step::Group(GroupInput::Tick));
+        }
+        for keeper in &self.keepers {
+            if is_due(keeper.election.next_wakeup()) {
+                steps.push_back(Step::lease(keeper.epoch, Input::Tick));
+            }
+        }
+    }
+
+    /// Does what follows from where all stands: begins an epoch where there is none, and forgets
+    /// those that have ended.
+    fn settle(&mut self, myself: &ActorRef<MemberMsg>, steps: &mut VecDeque<Step>) {
+        self.keepers.retain(|it| !it.election.is_stopped());
+        let now = clock::now();
+        if self
+            .present
+            .is_some_and(|epoch| self.keepers.iter().all(|it| it.epoch != epoch))
+        {
+            self.present = None;
+        }
+        if self.forget && self.running.is_empty() {
+            self.forget = false;
+            self.group = machine(&self.settings, &self.groups);
+            for scope in self.groups.values() {
+                scope.write(|board| *board = crate::role::Board::default());
+            }
+            self.begin_watch(myself);
+        }
+        if self.present.is_none()
+            && self.stopping.is_none()
+            && !self.forget
+            && self.bucket.is_some()
+            && now >= self.next_epoch_at
+        {
+            self.begin_epoch(steps);
+        }
+        if self.stopping == Some(Stopping::Leaving) && self.group.is_idle() {
+            for keeper in &mut self.keepers {
+                if !std::mem::replace(&mut keeper.leaving, true) {
+                    let stop = Input::Stop { release: true };
+                    steps.push_back(Step::lease(keeper.epoch, stop));
+                }
+            }
+        }
+        self.give_up_proofs(now);
+    }
+
+    fn has_ended(&self) -> bool {
+        let Some(stopping) = self.stopping else {
+            return false;
+        };
+        let left = match stopping {
+            Stopping::Leaving => self.group.is_idle() && self.keepers.is_empty(),
+            Stopping::Keeping => true,
+        };
+        self.running.is_empty() && left
+    }
+
+    fn stop(&mut self, release: bool, steps: &mut VecDeque<Step>) {
+        if release {
+            self.stopping.get_or_insert(Stopping::Leaving);
+            steps.push_back(Step::Group(GroupInput::Drain));
+        } else {
+            self.stopping = Some(Stopping::Keeping);
+            for running in self.running.values() {
+                running.term.cancel();
+            }
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.stopping = Some(Stopping::Keeping);
+        for running in self.running.values_mut() {
+            running.end();
+        }
+    }
+
+    fn link_changed(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        link: Link,
+        steps: &mut VecDeque<Step>,
+    ) {
+        self.link = link.clone();
+        let status = match &link {
+            Link::Up { .. } => ConnectionStatus::Connected,
+            Link::Down | Link::Unusable(_) => ConnectionStatus::Suspended,
+        };
+        for scope in self.groups.values() {
+            scope.connection.send_if_modified(|known| {
+                let changed = *known != status;
+                *known = status;
+                changed
+            });
+        }
+        if let Link::Up { bucket, info } = link {
+            let is_other = |checked: &Checked| checked.created != info.epoch;
+            if self.checked.as_ref().is_some_and(is_other) {
+                self.forget_all(steps);
+            }
+            self.checked = Some(Checked {
+                bucket: Arc::new(bucket.name().clone()),
+                created: info.epoch,
+            });
+            for scope in self.groups.values() {
+                scope.bucket.send_replace(Some(bucket.clone()));
+                scope.write(|board| board.bucket_epoch = info.epoch);
+            }
+            self.bucket = Some(bucket);
+            if !self.forget {
+                self.begin_watch(myself);
+            }
+        } else {
+            self.watch.stop();
+        }
+        for keeper in &self.keepers {
+            let link = Input::Link(lease::core_link(&self.link));
+            steps.push_back(Step::lease(keeper.epoch, link));
+        }
+    }
+
+    /// The bucket was replaced. Nobody owns anything in the new one.
+    fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
+        self.forget = true;
+        self.watch.stop();
+        for running in self.running.values_mut() {
+            running.end();
+        }
+        self.written.clear();
+        for keeper in &mut self.keepers {
+            keeper.leaving = true;
+            let stop = Input::Stop { release: false };
+            steps.push_back(Step::lease(keeper.epoch, stop));
+        }
+        self.present = None;
+    }
+
+    fn begin_watch(&mut self, myself: &ActorRef<MemberMsg>) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let myself = myself.clone();
+        self.watch.begin(async move |number| {
+            let watching = async {
+                let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
+                let _ = myself.send_message(MemberMsg::WatchBegan(number));
+                loop {
+                    let told = watch.next_batch(BATCH).await?;
+                    let _ = myself.send_message(MemberMsg::Watched { number, told });
+                }
+            };
+            let ended: Result<(), crate::store::StoreError> = watching.await;
+            if let Err(error) = ended {
+                let error = error.to_string();
+                let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
+            }
+        });
+    }
+
+    fn watched(&mut self, told: GroupDelivery, steps: &mut VecDeque<Step>) {
+        match told {
+            GroupDelivery::Nothing => {}
+            GroupDelivery::CaughtUp(last) => {
+                self.watch_failures = 0;
+                for (name, scope) in &*self.groups {
+                    let units = scope.read(|board| {
+                        let generation = board.generation;
+                        let units = board.units.keys().cloned();
+                        let keys = units.map(|unit| UnitKey {
+                            group: name.clone(),
+                            generation,
+                            unit,
+                        });
+                        keys.collect::<Vec<_>>()
+                    });
+                    self.touched.extend(units);
+                }
+                steps.push_back(Step::Group(GroupInput::CaughtUp { last }));
+            }
+            GroupDelivery::Shown(shown) => self.shown(shown, steps),
+        }
+    }
+
+    fn watch_ended(&mut self, myself: &ActorRef<MemberMsg>, error: &str) {
+        let wait = WATCH_AGAIN.spread_after(self.watch_failures);
+        self.watch_failures += 1;
+        if self.logged.is_due(error, clock::now()).is_some() {
+            tracing::warn!(error, "the watch on groups ended: watching again");
+        }
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        let number = self.watch.number();
+        myself.send_after(wait, move || MemberMsg::BeginWatch(number));
+    }
+
+    fn asked(
+        &mut self,
+        unit: UnitKey,
+        sequence: u64,
+        request: Request,
+        steps: &mut VecDeque<Step>,
+    ) {
+        match request {
+            Request::Validate { reply, .. } => {
+                self.proofs.push(Proof {
+                    unit,
+                    sequence,
+                    asked: clock::now(),
+                    reply,
+                });
+                self.heartbeat(steps);
+            }
+            // The watch is about to show what stands there. Until then nothing is written under a
+            // term that is over.
+            Request::Superseded { .. } => {
+                if let Some(running) = self.running.get_mut(&unit)
+                    && running.sequence == sequence
+                {
+                    running.term.revoke();
+                    running.term.cancel();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn arm_timer(&mut self, myself: &ActorRef<MemberMsg>) {
+        let now = clock::now();
+        // The runtime's clock may stop in suspend, so our clock is read again from time to time.
+        let latest = now + Duration::from_secs(1);
+        let leases = self
+            .keepers
+            .iter()
+            .filter_map(|it| it.election.next_wakeup());
+        let proofs = self.proofs.iter().map(|it| it.asked + self.proof_timeout());
+        let due = leases.chain(self.group.next_wakeup()).chain(proofs).min();
+        let wait = due.map_or(latest, |due| due.clamp(now, latest)).since(now);
+        let myself = myself.clone();
+        self.timer.begin(async move |number| {
+            tokio::time::sleep(wait).await;
+            let _ = myself.send_message(MemberMsg::TimerFired(number));
+        });
+    }
+}
+
+impl Running {
+    /// Ends the term for good, and aborts its handler.
+    fn end(&mut self) {
+        self.lives = false;
+        self.term.revoke();
+        self.term.abort();
+    }
+}

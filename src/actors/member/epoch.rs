@@ -1,0 +1,122 @@
+//! One epoch of this member: the key that signs its givings, and the election that keeps its lease.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ed25519_dalek::{Signer, SigningKey};
+
+use crate::actors::asked::Asked;
+use crate::clock;
+use crate::model::config::RoleSettings;
+use crate::role::Instance;
+use nats_elect_core::config::Membership;
+use nats_elect_core::group::{
+    Epoch, EpochKey, Identity, MemberInfo, SIGNATURE_BYTES, Support, UnitKey, UnitRecord, sign,
+    signed_text,
+};
+use nats_elect_core::name::{BucketName, GroupName};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::{Candidate, Election, TermId};
+
+/// The format of the records of groups that this version understands.
+const FORMAT: u32 = 1;
+
+/// The keeper of one epoch's lease.
+pub(super) struct Keeper {
+    pub epoch: Epoch,
+    key: SigningKey,
+    pub election: Election,
+    pub asked: Asked,
+    /// The term of the lease, once it is claimed and until it is over.
+    pub term: Option<TermId>,
+    /// Whether the election was told to end.
+    pub leaving: bool,
+}
+
+impl Keeper {
+    /// A new epoch, whose election has not begun.
+    pub fn new(
+        instance: &Instance,
+        settings: &RoleSettings,
+        first_beat: u64,
+        groups: impl Iterator<Item = GroupName>,
+    ) -> Self {
+        let key = SigningKey::from_bytes(&rand::random());
+        let secret = ReleaseSecret::new(rand::random());
+        let identity = Identity {
+            key: EpochKey::new(key.verifying_key().to_bytes()),
+            ttl: settings.ttl,
+            release: secret.hash(),
+        };
+        let support = Support {
+            format: FORMAT,
+            generation: 1,
+            load: 0,
+        };
+        let info = MemberInfo {
+            key: identity.key,
+            groups: groups
+                .map(|name| (name, support))
+                .collect::<BTreeMap<_, _>>(),
+            zone: instance.meta.get("zone").cloned(),
+            cordoned: false,
+        };
+        let mut settings = settings.clone();
+        settings.member = Some(Box::new(Membership { secret, info }));
+        let candidate = Candidate {
+            instance_id: instance.id.as_str().to_owned(),
+            incarnation: instance.incarnation,
+            first_beat,
+            paused: false,
+            settings,
+        };
+        Self {
+            epoch: identity.epoch(),
+            key,
+            election: Election::new(candidate, clock::now()),
+            asked: Asked::default(),
+            term: None,
+            leaving: false,
+        }
+    }
+
+    /// Returns the value that gives a unit away over this sequence.
+    pub fn sign(
+        &self,
+        bucket: &BucketName,
+        created: u64,
+        unit: &UnitKey,
+        over: u64,
+        record: UnitRecord,
+    ) -> Vec<u8> {
+        let unsigned = record.to_json();
+        let text = signed_text(bucket, created, unit, over, &unsigned);
+        let signature: [u8; SIGNATURE_BYTES] = self.key.sign(&text).to_bytes();
+        sign(&unsigned, &signature)
+    }
+}
+
+/// What this instance needs to check signatures.
+pub(super) struct Checked {
+    pub bucket: Arc<BucketName>,
+    pub created: u64,
+}
+
+impl Checked {
+    /// Returns whether the owner of this key signed that value over this sequence.
+    pub fn is_signed_by(
+        &self,
+        key: &EpochKey,
+        unit: &UnitKey,
+        over: u64,
+        unsigned: &[u8],
+        signature: &[u8; SIGNATURE_BYTES],
+    ) -> bool {
+        let Ok(key) = ed25519_dalek::VerifyingKey::from_bytes(key.as_bytes()) else {
+            return false;
+        };
+        let text = signed_text(&self.bucket, self.created, unit, over, unsigned);
+        let signature = ed25519_dalek::Signature::from_bytes(signature);
+        key.verify_strict(&text, &signature).is_ok()
+    }
+}

@@ -1,0 +1,250 @@
+//! The lease of this member: its epochs, and the elections that keep them.
+
+use std::collections::VecDeque;
+
+use ractor::ActorRef;
+
+use super::epoch::Keeper;
+use super::{BEATS_PER_EPOCH, MemberState, Step};
+use crate::actors::Link;
+use crate::actors::messages::{MemberMsg, SupervisorMsg};
+use crate::actors::outcomes::{failure_of, outcome_of};
+use crate::clock;
+use nats_elect_core::event::Event;
+use nats_elect_core::group::{Epoch, GroupInput};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::token::LeaseToken;
+use nats_elect_core::{
+    Effect, Fresh, HandlerEnd, Input, Link as CoreLink, OpId, RequestId, Write, WriteKind,
+    WriteOutcome,
+};
+
+impl MemberState {
+    pub(super) fn begin_epoch(&mut self, steps: &mut VecDeque<Step>) {
+        self.next_epoch_at = clock::now() + self.settings.heartbeat;
+        // The generation of this actor is above those before it.
+        let first_beat = (self.generation << 40) + self.epochs * BEATS_PER_EPOCH;
+        self.epochs += 1;
+        let groups = self.groups.keys().cloned();
+        let keeper = Keeper::new(&self.instance, &self.settings, first_beat, groups);
+        let epoch = keeper.epoch;
+        tracing::debug!(%epoch, "claiming a new epoch");
+        self.present = Some(epoch);
+        self.keepers.push(keeper);
+        let link = Input::Link(core_link(&self.link));
+        steps.push_back(Step::lease(epoch, link));
+    }
+
+    pub(super) fn keeper(&mut self, epoch: Epoch) -> Option<&mut Keeper> {
+        self.keepers.iter_mut().find(|it| it.epoch == epoch)
+    }
+
+    pub(super) fn step_lease(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        epoch: Epoch,
+        input: Input,
+        steps: &mut VecDeque<Step>,
+    ) {
+        let Some(keeper) = self.keeper(epoch) else {
+            return;
+        };
+        let confirmed = match &input {
+            Input::WriteEnded {
+                outcome: WriteOutcome::Acked { revision },
+                ..
+            } => Some(*revision),
+            _ => None,
+        };
+        let effects = keeper.election.step(clock::now(), fresh(), input);
+        let sequence = confirmed.max(keeper.election.status().revision);
+        for effect in effects {
+            self.carry_out_of_lease(myself, epoch, sequence, effect, steps);
+        }
+    }
+
+    fn carry_out_of_lease(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        epoch: Epoch,
+        sequence: Option<u64>,
+        effect: Effect,
+        steps: &mut VecDeque<Step>,
+    ) {
+        let granted = |until| {
+            sequence.map(|sequence| {
+                Step::Group(GroupInput::Granted {
+                    epoch,
+                    sequence,
+                    until,
+                })
+            })
+        };
+        match effect {
+            Effect::Write(write) => self.write_lease(myself, epoch, write),
+            Effect::Read { op, within, .. } => self.read_lease(myself, epoch, op, within),
+            Effect::StartTerm(start) => {
+                if let Some(keeper) = self.keeper(epoch) {
+                    keeper.term = Some(start.term);
+                }
+                tracing::info!(%epoch, "this instance is a member");
+                steps.extend(granted(start.lease));
+            }
+            Effect::Extend { lease, .. } => steps.extend(granted(lease)),
+            // The lease may last on for the handlers to finish.
+            Effect::Cancel { .. } => {
+                for running in self.running.values() {
+                    if running.epoch == Some(epoch) {
+                        running.term.cancel();
+                    }
+                }
+                self.end_lease_if_idle(epoch, steps);
+            }
+            Effect::Revoke { .. } | Effect::Abort { .. } => {
+                steps.push_back(Step::Group(GroupInput::LeaseLost { epoch }));
+                self.end_lease_if_idle(epoch, steps);
+            }
+            Effect::CheckHealth { term } => {
+                let healthy = true;
+                steps.push_back(Step::lease(epoch, Input::Health { term, healthy }));
+            }
+            Effect::Reopen => {
+                let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+                let (link, wait) = (self.link.clone(), self.settings.heartbeat);
+                myself.send_after(wait, move || MemberMsg::LinkChanged(link));
+            }
+            Effect::Event(Event::Failure { kind, detail }) => {
+                for scope in self.groups.values() {
+                    scope.labels.failed(kind);
+                }
+                if self.logged.is_due(&detail, clock::now()).is_some() {
+                    tracing::warn!(
+                        kind = kind.as_str(),
+                        detail,
+                        "the member's lease is in trouble"
+                    );
+                }
+            }
+            // Nobody contends for the lease, and no peer is asked. The group's machine extends the
+            // terms of the units.
+            Effect::Suspend { .. }
+            | Effect::Resign { .. }
+            | Effect::AskPeers { .. }
+            | Effect::AnswerPeer { .. }
+            | Effect::Reply { .. }
+            | Effect::Event(_) => {}
+        }
+    }
+
+    /// Tells the election of an epoch that nothing of it runs any more.
+    pub(super) fn end_lease_if_idle(&mut self, epoch: Epoch, steps: &mut VecDeque<Step>) {
+        let runs = self
+            .running
+            .values()
+            .any(|running| running.epoch == Some(epoch));
+        let Some(keeper) = self.keeper(epoch).filter(|_| !runs) else {
+            return;
+        };
+        if let Some(term) = keeper.term.take() {
+            let end = HandlerEnd::Returned;
+            steps.push_back(Step::lease(epoch, Input::HandlerEnded { term, end }));
+        }
+    }
+
+    /// Writes the next heartbeat now.
+    pub(super) fn heartbeat(&mut self, steps: &mut VecDeque<Step>) {
+        let keeper = self.present.and_then(|epoch| self.keeper(epoch));
+        if let Some(keeper) = keeper
+            && let Some(term) = keeper.term
+        {
+            let validate = Input::Validate {
+                request: RequestId(0),
+                term: Some(term),
+            };
+            steps.push_back(Step::lease(keeper.epoch, validate));
+        }
+    }
+
+    fn write_lease(&mut self, myself: &ActorRef<MemberMsg>, epoch: Epoch, write: Write) {
+        let Write {
+            op, within, kind, ..
+        } = write;
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let patience = self.settings.ttl;
+        let writing = async move {
+            outcome_of(match kind {
+                WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
+                    bucket.write_member(epoch, over, &record, patience).await
+                }
+                WriteKind::Release { over, release } => {
+                    bucket.retire_member(epoch, over, &release, patience).await
+                }
+                WriteKind::Fence { .. } => unreachable!("a member's lease has no fence record"),
+            })
+        };
+        let myself = myself.clone();
+        let tell = move |outcome| {
+            let _ = myself.send_message(MemberMsg::LeaseWriteEnded { epoch, op, outcome });
+        };
+        if let Some(keeper) = self.keeper(epoch) {
+            let asked = &mut keeper.asked;
+            let subject = format!("the record of member {epoch}");
+            let no_turn = std::future::ready(());
+            asked.ask(
+                no_turn,
+                within,
+                subject,
+                writing,
+                WriteOutcome::Failed,
+                tell,
+            );
+        }
+    }
+
+    fn read_lease(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        epoch: Epoch,
+        op: OpId,
+        within: std::time::Duration,
+    ) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let patience = self.settings.ttl;
+        let reading = async move {
+            let read = bucket.read_member(epoch, patience).await;
+            read.map_err(|error| failure_of(&error))
+        };
+        let myself = myself.clone();
+        let tell = move |outcome| {
+            let _ = myself.send_message(MemberMsg::LeaseReadEnded { epoch, op, outcome });
+        };
+        if let Some(keeper) = self.keeper(epoch) {
+            let subject = format!("the record of member {epoch}");
+            let no_turn = std::future::ready(());
+            keeper
+                .asked
+                .ask(no_turn, within, subject, reading, Err, tell);
+        }
+    }
+}
+
+pub(super) fn core_link(link: &Link) -> CoreLink {
+    match link {
+        Link::Down => CoreLink::Down,
+        Link::Unusable(failure) => CoreLink::Unusable(failure.clone()),
+        Link::Up { info, .. } => CoreLink::Up(*info),
+    }
+}
+
+fn fresh() -> Fresh {
+    let uuid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    Fresh {
+        lease_token: LeaseToken::new(uuid),
+        release_secret: ReleaseSecret::new(rand::random()),
+        chance: rand::random(),
+    }
+}

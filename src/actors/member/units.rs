@@ -1,0 +1,341 @@
+//! The units of this member: their records, their terms and their handlers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use super::{MemberState, Running, Step};
+use crate::actors::messages::MemberMsg;
+use crate::actors::outcomes::{failure_of, outcome_of};
+use crate::role::{Ask, UnitOnBoard};
+use crate::store::{Shown, StoreError};
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::group::{
+    GroupContent, GroupEffect, GroupInput, GroupKind, GroupWrite, MemberContent, UnitKey,
+};
+use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::{Failure, Input, Moment, OpId, Reply, TermId, TermStart, WriteOutcome};
+
+impl MemberState {
+    /// Takes a message of the watch.
+    pub(super) fn shown(&mut self, shown: Shown, steps: &mut VecDeque<Step>) {
+        let Shown {
+            mut message,
+            signed: signature,
+            entry,
+        } = shown;
+        match &mut message.content {
+            GroupContent::Member(epoch, content) => {
+                if let MemberContent::Record(seen) = &*content
+                    && seen.identity.is_some()
+                {
+                    self.meet(*epoch, &seen.id);
+                }
+                if let Some(entry) = entry
+                    && self.keeper(*epoch).is_some()
+                {
+                    steps.push_back(Step::lease(*epoch, Input::Observed(*entry)));
+                }
+            }
+            GroupContent::Group(name, record) => {
+                if let (Some(scope), Some(record)) = (self.groups.get(name), record) {
+                    let shards = match record.kind {
+                        GroupKind::Sharded { shards, .. } => Some(shards),
+                        GroupKind::Spread => None,
+                    };
+                    let generation = record.generation;
+                    scope.write(|board| {
+                        if board.generation != generation {
+                            board.units.clear();
+                        }
+                        (board.shards, board.generation) = (shards, generation);
+                    });
+                }
+            }
+            GroupContent::Unit { key, signed, .. } => {
+                if let Some(signature) = signature
+                    && let Some(checked) = &self.checked
+                    && let Some(over) = message.over
+                    && let Some((giver, public)) = self.group.giver(key, over)
+                    && checked.is_signed_by(
+                        &public,
+                        key,
+                        over,
+                        &signature.unsigned,
+                        &signature.signature,
+                    )
+                {
+                    *signed = Some(giver);
+                }
+                self.touched.insert(key.clone());
+            }
+        }
+        steps.push_front(Step::Group(GroupInput::Shown(message)));
+    }
+
+    fn meet(&self, epoch: nats_elect_core::group::Epoch, id: &str) {
+        for scope in self.groups.values() {
+            let is_known = scope.read(|board| board.members.contains_key(&epoch));
+            if !is_known {
+                scope.write(|board| {
+                    board.members.insert(epoch, id.into());
+                });
+            }
+        }
+    }
+
+    pub(super) fn carry_out(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        effect: GroupEffect,
+        steps: &mut VecDeque<Step>,
+    ) {
+        match effect {
+            GroupEffect::Write { op, write } => self.write(myself, op, write),
+            GroupEffect::HeartbeatNow => self.heartbeat(steps),
+            GroupEffect::Rewatch => self.begin_watch(myself),
+            GroupEffect::NewEpoch => self.present = None,
+            GroupEffect::Retire { epoch } => {
+                self.end_lease_if_idle(epoch, steps);
+                if let Some(keeper) = self.keeper(epoch)
+                    && !std::mem::replace(&mut keeper.leaving, true)
+                {
+                    let stop = Input::Stop { release: true };
+                    steps.push_back(Step::lease(epoch, stop));
+                }
+            }
+            GroupEffect::Extend { until } => self.extend(until, steps),
+            GroupEffect::Start {
+                unit,
+                sequence,
+                until,
+            } => self.start(myself, unit, sequence, until, steps),
+            GroupEffect::Cancel { unit, sequence } => {
+                if let Some(running) = self.running_at(&unit, sequence) {
+                    running.term.cancel();
+                }
+                self.touched.insert(unit);
+            }
+            GroupEffect::Revoke { unit, sequence } => {
+                if let Some(running) = self.running_at(&unit, sequence) {
+                    running.end();
+                }
+                self.touched.insert(unit);
+            }
+        }
+    }
+
+    fn running_at(&mut self, unit: &UnitKey, sequence: u64) -> Option<&mut Running> {
+        let running = self.running.get_mut(unit);
+        running.filter(|running| running.sequence == sequence)
+    }
+
+    fn start(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        unit: UnitKey,
+        sequence: u64,
+        until: Moment,
+        steps: &mut VecDeque<Step>,
+    ) {
+        let (Some(scope), Some(checked)) = (self.groups.get(&unit.group), &self.checked) else {
+            return;
+        };
+        let margin = self
+            .settings
+            .ttl
+            .saturating_sub(self.settings.drift_margin());
+        let start = TermStart {
+            term: TermId(sequence),
+            lease_token: LeaseToken::new(
+                uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
+            ),
+            fencing_token: FencingToken {
+                epoch: checked.created,
+                sequence,
+            },
+            lease: until,
+            proved: until - margin,
+        };
+        let id = CorrelationId::new(self.instance.incarnation, self.generation, sequence);
+        let span = self.instance.unit_span(&unit, &id, start.fencing_token);
+        let (asks, asked_of) = (myself.clone(), unit.clone());
+        let ask: Ask = Arc::new(move |request| {
+            let _ = asks.send_message(MemberMsg::Ask(asked_of.clone(), sequence, request));
+        });
+        let (reports, of) = (myself.clone(), unit.clone());
+        let report = move |report| {
+            let _ = reports.send_message(MemberMsg::Handler(of.clone(), report));
+        };
+        let Some(term) = scope.start(&unit, &start, id, span, ask, report) else {
+            // Without a handler there is nothing to run. The machine gives the unit up.
+            steps.push_back(Step::Group(GroupInput::HandlerEnded { unit, sequence }));
+            return;
+        };
+        let running = Running {
+            sequence,
+            epoch: self.present,
+            term,
+            lives: true,
+        };
+        self.touched.insert(unit.clone());
+        self.running.insert(unit, running);
+    }
+
+    pub(super) fn handler_ended(
+        &mut self,
+        unit: UnitKey,
+        sequence: u64,
+        steps: &mut VecDeque<Step>,
+    ) {
+        let Some(running) = self.running_at(&unit, sequence) else {
+            return;
+        };
+        let epoch = running.epoch;
+        running.lives = false;
+        running.term.revoke();
+        self.running.remove(&unit);
+        if let Some(scope) = self.groups.get(&unit.group) {
+            scope.ended(&unit.unit);
+        }
+        self.touched.insert(unit.clone());
+        if self.stopping != Some(super::Stopping::Keeping) {
+            steps.push_back(Step::Group(GroupInput::HandlerEnded { unit, sequence }));
+        }
+        if let Some(epoch) = epoch
+            && self.present != Some(epoch)
+        {
+            self.end_lease_if_idle(epoch, steps);
+        }
+    }
+
+    /// Moves the deadline of all terms, and answers those who wait for a proof.
+    fn extend(&mut self, until: Moment, steps: &mut VecDeque<Step>) {
+        let present = self.present;
+        let length = self
+            .settings
+            .ttl
+            .saturating_sub(self.settings.drift_margin());
+        let sent = until - length;
+        let mut all_extended = true;
+        for running in self.running.values() {
+            if running.lives && running.epoch == present {
+                all_extended &= running.term.extend(until, sent);
+            }
+        }
+        if !all_extended && let Some(epoch) = present {
+            // Somebody has seen the deadline as over.
+            steps.push_back(Step::Group(GroupInput::LeaseLost { epoch }));
+        }
+        let (proved, waiting) = std::mem::take(&mut self.proofs)
+            .into_iter()
+            .partition::<Vec<_>, _>(|proof| proof.asked <= sent);
+        self.proofs = waiting;
+        for proof in proved {
+            let running = self.running_at(&proof.unit, proof.sequence);
+            let acts = running
+                .filter(|running| running.lives && running.term.remaining() > Duration::ZERO);
+            let reply = acts.map_or(Reply::NotLeader, |running| {
+                Reply::Proved(running.term.fencing_token())
+            });
+            // The asker may have gone.
+            let _ = proof.reply.send(reply);
+        }
+    }
+
+    /// How long a caller waits for a proof.
+    pub(super) fn proof_timeout(&self) -> Duration {
+        self.settings.request_timeout * 2
+    }
+
+    /// Answers those who have waited for too long, or whose term is over.
+    pub(super) fn give_up_proofs(&mut self, now: Moment) {
+        let patience = self.proof_timeout();
+        for proof in std::mem::take(&mut self.proofs) {
+            let running = self.running_at(&proof.unit, proof.sequence);
+            if running.is_none_or(|running| !running.lives) {
+                let _ = proof.reply.send(Reply::NotLeader);
+            } else if proof.asked + patience <= now {
+                let _ = proof.reply.send(Reply::Unproven(Failure {
+                    kind: FailureKind::Timeout,
+                    detail: "no heartbeat was confirmed and shown in time".into(),
+                }));
+            } else {
+                self.proofs.push(proof);
+            }
+        }
+    }
+
+    fn write(&mut self, myself: &ActorRef<MemberMsg>, op: OpId, write: GroupWrite) {
+        let (Some(bucket), Some(checked)) = (self.bucket.clone(), &self.checked) else {
+            let failed = WriteOutcome::Failed(failure_of(&StoreError::Unavailable(
+                "there is no connection".into(),
+            )));
+            let _ = myself.send_message(MemberMsg::WriteEnded {
+                op,
+                outcome: failed,
+            });
+            return;
+        };
+        let value = match &write {
+            GroupWrite::Unit {
+                key,
+                over,
+                record,
+                sign: Some(epoch),
+            } => {
+                let keeper = self.keepers.iter().find(|it| it.epoch == *epoch);
+                keeper.map_or_else(
+                    || record.to_json(),
+                    |it| it.sign(&checked.bucket, checked.created, key, *over, *record),
+                )
+            }
+            GroupWrite::Unit { record, .. } => record.to_json(),
+            GroupWrite::Depose { .. } | GroupWrite::Group { .. } => Vec::new(),
+        };
+        if let GroupWrite::Unit { key, .. } = &write {
+            self.written.insert(op, key.clone());
+        }
+        let (myself, turns) = (myself.clone(), Arc::clone(&self.writes));
+        let within = self.settings.request_timeout;
+        tokio::spawn(async move {
+            let _turn = turns.acquire_owned().await;
+            let written = match write {
+                GroupWrite::Unit { key, over, .. } => {
+                    bucket.write_unit(&key, over, value, within).await
+                }
+                GroupWrite::Depose { epoch, over } => bucket.depose(epoch, over, within).await,
+                GroupWrite::Group {
+                    group,
+                    over,
+                    record,
+                } => bucket.write_group(&group, over, &record, within).await,
+            };
+            let outcome = outcome_of(written);
+            let _ = myself.send_message(MemberMsg::WriteEnded { op, outcome });
+        });
+    }
+
+    /// Enters what has changed on the boards of the groups.
+    pub(super) fn show(&mut self) {
+        for key in std::mem::take(&mut self.touched) {
+            let Some(scope) = self.groups.get(&key.group) else {
+                continue;
+            };
+            if scope.read(|board| board.generation != key.generation) {
+                continue;
+            }
+            let (sequence, owner) = self.group.unit_owner(&key).unwrap_or_default();
+            let running = self.running.get(&key);
+            let acts_here = running.is_some_and(|it| it.lives && it.sequence == sequence);
+            let now = UnitOnBoard {
+                sequence,
+                owner,
+                acts_here,
+            };
+            scope.enter(&key.unit, now);
+        }
+    }
+}

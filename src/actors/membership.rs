@@ -1,0 +1,128 @@
+//! The member's actor, as the supervisor sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+
+use super::Link;
+use super::member::{Groups, MemberActor, MemberSetup};
+use super::messages::{MemberMsg, SupervisorMsg};
+use crate::model::config::RoleSettings;
+use crate::role::{Instance, RunningTerm};
+
+/// What an instance that has groups begins with.
+#[derive(Clone)]
+pub(crate) struct MembershipSetup {
+    /// The settings of its lease.
+    pub settings: RoleSettings,
+    pub groups: Arc<Groups>,
+}
+
+/// This instance as a member of groups, across restarts of its actor.
+pub(super) struct Membership {
+    setup: MembershipSetup,
+    instance: Arc<Instance>,
+    /// `None` while handlers of a crashed actor still run, and after the end.
+    actor: Option<ActorRef<MemberMsg>>,
+    pub crashes: u32,
+    /// Whether the actor was told to end.
+    leaving: bool,
+    /// Whether nothing of it runs any more.
+    pub has_ended: bool,
+}
+
+impl Membership {
+    pub const fn new(setup: MembershipSetup, instance: Arc<Instance>) -> Self {
+        Self {
+            setup,
+            instance,
+            actor: None,
+            crashes: 0,
+            leaving: false,
+            has_ended: false,
+        }
+    }
+
+    /// Starts the actor, unless it is no longer wanted.
+    pub async fn start(
+        &mut self,
+        generation: u64,
+        link: Link,
+        supervisor: &ActorRef<SupervisorMsg>,
+    ) -> Result<(), ActorProcessingErr> {
+        if self.leaving {
+            self.ended();
+            return Ok(());
+        }
+        let setup = MemberSetup {
+            instance: Arc::clone(&self.instance),
+            settings: self.setup.settings.clone(),
+            groups: Arc::clone(&self.setup.groups),
+            link,
+            generation,
+            supervisor: supervisor.clone(),
+        };
+        let above = supervisor.get_cell();
+        let (actor, _) = Actor::spawn_linked(None, MemberActor, setup, above).await?;
+        self.actor = Some(actor);
+        Ok(())
+    }
+
+    pub fn is(&self, who: &ActorCell) -> bool {
+        let actor = self.actor.as_ref();
+        actor.is_some_and(|actor| actor.get_id() == who.get_id())
+    }
+
+    pub fn tell(&self, message: MemberMsg) {
+        if let Some(actor) = &self.actor {
+            let _ = actor.send_message(message);
+        }
+    }
+
+    pub fn leave(&mut self, message: MemberMsg) {
+        self.leaving = true;
+        self.tell(message);
+    }
+
+    pub fn ended(&mut self) {
+        self.actor = None;
+        self.has_ended = true;
+        for scope in self.setup.groups.values() {
+            scope.left.cancel();
+        }
+    }
+
+    /// The actor crashed, and nothing renews its lease. Ends all terms. Returns what still runs.
+    pub fn crashed(&mut self) -> Vec<RunningTerm> {
+        self.actor = None;
+        self.crashes += 1;
+        let scopes = self.setup.groups.values();
+        let running: Vec<_> = scopes.flat_map(|scope| scope.running()).collect();
+        for term in &running {
+            term.revoke();
+            term.abort();
+        }
+        running
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.setup.groups.keys().map(ToString::to_string)
+    }
+}
+
+impl Drop for Membership {
+    /// After a crash of the supervisor nothing renews the lease, so no handler may go on.
+    fn drop(&mut self) {
+        self.crashed();
+        self.ended();
+    }
+}
+
+/// Waits until all of these have ended, and for this long.
+pub(super) async fn all_ended(running: Vec<RunningTerm>, pause: Duration) {
+    for term in running {
+        term.ended().await;
+    }
+    tokio::time::sleep(pause).await;
+}

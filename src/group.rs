@@ -1,0 +1,139 @@
+//! Groups: work that is spread over instances, each unit of which has one owner at a time.
+//!
+//! A role costs a heartbeat. A group's units share one: an instance keeps a single lease for all
+//! that it owns. So a group may have thousands of units.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use nats_elect_core::group::{MOST_SHARDS, Units};
+use nats_elect_core::name::{GroupName, NameError, UnitName};
+
+use crate::error::Error;
+use crate::model::config::ConfigError;
+use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
+
+/// A group that an instance takes part in. [`RoleManagerBuilder::group`] takes it.
+///
+/// All instances should give the same units to a group of one name.
+///
+/// [`RoleManagerBuilder::group`]: crate::RoleManagerBuilder::group
+#[must_use = "give it to `RoleManagerBuilder::group`"]
+pub struct Group {
+    name: String,
+    kind: Kind,
+    data_limit: Option<u64>,
+}
+
+enum Kind {
+    Sharded(u32, Arc<dyn ErasedHandler>),
+    Spread(Vec<(String, Arc<dyn ErasedHandler>)>),
+}
+
+impl Group {
+    /// A group of `shards` units with the names 0, 1, 2 and so on, from 1 to 65,536 of them. Each
+    /// has a term of its own with this handler, which finds its number in
+    /// [`Term::shard`](crate::Term::shard).
+    ///
+    /// The number counts when the group is new. Later it is what the group's record says.
+    pub fn sharded(name: impl Into<String>, shards: u32, handler: impl RoleHandler) -> Self {
+        Self {
+            name: name.into(),
+            kind: Kind::Sharded(shards, handler.boxed().erased()),
+            data_limit: None,
+        }
+    }
+
+    /// A group without units yet: see [`unit`](Self::unit).
+    pub fn spread(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: Kind::Spread(Vec::new()),
+            data_limit: None,
+        }
+    }
+
+    /// Adds a unit with a handler of its own. `start` fails if the group is a sharded one.
+    pub fn unit(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
+        let unit = (name.into(), handler.boxed().erased());
+        match &mut self.kind {
+            Kind::Spread(units) => units.push(unit),
+            // `settle` reports it: shards have no names.
+            Kind::Sharded(shards, _) => *shards = 0,
+        }
+        self
+    }
+
+    /// Limits the bytes that each unit keeps by [`Term::store`](crate::Term::store). At least 1
+    /// KiB. Default: no limit.
+    pub const fn data_limit(mut self, bytes: u64) -> Self {
+        self.data_limit = Some(bytes);
+        self
+    }
+
+    /// Checks the names and the numbers.
+    pub(crate) fn settle(self) -> Result<Settled, Error> {
+        let name = GroupName::new(&self.name)?;
+        let breaks = |field: &str, value: String, rule: &str| Error::GroupConfig {
+            group: self.name.clone(),
+            error: ConfigError::new(field, value, rule),
+        };
+        let (units, handlers) = match self.kind {
+            Kind::Sharded(shards, handler) => {
+                if !(1..=MOST_SHARDS).contains(&shards) {
+                    let rule = "must be 1 to 65536, and a sharded group has no named units";
+                    return Err(breaks("shards", shards.to_string(), rule));
+                }
+                (Units::Shards(shards), UnitHandlers::Shards(handler))
+            }
+            Kind::Spread(units) => {
+                let count = units.len();
+                let units = units
+                    .into_iter()
+                    .map(|(unit, handler)| Ok((UnitName::new(&unit)?, handler)));
+                let handlers: BTreeMap<_, _> = units.collect::<Result<_, NameError>>()?;
+                if handlers.is_empty() || handlers.len() < count {
+                    let rule = "must be at least one, each with a name of its own";
+                    return Err(breaks("units", format!("{:?}", handlers.keys()), rule));
+                }
+                let names = handlers.keys().cloned().collect();
+                (Units::Named(names), UnitHandlers::Named(handlers))
+            }
+        };
+        if let Some(limit) = self.data_limit.filter(|limit| *limit < 1024) {
+            let rule = "must be at least 1024";
+            return Err(breaks("data_limit", limit.to_string(), rule));
+        }
+        Ok(Settled {
+            name,
+            units,
+            handlers,
+            data_limit: self.data_limit,
+        })
+    }
+}
+
+/// A group whose settings keep all rules.
+pub(crate) struct Settled {
+    pub name: GroupName,
+    pub units: Units,
+    pub handlers: UnitHandlers,
+    pub data_limit: Option<u64>,
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = match &self.kind {
+            Kind::Sharded(shards, _) => format!("0..{shards}"),
+            Kind::Spread(units) => {
+                let names: Vec<_> = units.iter().map(|(name, _)| name.as_str()).collect();
+                names.join(", ")
+            }
+        };
+        f.debug_struct("Group")
+            .field("name", &self.name)
+            .field("units", &units)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! The handle on one group.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use futures::Stream;
+
+use crate::broadcasts::until_ended;
+use crate::role::{GroupEvent, GroupScope, UnitOwner};
+use nats_elect_core::group::policy::shard_of;
+use nats_elect_core::name::UnitName;
+
+/// One group on this instance. A handle is cheap to clone.
+///
+/// What it tells comes from the watch on the bucket, and may be late. It proves nothing: only the
+/// owner's own term does.
+#[derive(Clone)]
+pub struct GroupHandle {
+    scope: Arc<GroupScope>,
+}
+
+impl GroupHandle {
+    pub(super) const fn new(scope: Arc<GroupScope>) -> Self {
+        Self { scope }
+    }
+
+    /// Returns the group's name.
+    pub fn name(&self) -> &str {
+        self.scope.name.as_str()
+    }
+
+    /// Returns the number of shards. It is `None` for a group of named units, and before the
+    /// group's record was seen.
+    pub fn shards(&self) -> Option<u32> {
+        self.scope.read(|board| board.shards)
+    }
+
+    /// Returns the owner of each known unit.
+    pub fn owners(&self) -> BTreeMap<String, Option<UnitOwner>> {
+        self.scope.read(|board| {
+            let units = board.units.keys();
+            let owners = units.map(|unit| (unit.as_str().to_owned(), board.owner(unit)));
+            owners.collect()
+        })
+    }
+
+    /// Returns the units whose handlers run here and may act.
+    pub fn mine(&self) -> Vec<String> {
+        self.scope.read(|board| {
+            let units = board.units.iter().filter(|(_, now)| now.acts_here);
+            units.map(|(unit, _)| unit.as_str().to_owned()).collect()
+        })
+    }
+
+    /// Returns the owner of a unit. `None` if it has none, or is not known.
+    pub fn owner(&self, unit: &str) -> Option<UnitOwner> {
+        let unit = UnitName::new(unit).ok()?;
+        self.scope.read(|board| board.owner(&unit))
+    }
+
+    /// Returns the shard that a key belongs to. All instances and versions answer the same for the
+    /// same number of shards. `None` if that number is not known, or the group has no shards.
+    pub fn shard_of(&self, key: impl AsRef<[u8]>) -> Option<u32> {
+        let shards = NonZeroU32::new(self.shards()?)?;
+        Some(shard_of(key.as_ref(), shards))
+    }
+
+    /// Returns the owner of the shard that a key belongs to, with its number.
+    pub fn owner_of(&self, key: impl AsRef<[u8]>) -> Option<(u32, Option<UnitOwner>)> {
+        self.scope.read(|board| {
+            let shards = NonZeroU32::new(board.shards?)?;
+            let shard = shard_of(key.as_ref(), shards);
+            Some((shard, board.owner(&UnitName::shard(shard))))
+        })
+    }
+
+    /// Returns the events from now on. The stream ends when this instance has left the group.
+    pub fn events(&self) -> impl Stream<Item = GroupEvent> + Send + Unpin + use<> {
+        let left = self.scope.left.clone();
+        until_ended(self.scope.listen(), left, GroupEvent::Missed)
+    }
+
+    /// Waits until what is known fulfils a condition, which is checked at each change.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    pub async fn wait_until(&self, mut fulfilled: impl FnMut(&Self) -> bool) {
+        let mut changed = self.scope.changed();
+        loop {
+            changed.mark_unchanged();
+            if fulfilled(self) || changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for GroupHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupHandle")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,235 @@
+//! The state that the handles and the handlers of one group share with the actor of the member.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
+
+use super::handler::ErasedHandler;
+use super::running::{HandlerReport, RunningTerm, TermSetup};
+use super::scope::Ask;
+use crate::lock::lock;
+use crate::metrics::Labels;
+use crate::model::config::RoleSettings;
+use crate::store::{Bucket, DataOwner};
+use nats_elect_core::TermStart;
+use nats_elect_core::group::{Epoch, UnitKey, Units};
+use nats_elect_core::name::{GroupName, UnitName};
+use nats_elect_core::status::ConnectionStatus;
+use nats_elect_core::token::{CorrelationId, FencingToken};
+
+/// The number of events kept for a slow reader.
+const EVENTS: usize = 1024;
+
+/// The handlers of a group's units.
+pub(crate) enum UnitHandlers {
+    /// One for all shards.
+    Shards(Arc<dyn ErasedHandler>),
+    Named(BTreeMap<UnitName, Arc<dyn ErasedHandler>>),
+}
+
+/// One group on this instance.
+pub(crate) struct GroupScope {
+    pub name: GroupName,
+    pub units: Units,
+    handlers: UnitHandlers,
+    /// The settings of the member's lease, with those of the group.
+    pub settings: RoleSettings,
+    /// The caller's runtime, where handlers run.
+    pub runtime: Handle,
+    pub labels: Labels,
+    pub connection: watch::Sender<ConnectionStatus>,
+    /// The bucket on the current connection, once there is one.
+    pub bucket: watch::Sender<Option<Bucket>>,
+    /// The handlers that may still run. They outlive the member's actor.
+    running: Mutex<HashMap<UnitName, RunningTerm>>,
+    /// Cancelled when this instance has left the group.
+    pub left: CancellationToken,
+    board: Mutex<Board>,
+    events: broadcast::Sender<GroupEvent>,
+    /// Notified of each change on the board.
+    changed: watch::Sender<()>,
+}
+
+/// What this instance knows of a group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board {
+    /// The number of shards, once the group's record was seen.
+    pub shards: Option<u32>,
+    pub generation: u32,
+    /// The bucket's creation time, which is a part of fencing tokens.
+    pub bucket_epoch: u64,
+    pub units: BTreeMap<UnitName, UnitOnBoard>,
+    /// The instance ids of members.
+    pub members: HashMap<Epoch, Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitOnBoard {
+    /// The sequence of the unit's record.
+    pub sequence: u64,
+    pub owner: Option<Epoch>,
+    /// Whether the owner is this instance, and acts.
+    pub acts_here: bool,
+}
+
+/// The owner of a unit, as this instance knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnitOwner {
+    /// The owner's instance id. It is empty if the owner's record does not show one.
+    pub instance_id: String,
+    /// The token of the owner's term.
+    pub fencing_token: FencingToken,
+    /// Whether it is this instance, and its handler may act.
+    pub acts_here: bool,
+}
+
+/// Something that happened in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupEvent {
+    /// A unit's owner is another one, or acts since now, or no longer acts.
+    OwnerChanged {
+        /// The unit.
+        unit: String,
+        /// Its owner. `None` if it has none.
+        owner: Option<UnitOwner>,
+    },
+    /// The reader was too slow, and missed so many events. Read
+    /// [`owners`](crate::GroupHandle::owners).
+    Missed(u64),
+}
+
+impl Board {
+    /// Returns the owner of a unit, if it has one and is known.
+    pub fn owner(&self, unit: &UnitName) -> Option<UnitOwner> {
+        let now = self.units.get(unit)?;
+        let instance_id = self.members.get(&now.owner?);
+        Some(UnitOwner {
+            instance_id: instance_id.map_or_else(String::new, ToString::to_string),
+            fencing_token: FencingToken {
+                epoch: self.bucket_epoch,
+                sequence: now.sequence,
+            },
+            acts_here: now.acts_here,
+        })
+    }
+}
+
+impl GroupScope {
+    pub fn new(
+        name: GroupName,
+        units: Units,
+        handlers: UnitHandlers,
+        settings: RoleSettings,
+        runtime: Handle,
+        labels: Labels,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            units,
+            handlers,
+            settings,
+            runtime,
+            labels,
+            connection: watch::Sender::new(ConnectionStatus::Suspended),
+            bucket: watch::Sender::new(None),
+            running: Mutex::default(),
+            left: CancellationToken::new(),
+            board: Mutex::default(),
+            events: broadcast::Sender::new(EVENTS),
+            changed: watch::Sender::new(()),
+        })
+    }
+
+    fn handler(&self, unit: &UnitName) -> Option<Arc<dyn ErasedHandler>> {
+        match &self.handlers {
+            UnitHandlers::Shards(handler) => Some(Arc::clone(handler)),
+            UnitHandlers::Named(handlers) => handlers.get(unit).cloned(),
+        }
+    }
+
+    /// Starts the handler of a unit. `report` is called twice, on any thread, however the handler
+    /// ends. Returns nothing if the unit has no handler here.
+    pub fn start(
+        &self,
+        unit: &UnitKey,
+        start: &TermStart,
+        id: CorrelationId,
+        span: Span,
+        ask: Ask,
+        report: impl Fn(HandlerReport) + Send + Sync + 'static,
+    ) -> Option<RunningTerm> {
+        let handler = self.handler(&unit.unit)?;
+        let setup = TermSetup {
+            name: format!("{}/{}", self.name, unit.unit).into(),
+            unit: Some(unit.unit.clone()),
+            owner: DataOwner::Unit(unit.clone()),
+            settings: &self.settings,
+            labels: self.labels.clone(),
+            connection: self.connection.subscribe(),
+            ask,
+            data: self.bucket.subscribe().into(),
+        };
+        let at_work = (handler, &self.runtime);
+        let running = RunningTerm::start_unit(setup, start, id, span, at_work, report);
+        lock(&self.running).insert(unit.unit.clone(), running.clone());
+        Some(running)
+    }
+
+    /// Returns the handlers that still run.
+    pub fn running(&self) -> Vec<RunningTerm> {
+        let mut running = lock(&self.running);
+        running.retain(|_, term| !term.has_ended());
+        running.values().cloned().collect()
+    }
+
+    /// A unit's handler has ended.
+    pub fn ended(&self, unit: &UnitName) {
+        let mut running = lock(&self.running);
+        if running.get(unit).is_some_and(RunningTerm::has_ended) {
+            running.remove(unit);
+        }
+    }
+
+    /// Returns what is known just now.
+    pub fn read<T>(&self, read: impl FnOnce(&Board) -> T) -> T {
+        read(&lock(&self.board))
+    }
+
+    /// Changes what is known.
+    pub fn write(&self, write: impl FnOnce(&mut Board)) {
+        write(&mut lock(&self.board));
+        self.changed.send_replace(());
+    }
+
+    /// Enters a unit. Tells those who listen if that is news.
+    pub fn enter(&self, unit: &UnitName, now: UnitOnBoard) {
+        let event = {
+            let mut board = lock(&self.board);
+            if board.units.insert(unit.clone(), now) == Some(now) {
+                return;
+            }
+            GroupEvent::OwnerChanged {
+                unit: unit.as_str().to_owned(),
+                owner: board.owner(unit),
+            }
+        };
+        let _ = self.events.send(event);
+        self.changed.send_replace(());
+    }
+
+    /// Returns a receiver of the events from now on.
+    pub fn listen(&self) -> broadcast::Receiver<GroupEvent> {
+        self.events.subscribe()
+    }
+
+    /// Returns a receiver that is notified of each change.
+    pub fn changed(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}

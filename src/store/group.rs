@@ -1,0 +1,271 @@
+//! The keys of groups: members, groups and units. Their watch, and the writes under them.
+
+use std::time::Duration;
+
+use async_nats::{HeaderMap, Message as NatsMessage, Request};
+use futures::FutureExt;
+
+use super::bucket::Bucket;
+use super::entry::{DELETE, OPERATION_HEADER, is_marker, role_entry};
+use super::error::StoreError;
+use super::feed::broken;
+use super::read::standing_role;
+use super::watch::Watch;
+use super::write::expecting;
+use crate::clock;
+use nats_elect_core::group::{
+    Epoch, GroupContent, GroupKey, GroupRecord, MemberContent, Message, SIGNATURE_BYTES,
+    SeenMember, UnitKey, UnitRecord, split_signature, stored_condition,
+};
+use nats_elect_core::name::GroupName;
+use nats_elect_core::record::{Entry, RELEASE_SECRET_HEADER, Record, Release, Snapshot};
+use nats_elect_core::release::ReleaseSecret;
+
+/// The header of a tombstone that another member wrote.
+const DEPOSED_HEADER: &str = "Nats-Elect-Deposed";
+
+/// A watch over all keys of groups.
+pub struct GroupWatch {
+    watch: Watch,
+    prefix: String,
+    /// The last sequence of the stream, until the watch has caught up with it.
+    catching_up: Option<u64>,
+}
+
+/// What the watch tells.
+#[derive(Debug)]
+pub enum GroupDelivery {
+    /// A message.
+    Shown(Shown),
+    /// All that was stored when the watch began was shown. The stream's last sequence was this one.
+    CaughtUp(u64),
+    /// A message of the server, or of nobody.
+    Nothing,
+}
+
+/// A message that the watch showed.
+#[derive(Debug)]
+pub struct Shown {
+    pub message: Message,
+    /// The signature of a unit's giver, if it bears one.
+    pub signed: Option<Box<Signed>>,
+    /// A member's record as the election of its lease takes it.
+    pub entry: Option<Box<Entry>>,
+}
+
+/// A signature that is not verified yet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The value without it.
+    pub unsigned: Vec<u8>,
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+impl Bucket {
+    /// Watches all keys of groups, in the stream's order: first the last message of each key, then
+    /// every message as it comes.
+    ///
+    /// The watch ends with its first error, silence included. Begin another one then.
+    pub async fn watch_groups(&self, timeout: Duration) -> Result<GroupWatch, StoreError> {
+        let all = format!("{}{}", self.prefix(), GroupKey::ALL);
+        let filters = [all.clone()];
+        let mut watch = self.watch_keys(&filters, timeout).await?;
+        // Requested after the watch has begun, so later sequences are new messages.
+        let last = self.last(all, timeout).await?;
+        let standing = self.standing_since(clock::now(), timeout).await?;
+        watch
+            .feed
+            .catches_up_at(last.map(|message| message.sequence));
+        Ok(GroupWatch {
+            watch,
+            prefix: self.prefix().to_owned(),
+            catching_up: Some(standing.last_sequence),
+        })
+    }
+
+    fn subject_of(&self, key: &GroupKey) -> String {
+        format!("{}{key}", self.prefix())
+    }
+
+    /// Writes a member's record over the sequence of its last one, or 0. Returns the new sequence.
+    pub fn write_member(
+        &self,
+        epoch: Epoch,
+        over: u64,
+        record: &Record,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        let subject = self.subject_of(&GroupKey::Member(epoch));
+        self.put(subject, over, record.to_json(), timeout)
+    }
+
+    /// Writes the tombstone of one's own epoch, with its secret.
+    pub fn retire_member(
+        &self,
+        epoch: Epoch,
+        over: u64,
+        release: &Release,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        let subject = self.subject_of(&GroupKey::Member(epoch));
+        self.free(subject, over, release, timeout)
+    }
+
+    /// Writes the tombstone of another member's epoch over the sequence of its last record, or 0 if
+    /// that is missing.
+    pub async fn depose(
+        &self,
+        epoch: Epoch,
+        over: u64,
+        timeout: Duration,
+    ) -> Result<u64, StoreError> {
+        let mut headers = expecting(over);
+        headers.insert(OPERATION_HEADER, DELETE);
+        headers.insert(DEPOSED_HEADER, "1");
+        let subject = self.subject_of(&GroupKey::Member(epoch));
+        let request = Request::new().headers(headers);
+        self.publish(subject, request, timeout).await
+    }
+
+    /// Writes a unit's record, which may be signed, over the sequence of its last one, or 0.
+    pub fn write_unit(
+        &self,
+        unit: &UnitKey,
+        over: u64,
+        value: Vec<u8>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        self.put(format!("{}{unit}", self.prefix()), over, value, timeout)
+    }
+
+    /// Writes a group's record over the sequence of its last one, or 0.
+    pub fn write_group(
+        &self,
+        group: &GroupName,
+        over: u64,
+        record: &GroupRecord,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
+        let subject = self.subject_of(&GroupKey::Group(group.clone()));
+        self.put(subject, over, record.to_json(), timeout)
+    }
+
+    /// Reads a member's key from the stream leader, and then the bucket's epoch and last sequence,
+    /// as [`snapshot`](Self::snapshot) does for a role.
+    pub async fn read_member(
+        &self,
+        epoch: Epoch,
+        timeout: Duration,
+    ) -> Result<Snapshot, StoreError> {
+        let begun = clock::now();
+        let subject = self.subject_of(&GroupKey::Member(epoch));
+        let member = self.last(subject, timeout).await?;
+        let answered = clock::now();
+        let left = timeout.saturating_sub(answered.since(begun));
+        let standing = self.standing_since(answered, left).await?;
+        Ok(Snapshot {
+            role: member.map(standing_role),
+            fence: None,
+            epoch: Some(standing.epoch),
+            last_sequence: Some(standing.last_sequence),
+        })
+    }
+}
+
+impl GroupWatch {
+    /// Returns what the watch tells next, and with it all that has arrived already, up to so many.
+    pub async fn next_batch(&mut self, most: usize) -> Result<Vec<GroupDelivery>, StoreError> {
+        let mut told = vec![self.next().await?];
+        while told.len() < most
+            && let Some(next) = self.next().now_or_never()
+        {
+            told.push(next?);
+        }
+        Ok(told)
+    }
+
+    /// Returns what the watch tells next. The watch is over with the first error.
+    pub async fn next(&mut self) -> Result<GroupDelivery, StoreError> {
+        if self.watch.has_caught_up()
+            && let Some(last) = self.catching_up.take()
+        {
+            return Ok(GroupDelivery::CaughtUp(last));
+        }
+        let Some((sequence, message)) = self.watch.next_stored().await? else {
+            if self.catching_up.is_some() {
+                // Its server lags, or the last of the keys was removed at this moment.
+                return Err(broken("it was idle before it had caught up"));
+            }
+            return Ok(GroupDelivery::Nothing);
+        };
+        Ok(read(&self.prefix, sequence, &message))
+    }
+}
+
+/// Interprets a stored message.
+fn read(prefix: &str, sequence: u64, message: &NatsMessage) -> GroupDelivery {
+    let key = message.subject.strip_prefix(prefix);
+    let Some(key) = key.and_then(GroupKey::parse) else {
+        return GroupDelivery::Nothing;
+    };
+    let headers = message.headers.as_ref();
+    let is_value = !headers.is_some_and(is_marker);
+    let (mut signed, mut entry) = (None, None);
+    let content = match key {
+        GroupKey::Member(epoch) => {
+            entry = Some(Box::new(role_entry(sequence, headers, &message.payload)));
+            let content = if is_value {
+                MemberContent::Record(Box::new(SeenMember::parse(epoch, &message.payload)))
+            } else {
+                let secret = headers.and_then(secret_in);
+                MemberContent::Tombstone { secret }
+            };
+            GroupContent::Member(epoch, content)
+        }
+        GroupKey::Group(name) => {
+            let record = is_value
+                .then(|| GroupRecord::parse(&message.payload))
+                .flatten();
+            GroupContent::Group(name, record)
+        }
+        GroupKey::Unit(key) => {
+            let record = is_value
+                .then(|| UnitRecord::parse(&message.payload))
+                .flatten();
+            if record.is_some() {
+                signed = split_signature(&message.payload).map(|(unsigned, signature)| {
+                    Box::new(Signed {
+                        unsigned,
+                        signature,
+                    })
+                });
+            }
+            GroupContent::Unit {
+                key,
+                record,
+                signed: None,
+            }
+        }
+    };
+    let message = Message {
+        sequence,
+        over: headers.and_then(condition_in),
+        content,
+    };
+    GroupDelivery::Shown(Shown {
+        message,
+        signed,
+        entry,
+    })
+}
+
+fn condition_in(headers: &HeaderMap) -> Option<u64> {
+    let all = headers
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(|value| (name.as_ref(), value.as_str())));
+    stored_condition(all)
+}
+
+fn secret_in(headers: &HeaderMap) -> Option<ReleaseSecret> {
+    ReleaseSecret::parse(headers.get_last(RELEASE_SECRET_HEADER)?.as_str())
+}

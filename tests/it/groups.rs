@@ -1,0 +1,226 @@
+//! Groups: each shard has one owner at a time, whatever becomes of the instances and of the bucket.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use nats_elect::{
+    BoxError, FencedError, Group, GroupHandle, MemberConfig, RoleManager, StopOptions, Term,
+};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::Recorded;
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, SOON, ms};
+
+const GROUP: &str = "partitions";
+/// The shortest lease that a member may have.
+const LEASE: Duration = Duration::from_secs(3);
+
+async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
+    RoleManager::builder()
+        .servers(url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(LEASE))
+        .group(group)
+        .start()
+        .await
+        .expect("start")
+}
+
+async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
+    let handler = Recorded::obedient(id, journal);
+    member_with(url, id, Group::sharded(GROUP, shards, handler)).await
+}
+
+fn group(member: &RoleManager) -> GroupHandle {
+    member.group(GROUP).expect("a group")
+}
+
+/// Waits until each shard acts on one of these members. Returns how many act on each.
+async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String, usize> {
+    eventually(SOON, "an owner for each shard", async || {
+        let owned = members.iter().map(|member| {
+            let id = member.instance_id().to_owned();
+            (id, group(member).mine().len())
+        });
+        let owned: BTreeMap<String, usize> = owned.collect();
+        (owned.values().sum::<usize>() == shards as usize).then_some(owned)
+    })
+    .await
+}
+
+async fn stop(member: RoleManager) {
+    member.stop(StopOptions::default()).await.expect("stop");
+}
+
+/// The key of a unit of the first generation.
+fn unit(shard: u32) -> String {
+    format!("$KV.{BUCKET}._group.u.{GROUP}.1.{shard}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_shard_has_one_owner_and_a_member_that_stops_leaves_none_behind() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shards = 24;
+    let a = member(&server.url(), "a", shards, &journal).await;
+    let b = member(&server.url(), "b", shards, &journal).await;
+    all_owned(&[&a, &b], shards).await;
+    stop(a).await;
+    let owned = all_owned(&[&b], shards).await;
+    assert_eq!(owned["b"], shards as usize);
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
+    let journal = Journal::default();
+    let shards = 16;
+    let a = member(&proxy.url(), "a", shards, &journal).await;
+    let b = member(&server.url(), "b", shards, &journal).await;
+    all_owned(&[&a, &b], shards).await;
+    proxy.black_hole();
+    // The journal checks that no handler of `a` runs any more when one of `b` starts.
+    all_owned(&[&b], shards).await;
+    proxy.restore();
+    stop(b).await;
+    all_owned(&[&a], shards).await;
+    stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_of_everything_makes_no_second_owner() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shards = 4;
+    let a = member(&server.url(), "a", shards, &journal).await;
+    let b = member(&server.url(), "b", shards, &journal).await;
+    all_owned(&[&a, &b], shards).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.allow_purges().await;
+    stranger.stream().await.purge().await.expect("purge");
+    // Their leases are gone. They claim new ones, and what they own has to come of age.
+    eventually(SOON, "the end of all terms", async || {
+        let ended = |term: &crate::support::journal::RecordedTerm| term.end.is_some();
+        let all = (0..shards).all(|shard| {
+            let terms = journal.terms(&format!("{GROUP}/{shard}"));
+            !terms.is_empty() && terms.iter().all(ended)
+        });
+        all.then_some(())
+    })
+    .await;
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_record_ends_the_owners_term_and_gives_nobody_one_before_its_age() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", 2, &journal).await;
+    let b = member(&server.url(), "b", 2, &journal).await;
+    all_owned(&[&a, &b], 2).await;
+    let role = format!("{GROUP}/0");
+    let owner = journal.started(&role, 0).await;
+    let other = if owner.instance == "a" { "b" } else { "a" };
+    // The other member's epoch stands in the record of the other shard, or in a member's record.
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.store().await;
+    let mut keys = store.keys().await.expect("keys");
+    let mut epoch = None;
+    while let Some(key) = futures::TryStreamExt::try_next(&mut keys)
+        .await
+        .expect("key")
+    {
+        let Some(name) = key.strip_prefix("_group.m.") else {
+            continue;
+        };
+        let record = store.get(&*key).await.expect("get").expect("a record");
+        let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+        if record["id"] == other {
+            epoch = Some(name.to_owned());
+        }
+    }
+    let forged = format!(r#"{{"v":1,"o":"{}"}}"#, epoch.expect("the other member"));
+    let jetstream = &stranger.jetstream;
+    let stored = jetstream
+        .publish(unit(0), forged.into())
+        .await
+        .expect("publish");
+    stored.await.expect("stored");
+    journal.ended(&role, 0).await;
+    // It would have to stand for a minute. So nobody leads it within a lease.
+    tokio::time::sleep(LEASE + ms(500)).await;
+    assert_eq!(journal.terms(&role).len(), 1);
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let counting = |id: &str| {
+        let count = |term: Term| async move {
+            let store = term.store();
+            let before = store.get("count").await?;
+            let count: u64 = before.map_or(0, |entry| {
+                String::from_utf8_lossy(&entry.value)
+                    .parse()
+                    .expect("a number")
+            });
+            store.put("count", (count + 1).to_string()).await?;
+            term.cancelled().await;
+            Ok::<(), BoxError>(())
+        };
+        Group::sharded(GROUP, 3, Recorded::working(id, &journal, count))
+    };
+    let a = member_with(&server.url(), "a", counting("a")).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let all = |n: &'static str| {
+        let stranger = &stranger;
+        async move {
+            eventually(SOON, "the counters", async || {
+                for shard in 0..3 {
+                    let key = format!("_gdata.{GROUP}.1.{shard}.count");
+                    let found = stranger.find(&key).await?;
+                    if found.payload.as_ref() != n.as_bytes() {
+                        return None;
+                    }
+                }
+                Some(())
+            })
+            .await;
+        }
+    };
+    all("1").await;
+    let old = journal.started(&format!("{GROUP}/0"), 0).await;
+    let b = member_with(&server.url(), "b", counting("b")).await;
+    stop(a).await;
+    all("2").await;
+    // A term that is over writes nothing, here or on the server.
+    let late = old.term().store().put("count", "9").await;
+    assert!(matches!(late, Err(FencedError::NotLeader)), "{late:?}");
+    let mut headers = HeaderMap::new();
+    let token = old.fencing_token.sequence;
+    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, token.to_string());
+    let subject = "Nats-Expected-Last-Subject-Sequence-Subject";
+    headers.insert(subject, unit(0));
+    let key = format!("$KV.{BUCKET}._gdata.{GROUP}.1.0.count");
+    let request = async_nats::Request::new()
+        .headers(headers)
+        .payload("9".into());
+    let client = stranger.jetstream.client();
+    let answer = client.send_request(key, request).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer.payload).into_owned();
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    all("2").await;
+    stop(b).await;
+}
