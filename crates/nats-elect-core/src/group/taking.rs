@@ -1,12 +1,11 @@
 //! Units without an owner: creating them, deposing their owners, taking them.
 //!
 //! All members see the same units become free at about the same time. So each has its turn, by a
-//! hash of its epoch and the unit. A member that does not act in its turn is followed by the next
+//! hash of its epoch and the unit ([`rendezvous`](super::policy::rendezvous)). A member that does not act in its turn is followed by the next
 //! one a heartbeat later. The turns only save writes: a compare-and-set decides.
 
+use std::cmp::Reverse;
 use std::time::Duration;
-
-use sha2::{Digest, Sha256};
 
 use super::agenda::Subject;
 use super::effect::GroupWrite;
@@ -14,6 +13,7 @@ use super::epoch::Epoch;
 use super::input::Units;
 use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
+use super::policy::{score, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
 use super::view::KnownUnit;
 use crate::moment::Moment;
@@ -354,17 +354,19 @@ impl Group {
     }
 
     fn place(&self, unit: &UnitKey, own: Epoch) -> u32 {
-        let mine = score(unit, own);
+        let hash = hash_of(unit);
+        let mine = rank(hash, own);
         let living = self.view.living(&unit.group, self.now);
-        let before = living.filter(|it| *it != own && score(unit, *it) > mine);
+        let before = living.filter(|it| *it != own && rank(hash, *it) < mine);
         u32::try_from(before.count()).unwrap_or(u32::MAX)
     }
 
     /// The member that should own the unit next, of all but this one.
     fn first_choice(&self, unit: &UnitKey, but: Epoch) -> Option<Epoch> {
+        let hash = hash_of(unit);
         let living = self.view.living(&unit.group, self.now);
         let others = living.filter(|it| *it != but);
-        others.max_by_key(|epoch| score(unit, *epoch))
+        others.min_by_key(|epoch| rank(hash, *epoch))
     }
 
     fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
@@ -373,9 +375,12 @@ impl Group {
     }
 }
 
-fn score(unit: &UnitKey, epoch: Epoch) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update(epoch.as_bytes());
-    hash.update(unit.to_string());
-    hash.finalize().into()
+fn hash_of(unit: &UnitKey) -> u64 {
+    unit_hash(unit.group.as_str(), unit.unit.as_str())
+}
+
+/// The order in which members take a unit: the least one first.
+fn rank(hash: u64, epoch: Epoch) -> (Reverse<u64>, String) {
+    let member = epoch.to_string();
+    (Reverse(score(hash, &member)), member)
 }

@@ -27,22 +27,27 @@ pub fn rendezvous<'a>(
     unit: &UnitId,
     members: impl IntoIterator<Item = &'a MemberId>,
 ) -> Vec<&'a MemberId> {
-    let mut hasher = Sha256::new();
-    hasher.update((group.len() as u64).to_be_bytes());
-    hasher.update(group);
-    hasher.update(unit.as_str());
-    let unit = number(&hasher.finalize());
+    let unit = unit_hash(group, unit.as_str());
     let mut scored: Vec<_> = members
         .into_iter()
-        .map(|member| {
-            (
-                Reverse(mix(unit ^ hash(member.as_str().as_bytes()))),
-                member,
-            )
-        })
+        .map(|member| (Reverse(score(unit, member.as_str())), member))
         .collect();
     scored.sort_unstable();
     scored.into_iter().map(|(_, member)| member).collect()
+}
+
+/// A unit's hash.
+pub(in crate::group) fn unit_hash(group: &str, unit: &str) -> u64 {
+    let mut hasher = Sha256::new();
+    hasher.update((group.len() as u64).to_be_bytes());
+    hasher.update(group);
+    hasher.update(unit);
+    number(&hasher.finalize())
+}
+
+/// The score of a member for the unit with this hash.
+pub(in crate::group) fn score(unit: u64, member: &str) -> u64 {
+    mix(unit ^ hash(member.as_bytes()))
 }
 
 /// The first 8 bytes of a text's SHA-256, as a big-endian number.
