@@ -7,7 +7,7 @@ use std::time::Duration;
 ///
 /// Only moments of the same process can be compared, or in a simulation those of the same virtual
 /// clock. Arithmetic saturates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {

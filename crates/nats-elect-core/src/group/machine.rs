@@ -266,7 +266,9 @@ impl Group {
         let now = self.now;
         match change {
             Change::Nothing => {}
-            Change::Member(epoch) => self.agenda.note(Subject::Epoch(epoch), now),
+            Change::Heartbeat(epoch) | Change::Member(epoch) => {
+                self.agenda.note(Subject::Epoch(epoch), now);
+            }
             Change::Group(name) => self.agenda.note(Subject::Group(name), now),
             Change::Unit(unit) => {
                 // A hint is about the record that stood there.

@@ -19,6 +19,8 @@
 //! | `view.rs` | what the watch showed, and how long what it did not show may last |
 //! | `unit.rs` | a unit of this member, from the beginning of a term to the write that ends it |
 //! | `taking.rs` | creating units, deposing their owners, taking them |
+//! | `planner.rs` | who plans, and whom the plan is told |
+//! | `shown.rs` | the view of a member, for others to read |
 //! | `condition.rs` | over which record a message was written, by the condition stored with it |
 //! | `policy/` | the plan of which member should own which unit |
 
@@ -30,8 +32,10 @@ mod input;
 mod key;
 mod lease;
 mod machine;
+mod planner;
 pub mod policy;
 mod record;
+mod shown;
 mod taking;
 mod unit;
 mod view;
@@ -49,3 +53,4 @@ pub use record::{
     GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, MemberInfo, SIGNATURE_BYTES,
     SeenMember, Support, UnitRecord, sign, signed_text, split_signature,
 };
+pub use shown::{MemberState, ShownMember, ShownUnit, UnitState};

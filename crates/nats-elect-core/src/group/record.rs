@@ -185,6 +185,18 @@ impl MemberInfo {
             cordoned: object.get("cordon") == Some(&Value::Bool(true)),
         })
     }
+
+    /// Whether it says the same as before, but for the load.
+    pub(super) fn takes_the_part_of(&self, before: &Self) -> bool {
+        let same_part = |(now, before): ((&GroupName, &Support), (&GroupName, &Support))| {
+            let part = |it: &Support| (it.format, it.generation);
+            now.0 == before.0 && part(now.1) == part(before.1)
+        };
+        self.zone == before.zone
+            && self.cordoned == before.cordoned
+            && self.groups.len() == before.groups.len()
+            && self.groups.iter().zip(&before.groups).all(same_part)
+    }
 }
 
 /// The record of a member, as read from the bucket.

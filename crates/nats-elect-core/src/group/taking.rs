@@ -1,10 +1,9 @@
 //! Units without an owner: creating them, deposing their owners, taking them.
 //!
 //! All members see the same units become free at about the same time. So each has its turn, by a
-//! hash of its epoch and the unit ([`rendezvous`](super::policy::rendezvous)). A member that does not act in its turn is followed by the next
-//! one a heartbeat later. The turns only save writes: a compare-and-set decides.
+//! hash of its epoch and the unit ([`rendezvous`](super::policy::rendezvous)). A member that does not
+//! act in its turn is followed by the next one a heartbeat later. The turns only save writes: a compare-and-set decides.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::agenda::Subject;
@@ -13,7 +12,7 @@ use super::epoch::Epoch;
 use super::input::Units;
 use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
-use super::policy::{score, unit_hash};
+use super::policy::{first, rank, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
 use super::view::KnownUnit;
 use crate::moment::Moment;
@@ -187,8 +186,8 @@ impl Group {
             }
             return self.tend_new_group(name, epoch, over, record);
         }
-        let generations = self.view.keys().filter(|key| key.group == *name);
-        let generation = generations.map(|key| key.generation).max();
+        let generations = self.view.units_in(name).map(|(key, _)| key.generation);
+        let generation = generations.max();
         // A group whose units are known is not new: somebody may own them.
         let (making, generation) = (generation.is_none(), generation.unwrap_or(1));
         let kind = match self.settings.groups.get(name)? {
@@ -263,7 +262,7 @@ impl Group {
             return;
         };
         let units = self.units_in(name, &record);
-        let known = self.view.keys().filter(|key| key.group == *name).cloned();
+        let known = self.view.units_in(name).map(|(key, _)| key.clone());
         let all: Vec<UnitKey> = known.chain(units).collect();
         for unit in all {
             self.agenda.note(Subject::Unit(unit), self.now);
@@ -354,7 +353,7 @@ impl Group {
     }
 
     fn place(&self, unit: &UnitKey, own: Epoch) -> u32 {
-        let hash = hash_of(unit);
+        let hash = unit_hash(unit.group.as_str(), unit.unit.as_str());
         let mine = rank(hash, own);
         let living = self.view.living(&unit.group, self.now);
         let before = living.filter(|it| *it != own && rank(hash, *it) < mine);
@@ -363,24 +362,13 @@ impl Group {
 
     /// The member that should own the unit next, of all but this one.
     fn first_choice(&self, unit: &UnitKey, but: Epoch) -> Option<Epoch> {
-        let hash = hash_of(unit);
         let living = self.view.living(&unit.group, self.now);
         let others = living.filter(|it| *it != but);
-        others.min_by_key(|epoch| rank(hash, *epoch))
+        first(&unit.group, unit.unit.as_str(), others)
     }
 
     fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
         let mut living = self.view.living(&unit.group, self.now);
         living.any(|it| it == epoch)
     }
-}
-
-fn hash_of(unit: &UnitKey) -> u64 {
-    unit_hash(unit.group.as_str(), unit.unit.as_str())
-}
-
-/// The order in which members take a unit: the least one first.
-fn rank(hash: u64, epoch: Epoch) -> (Reverse<u64>, String) {
-    let member = epoch.to_string();
-    (Reverse(score(hash, &member)), member)
 }

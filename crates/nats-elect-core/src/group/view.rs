@@ -21,7 +21,14 @@ pub(super) struct Member {
     sequence: u64,
     /// It was proved once, and cannot change.
     identity: Option<Identity>,
+    /// The id of its instance.
+    pub id: String,
     pub info: Option<MemberInfo>,
+    /// Since when it has been well without a break. The clock's origin if that was before this
+    /// member's watch.
+    pub since: Moment,
+    /// It was silent or missing shortly before.
+    pub flapped: bool,
     deposed: bool,
     /// Until when its lease may last, as far as this member has watched it.
     pub over_at: Moment,
@@ -57,6 +64,8 @@ pub(super) struct SeenGroup {
     pub record: Option<GroupRecord>,
     /// Whether this record began the group where nothing was.
     began: bool,
+    /// When such a record was shown. Who was there then was shown all owners of its units.
+    pub began_at: Option<Moment>,
     watch: u64,
 }
 
@@ -64,6 +73,8 @@ pub(super) struct SeenGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Nothing,
+    /// A heartbeat of a member that has been well, and takes the same part as before.
+    Heartbeat(Epoch),
     Member(Epoch),
     Unit(UnitKey),
     Group(GroupName),
@@ -73,12 +84,16 @@ pub(super) enum Change {
 pub(super) struct View {
     members: BTreeMap<Epoch, Member>,
     units: BTreeMap<UnitKey, Unit>,
+    /// The units whose records name an epoch.
+    owned: BTreeMap<Epoch, BTreeSet<UnitKey>>,
     groups: BTreeMap<GroupName, SeenGroup>,
     /// The most shards that each generation was ever said to have.
     shards: BTreeMap<(GroupName, u32), u32>,
     /// The number of the watch.
     watch: u64,
     pub caught_up: bool,
+    /// When the first watch had caught up.
+    pub joined: Moment,
     last: u64,
     /// What is known was wrong once: the stream has lost its end.
     has_regressed: bool,
@@ -131,10 +146,34 @@ impl View {
         }
         let before = self.members.get(&epoch);
         let known = before.and_then(|before| before.identity);
-        let (identity, info, deposed, over_at) = match content {
+        let well = before.filter(|it| it.info.is_some() && now < it.over_at);
+        let mut change = Change::Member(epoch);
+        let (since, flapped) = match (well, before) {
+            (Some(well), _) => (well.since, well.flapped),
+            (None, None) if !self.caught_up => (Moment::default(), false),
+            (None, _) => (now, before.is_some()),
+        };
+        let (identity, id, info, deposed, over_at) = match content {
             MemberContent::Record(seen) => {
                 let identity = known.or(seen.identity);
-                (identity, seen.info, false, now + lease_of(identity))
+                let takes_the_same_part = |it: &MemberInfo| {
+                    seen.info
+                        .as_ref()
+                        .is_some_and(|now| now.takes_the_part_of(it))
+                };
+                if well
+                    .and_then(|it| it.info.as_ref())
+                    .is_some_and(takes_the_same_part)
+                {
+                    change = Change::Heartbeat(epoch);
+                }
+                (
+                    identity,
+                    seen.id,
+                    seen.info,
+                    false,
+                    now + lease_of(identity),
+                )
             }
             MemberContent::Tombstone { secret } => {
                 let told = secret.map(crate::release::ReleaseSecret::hash);
@@ -146,19 +185,23 @@ impl View {
                     // The lease of the very record that it replaces was watched from its receipt.
                     watched.map_or(now + lease_of(known), |before| before.over_at)
                 };
-                (known, None, true, over_at)
+                let id = before.map_or_else(String::new, |before| before.id.clone());
+                (known, id, None, true, over_at)
             }
         };
         let member = Member {
             sequence,
             identity,
+            id,
             info,
+            since,
+            flapped,
             deposed,
             over_at,
             watch,
         };
         self.members.insert(epoch, member);
-        Change::Member(epoch)
+        change
     }
 
     /// Learns of a unit's record, by the watch or as its writer.
@@ -204,10 +247,14 @@ impl View {
                 }
             },
         };
-        if let Some(UnitRecord::Owned(owner)) = record
-            && self.caught_up
-        {
-            self.note_missing(owner, now);
+        if let Some(owner) = self.owner_of(&key) {
+            self.disown(owner, &key);
+        }
+        if let Some(UnitRecord::Owned(owner)) = record {
+            self.owned.entry(owner).or_default().insert(key.clone());
+            if self.caught_up {
+                self.note_missing(owner, now);
+            }
         }
         let unit = Unit {
             sequence,
@@ -264,11 +311,14 @@ impl View {
                 *most = shards.max(*most);
             }
         }
-        let is_first = !self.groups.contains_key(&name) && over == Some(0);
+        let known = self.groups.get(&name);
+        let is_first = known.is_none() && over == Some(0);
+        let began = is_first && record.is_some_and(|record| record.making);
         let group = SeenGroup {
             sequence,
             record,
-            began: is_first && record.is_some_and(|record| record.making),
+            began,
+            began_at: known.and_then(|it| it.began_at).or(began.then_some(now)),
             watch,
         };
         self.groups.insert(name.clone(), group);
@@ -287,7 +337,9 @@ impl View {
             };
             return None;
         }
-        self.caught_up = true;
+        if !self.caught_up {
+            (self.caught_up, self.joined) = (true, now);
+        }
         let watch = self.watch;
         for member in self.members.values_mut().filter(|it| it.watch != watch) {
             member.watch = watch;
@@ -304,9 +356,12 @@ impl View {
                 missing.push(key.clone());
             }
         }
+        for units in self.owned.values_mut() {
+            units.retain(|key| self.units[key].known != KnownUnit::Missing);
+        }
+        self.owned.retain(|_, units| !units.is_empty());
         self.groups.retain(|_, group| group.watch == watch);
-        let owners: BTreeSet<Epoch> = self.owners().map(|(_, owner)| owner).collect();
-        for owner in owners {
+        for owner in self.owned.keys().copied().collect::<Vec<_>>() {
             self.note_missing(owner, now);
         }
         Some(missing)
@@ -319,7 +374,10 @@ impl View {
         self.members.entry(epoch).or_insert(Member {
             sequence: 0,
             identity: None,
+            id: String::new(),
             info: None,
+            since: now,
+            flapped: false,
             deposed: false,
             over_at: now + LONGEST_LEASE,
             watch,
@@ -336,18 +394,37 @@ impl View {
         }
     }
 
-    fn owners(&self) -> impl Iterator<Item = (&UnitKey, Epoch)> {
-        self.units.iter().filter_map(|(key, unit)| {
-            let KnownUnit::Record(record) = unit.known else {
-                return None;
-            };
-            Some((key, record.owner()?))
-        })
+    fn disown(&mut self, owner: Epoch, key: &UnitKey) {
+        if let Some(units) = self.owned.get_mut(&owner) {
+            units.remove(key);
+            if units.is_empty() {
+                self.owned.remove(&owner);
+            }
+        }
     }
 
+    /// The units whose records name the epoch.
     pub fn units_of(&self, epoch: Epoch) -> impl Iterator<Item = &UnitKey> {
-        let owned = self.owners().filter(move |(_, owner)| *owner == epoch);
-        owned.map(|(key, _)| key)
+        self.owned.get(&epoch).into_iter().flatten()
+    }
+
+    /// All units of a group that are known, also of earlier generations.
+    pub fn units_in<'a>(
+        &'a self,
+        group: &'a GroupName,
+    ) -> impl Iterator<Item = (&'a UnitKey, &'a Unit)> {
+        // No generation is 0.
+        let first = UnitKey {
+            group: group.clone(),
+            generation: 0,
+            unit: UnitName::shard(0),
+        };
+        let from = self.units.range(first..);
+        from.take_while(move |(key, _)| key.group == *group)
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = (Epoch, &Member)> {
+        self.members.iter().map(|(epoch, member)| (*epoch, member))
     }
 
     pub fn owner_of(&self, key: &UnitKey) -> Option<Epoch> {
@@ -417,11 +494,9 @@ impl View {
         let is_closed = |unit: &Unit| {
             unit.known == KnownUnit::Record(UnitRecord::Closed) && unit.quiet_until <= now
         };
-        let earlier = self
-            .units
-            .iter()
-            .filter(|(key, _)| key.group == *group && key.generation < generation);
-        earlier.clone().all(|(_, unit)| is_closed(unit))
+        let known = self.units_in(group);
+        let earlier = known.take_while(|(key, _)| key.generation < generation);
+        earlier.map(|(_, unit)| unit).all(is_closed)
             && self.numbered_before(group, generation).all(|key| {
                 let unit = self.units.get(&key);
                 unit.is_some_and(is_closed)

@@ -49,7 +49,7 @@ pub use self::explain::{Choice, Explanation, Refusal, Verdict};
 pub use self::fleet::{Fleet, MOST_WEIGHT, Member, MemberId, Standing, USUAL_WEIGHT, Unit, UnitId};
 pub use self::plan::{Cause, Held, Hold, Imbalance, Move, Plan, Unfit, Unplaced};
 pub use self::rendezvous::rendezvous;
-pub(in crate::group) use self::rendezvous::{score, unit_hash};
+pub(in crate::group) use self::rendezvous::{first, rank, unit_hash};
 pub use self::round::Round;
 pub use self::settings::PolicySettings;
 pub use self::shard::shard_of;

@@ -16,6 +16,8 @@ use std::cmp::Reverse;
 use sha2::{Digest, Sha256};
 
 use super::fleet::{MemberId, UnitId};
+use crate::group::Epoch;
+use crate::name::GroupName;
 
 /// The members in the order in which they try to take the unit when it is free and no planner says
 /// to whom it goes.
@@ -46,8 +48,24 @@ pub(in crate::group) fn unit_hash(group: &str, unit: &str) -> u64 {
 }
 
 /// The score of a member for the unit with this hash.
-pub(in crate::group) fn score(unit: u64, member: &str) -> u64 {
+fn score(unit: u64, member: &str) -> u64 {
     mix(unit ^ hash(member.as_bytes()))
+}
+
+/// The order in which members take the unit with this hash: the least one first.
+pub(in crate::group) fn rank(unit: u64, epoch: Epoch) -> (Reverse<u64>, String) {
+    let member = epoch.to_string();
+    (Reverse(score(unit, &member)), member)
+}
+
+/// The first of these members for a unit. With an empty name of a unit: for the group as such.
+pub(in crate::group) fn first(
+    group: &GroupName,
+    unit: &str,
+    members: impl IntoIterator<Item = Epoch>,
+) -> Option<Epoch> {
+    let unit = unit_hash(group.as_str(), unit);
+    members.into_iter().min_by_key(|epoch| rank(unit, *epoch))
 }
 
 /// The first 8 bytes of a text's SHA-256, as a big-endian number.

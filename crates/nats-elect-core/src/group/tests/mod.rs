@@ -2,4 +2,5 @@
 
 mod rules;
 mod schedules;
+mod shown;
 mod world;

@@ -1,0 +1,145 @@
+//! A member's machine as others may see it: who owns what, who takes part, who plans. All of it is
+//! this member's own view, and decides nothing.
+
+use super::epoch::Epoch;
+use super::key::UnitKey;
+use super::machine::Group;
+use super::policy::first;
+use super::record::{MemberInfo, UnitRecord};
+use super::view::{KnownUnit, Member};
+use crate::moment::Moment;
+use crate::name::GroupName;
+
+/// A unit, as this member knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownUnit<'a> {
+    /// The unit.
+    pub key: &'a UnitKey,
+    /// The sequence of its record, which is the token of the term on it. 0 if it is missing.
+    pub sequence: u64,
+    /// The epoch that its record names.
+    pub owner: Option<Epoch>,
+    /// What stands there.
+    pub state: UnitState,
+    /// From when on somebody may build on its record.
+    pub quiet_until: Moment,
+}
+
+/// What stands under a unit's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnitState {
+    /// A record that names an epoch which is not deposed.
+    Owned,
+    /// A record that names an epoch which is deposed. Somebody takes it when this member, too, has
+    /// waited for the end of that epoch's lease.
+    Orphaned,
+    /// A record that names nobody.
+    Nobody,
+    /// The record that closes it for good.
+    Closed,
+    /// Something that is not understood, or a delete marker.
+    Unknown,
+    /// Nothing. It is created soon.
+    Missing,
+}
+
+/// A member, as this one knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownMember<'a> {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The id of its instance, made printable. Empty if it is not known.
+    pub instance: &'a str,
+    /// What its record says beside its lease. `None` if it is deposed, missing or not understood.
+    pub info: Option<&'a MemberInfo>,
+    /// Whether it lives.
+    pub state: MemberState,
+    /// Since when it has been well without a break, as this member was shown. The origin of the
+    /// clock if that was before this member's watch.
+    pub since: Moment,
+    /// Until when its lease may last, if no heartbeat of it is shown.
+    pub over_at: Moment,
+}
+
+/// Whether a member lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// Its heartbeats are shown.
+    Living,
+    /// Its lease may be over, and no tombstone says so yet.
+    Silent,
+    /// It has a tombstone. Its epoch never comes back.
+    Deposed,
+}
+
+impl Group {
+    /// The units of a group that this member knows, in the order of their generations and names.
+    pub fn owners<'a>(
+        &'a self,
+        group: &'a GroupName,
+    ) -> impl Iterator<Item = ShownUnit<'a>> + use<'a> {
+        self.view.units_in(group).map(|(key, unit)| {
+            let owner = self.view.owner_of(key);
+            let is_deposed = |owner| self.view.member(owner).is_some_and(Member::is_deposed);
+            let state = match unit.known {
+                KnownUnit::Record(UnitRecord::Owned(owner)) if is_deposed(owner) => {
+                    UnitState::Orphaned
+                }
+                KnownUnit::Record(UnitRecord::Owned(_)) => UnitState::Owned,
+                KnownUnit::Record(UnitRecord::Nobody) => UnitState::Nobody,
+                KnownUnit::Record(UnitRecord::Closed) => UnitState::Closed,
+                KnownUnit::Opaque => UnitState::Unknown,
+                KnownUnit::Missing => UnitState::Missing,
+            };
+            ShownUnit {
+                key,
+                sequence: unit.sequence,
+                owner,
+                state,
+                quiet_until: unit.quiet_until,
+            }
+        })
+    }
+
+    /// All epochs that this member knows, also those that are deposed.
+    pub fn members(&self) -> impl Iterator<Item = ShownMember<'_>> {
+        self.view.members().map(|(epoch, member)| ShownMember {
+            epoch,
+            instance: &member.id,
+            info: member.info.as_ref(),
+            state: if member.is_deposed() {
+                MemberState::Deposed
+            } else if member.over_at <= self.now {
+                MemberState::Silent
+            } else {
+                MemberState::Living
+            },
+            since: member.since,
+            over_at: member.over_at,
+        })
+    }
+
+    /// The epoch of this member, while its lease is valid.
+    pub fn own_epoch(&self) -> Option<Epoch> {
+        self.valid_lease().map(|(epoch, _)| epoch)
+    }
+
+    /// The member that plans for the group: of those that may own units of it the first by
+    /// rendezvous hash of the group's name, with an empty unit's name. Members that have settled
+    /// come before others. `None` if nobody takes units.
+    ///
+    /// There is no record of it. Two members may each take themselves for it until both were shown
+    /// the same. Their hints then contradict each other, and decide nothing.
+    pub fn planner_of(&self, group: &GroupName) -> Option<Epoch> {
+        let (settled, others): (Vec<Epoch>, Vec<Epoch>) = self
+            .view
+            .living(group, self.now)
+            .partition(|epoch| self.has_settled(group, *epoch));
+        let among = if settled.is_empty() { others } else { settled };
+        first(group, "", among)
+    }
+}
