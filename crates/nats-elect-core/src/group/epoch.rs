@@ -51,6 +51,11 @@ impl Identity {
 }
 
 impl Epoch {
+    /// The epoch with these bytes as its name.
+    pub const fn new(name: [u8; 16]) -> Self {
+        Self(name)
+    }
+
     /// Parses 22 characters, as `Display` writes them. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         decode(text).map(Self)

@@ -353,7 +353,7 @@ impl Group {
     }
 
     fn place(&self, unit: &UnitKey, own: Epoch) -> u32 {
-        let hash = unit_hash(unit.group.as_str(), unit.unit.as_str());
+        let hash = unit_hash(&unit.group, unit.unit.as_str());
         let mine = rank(hash, own);
         let living = self.view.living(&unit.group, self.now);
         let before = living.filter(|it| *it != own && rank(hash, *it) < mine);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nats_elect_core::Moment;
-use nats_elect_core::group::policy::{Fleet, Plan, Policy, UnitId};
+use nats_elect_core::group::policy::{Fleet, Plan, Policy};
+use nats_elect_core::name::UnitName;
 
 /// Carries out all moves of a plan at once, and takes over the state of its round.
 pub fn carry_out(fleet: &mut Fleet, plan: &Plan) {
     for it in &plan.moves {
         let unit = fleet.units.get_mut(&it.unit).expect("a unit");
-        unit.owner = Some(it.to.clone());
+        unit.owner = Some(it.to);
         unit.moved = Some(fleet.now);
         fleet.under_way.remove(&it.unit);
         // A record each, one after the other.
@@ -32,7 +33,7 @@ pub fn arrive(fleet: &mut Fleet) {
 
 /// Plans and carries out, until nothing is left to do and nothing to wait for before `until`.
 /// Returns how often each unit moved that had an owner.
-pub fn settle(fleet: &mut Fleet, policy: &impl Policy, until: Moment) -> BTreeMap<UnitId, usize> {
+pub fn settle(fleet: &mut Fleet, policy: &impl Policy, until: Moment) -> BTreeMap<UnitName, usize> {
     let mut moves = BTreeMap::new();
     for _ in 0..10_000 {
         let plan = policy.plan(fleet);

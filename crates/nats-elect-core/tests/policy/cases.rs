@@ -1,32 +1,34 @@
 //! Fleets that users will have, by name.
 
+use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{
-    Balanced, Cause, Fleet, Imbalance, Member, MemberId, Plan, Policy, Refusal, Round, Standing,
-    Unfit, Unit, UnitId, Verdict,
+    Balanced, Cause, Fleet, Imbalance, Member, Plan, Policy, Refusal, Round, Standing, Unfit, Unit,
+    Verdict,
 };
 
 use crate::carry_out::carry_out;
 use crate::fleets::{
-    NOW, labels, loads, member_id, owned, plain, policy, settings, unit_id, unlimited, well,
+    NOW, labels, loads, member_id, member_named, owned, plain, policy, settings, unit_id,
+    unit_named, unlimited, well,
 };
 
 fn fleet(units: &[(&str, Unit)], members: &[(&str, Member)]) -> Fleet {
     let mut fleet = Fleet::new(NOW);
     let units = units.iter().cloned();
-    fleet.units = units.map(|(id, it)| (UnitId::new(id), it)).collect();
+    fleet.units = units.map(|(id, it)| (unit_named(id), it)).collect();
     let members = members.iter().cloned();
-    fleet.members = members.map(|(id, it)| (MemberId::new(id), it)).collect();
+    fleet.members = members.map(|(id, it)| (member_named(id), it)).collect();
     fleet.round = Round::Over { at: None };
     fleet
 }
 
 fn at(member: &str) -> Unit {
-    Unit::default().owner(MemberId::new(member))
+    Unit::default().owner(member_named(member))
 }
 
-fn to_of<'a>(plan: &'a Plan, unit: &str) -> Option<&'a str> {
+fn to_of(plan: &Plan, unit: &str) -> Option<Epoch> {
     let it = plan.moves.iter().find(|it| it.unit.as_str() == unit)?;
-    Some(it.to.as_str())
+    Some(it.to)
 }
 
 #[test]
@@ -42,12 +44,12 @@ fn three_roles_are_spread_over_three_instances() {
     carry_out(&mut it, &plan);
     assert_eq!(owned(&it), [1, 1, 1]);
     // One dies: its role goes to one of the others, and nothing else moves.
-    it.members.remove("b");
+    it.members.remove(&member_named("b"));
     let plan = policy().plan(&it);
     assert_eq!(plan.moves.len(), 1);
     carry_out(&mut it, &plan);
     // It returns: it gets a role back.
-    it.members.insert(MemberId::new("b2"), well());
+    it.members.insert(member_named("b2"), well());
     let plan = policy().plan(&it);
     assert_eq!(plan.moves.len(), 1);
     carry_out(&mut it, &plan);
@@ -57,7 +59,7 @@ fn three_roles_are_spread_over_three_instances() {
 #[test]
 fn units_are_kept_apart_also_at_the_cost_of_balance() {
     let network = labels(&["network"]);
-    let apart = network.iter().map(|id| UnitId::new(id)).collect();
+    let apart = network.iter().map(|id| unit_named(id)).collect();
     let roles = [
         ("metrics", at("b").weight(3000)),
         ("network", at("a")),
@@ -71,7 +73,7 @@ fn units_are_kept_apart_also_at_the_cost_of_balance() {
     carry_out(&mut it, &plan);
     assert_eq!(policy().plan(&it).moves, []);
     // Where it can't be helped, they are together.
-    it.members.remove("b");
+    it.members.remove(&member_named("b"));
     let plan = policy().plan(&it);
     carry_out(&mut it, &plan);
     assert_eq!(owned(&it), [3]);
@@ -116,7 +118,7 @@ fn required_labels_are_required_and_missing_ones_are_named() {
     ];
     let it = fleet(&units, &members);
     let plan = policy().plan(&it);
-    assert_eq!(to_of(&plan, "gpu"), Some("b"));
+    assert_eq!(to_of(&plan, "gpu"), Some(member_named("b")));
     assert_eq!(plan.moves[0].cause, Cause::Labels);
     let why: Vec<_> = plan
         .unplaced
@@ -136,7 +138,7 @@ fn a_unit_that_nobody_else_may_take_stays_with_its_owner() {
     let plan = policy().plan(&fleet(&units, &members));
     assert_eq!(plan.moves, []);
     assert_eq!(plan.unplaced.len(), 1);
-    assert_eq!(plan.unplaced[0].kept_by, Some(MemberId::new("a")));
+    assert_eq!(plan.unplaced[0].kept_by, Some(member_named("a")));
 }
 
 #[test]
@@ -152,12 +154,12 @@ fn caps_that_fit_exactly_strand_no_unit() {
     ];
     let mut it = fleet(&units, &members);
     let plan = policy().plan(&it);
-    assert_eq!(to_of(&plan, "any"), Some("b"));
+    assert_eq!(to_of(&plan, "any"), Some(member_named("b")));
     assert_eq!(plan.moves[0].cause, Cause::Room);
     assert_eq!(plan.held.len(), 1, "until then there is no room");
     carry_out(&mut it, &plan);
     let plan = policy().plan(&it);
-    assert_eq!(to_of(&plan, "gpu"), Some("a"));
+    assert_eq!(to_of(&plan, "gpu"), Some(member_named("a")));
     carry_out(&mut it, &plan);
     assert_eq!(owned(&it), [1, 1]);
 }
@@ -194,10 +196,10 @@ fn a_lower_cap_moves_what_is_beyond_it_and_keeps_what_has_no_other_place() {
     ];
     let mut it = fleet(&units, &members);
     let plan = policy().plan(&it);
-    assert_eq!(to_of(&plan, "c"), Some("b"));
+    assert_eq!(to_of(&plan, "c"), Some(member_named("b")));
     assert_eq!(plan.moves.len(), 1);
     assert_eq!(plan.unplaced.len(), 1);
-    assert_eq!(plan.unplaced[0].kept_by, Some(MemberId::new("a")));
+    assert_eq!(plan.unplaced[0].kept_by, Some(member_named("a")));
     carry_out(&mut it, &plan);
     assert_eq!(policy().plan(&it).moves, []);
 }
@@ -236,7 +238,7 @@ fn a_unit_that_prefers_a_member_goes_there_when_it_returns() {
     ];
     let plan = policy().plan(&fleet(&roles, &members));
     assert_eq!(plan.moves.len(), 1);
-    assert_eq!(to_of(&plan, "scheduler"), Some("a"));
+    assert_eq!(to_of(&plan, "scheduler"), Some(member_named("a")));
     assert_eq!(plan.moves[0].cause, Cause::Preference);
 }
 
@@ -248,8 +250,8 @@ fn a_unit_that_keeps_failing_is_moved_alone() {
     // No round may begin.
     it.round = Round::Over { at: Some(it.now) };
     let sick = it.units.get_mut(&unit_id(5)).expect("a unit");
-    let owner = sick.owner.clone().expect("an owner");
-    sick.failing_on.insert(owner.clone());
+    let owner = sick.owner.expect("an owner");
+    sick.failing_on.insert(owner);
     let plan = policy().plan(&it);
     assert_eq!(plan.moves.len(), 1);
     assert_eq!(plan.moves[0].cause, Cause::Failing);
@@ -257,7 +259,7 @@ fn a_unit_that_keeps_failing_is_moved_alone() {
     carry_out(&mut it, &plan);
     // It fails everywhere: it stays where it is.
     let sick = it.units.get_mut(&unit_id(5)).expect("a unit");
-    sick.failing_on = it.members.keys().cloned().collect();
+    sick.failing_on = it.members.keys().copied().collect();
     assert_eq!(policy().plan(&it).moves, []);
 }
 
@@ -337,7 +339,7 @@ fn a_silent_member_keeps_its_units_and_gets_none() {
 
 #[test]
 fn an_explanation_says_why_each_member_is_worse() {
-    let apart = [UnitId::new("network")].into();
+    let apart = [unit_named("network")].into();
     let scheduler = at("a").requires(labels(&["ssd"])).apart_from(apart);
     let roles = [("network", at("c")), ("scheduler", scheduler)];
     let ssd = labels(&["ssd"]);
@@ -350,9 +352,9 @@ fn an_explanation_says_why_each_member_is_worse() {
     ];
     let it = fleet(&roles, &members);
     let told = policy()
-        .explain(&it, &UnitId::new("scheduler"))
+        .explain(&it, &unit_named("scheduler"))
         .expect("a unit");
-    assert_eq!(told.owner, Some(MemberId::new("a")));
+    assert_eq!(told.owner, Some(member_named("a")));
     assert_eq!(told.verdict, Verdict::Stays);
     let refusals: Vec<_> = told.choices.iter().map(|it| it.refusal.clone()).collect();
     let lacks = Refusal::Labels(ssd);
@@ -364,10 +366,10 @@ fn an_explanation_says_why_each_member_is_worse() {
         Some(Refusal::Cordoned),
     ];
     assert_eq!(refusals, refused);
-    assert_eq!(told.choices[2].beside, [UnitId::new("network")]);
+    assert_eq!(told.choices[2].beside, [unit_named("network")]);
     // Two units on four members that take some: half a unit is a fair share.
     assert_eq!(told.choices[0].load, Some(2000));
     assert_eq!(told.choices[2].load, Some(4000));
     assert_eq!(told.choices[4].load, None);
-    assert_eq!(policy().explain(&it, &UnitId::new("nobody")), None);
+    assert_eq!(policy().explain(&it, &unit_named("nobody")), None);
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect_core::Moment;
+use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{
-    Balanced, Fleet, Member, MemberId, PolicySettings, Round, Standing, Unit, UnitId,
+    Balanced, Fleet, Member, PolicySettings, Round, Standing, Unit,
 };
+use nats_elect_core::name::UnitName;
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -43,12 +45,23 @@ pub fn well() -> Member {
     Member::new(Moment::from_nanos(0))
 }
 
-pub fn unit_id(n: usize) -> UnitId {
-    UnitId::new(&format!("{n:05}"))
+pub fn unit_named(name: &str) -> UnitName {
+    UnitName::new(name).expect("a name")
 }
 
-pub fn member_id(n: usize) -> MemberId {
-    MemberId::new(&format!("member-{n:03}"))
+/// An epoch of at most 16 letters. The order is that of the names.
+pub fn member_named(name: &str) -> Epoch {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    Epoch::new(bytes)
+}
+
+pub fn unit_id(n: usize) -> UnitName {
+    unit_named(&format!("{n:05}"))
+}
+
+pub fn member_id(n: usize) -> Epoch {
+    Epoch::new((n as u128).to_be_bytes())
 }
 
 pub fn labels(labels: &[&str]) -> BTreeSet<String> {

@@ -34,7 +34,7 @@ proptest! {
                 next += 1;
             } else {
                 let id = fleet.members.keys().nth(which % fleet.members.len());
-                let id = id.expect("a member").clone();
+                let id = *id.expect("a member");
                 fleet.members.remove(&id);
             }
             let plan = policy.plan(&fleet);

@@ -86,7 +86,7 @@ fn moves_under_way_count_for_the_limit() {
     assert_eq!(plan.held.len(), 95);
     assert!(plan.held.iter().all(|it| it.hold == Hold::Limit));
     for it in &plan.moves[..3] {
-        fleet.under_way.insert(it.unit.clone(), it.to.clone());
+        fleet.under_way.insert(it.unit.clone(), it.to);
     }
     fleet.round = plan.round;
     let next = policy.plan(&fleet);

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nats_elect_core::Moment;
+use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{
-    Balanced, Fleet, Hold, Member, MemberId, Plan, Policy, Standing, Unit, UnitId, Verdict,
+    Balanced, Fleet, Hold, Member, Plan, Policy, Standing, Unit, Verdict,
 };
+use nats_elect_core::name::UnitName;
 use proptest::prelude::*;
 
 use crate::carry_out::{arrive, carry_out, settle};
@@ -29,7 +31,7 @@ fn takes_now(fleet: &Fleet, unit: &Unit, member: &Member) -> bool {
 }
 
 /// The units that a member has, or will have by the moves under way.
-fn held_by(fleet: &Fleet, id: &MemberId) -> usize {
+fn held_by(fleet: &Fleet, id: &Epoch) -> usize {
     let units = fleet.units.iter();
     units
         .filter(|(unit, it)| {
@@ -41,7 +43,7 @@ fn held_by(fleet: &Fleet, id: &MemberId) -> usize {
 }
 
 /// Whether the move under way of this unit is not planned anew.
-fn is_locked(fleet: &Fleet, unit: &UnitId) -> bool {
+fn is_locked(fleet: &Fleet, unit: &UnitName) -> bool {
     let to = fleet.under_way.get(unit);
     let member = to.and_then(|to| fleet.members.get(to));
     member.is_some_and(|member| member.standing == Standing::Active)
@@ -50,7 +52,7 @@ fn is_locked(fleet: &Fleet, unit: &UnitId) -> bool {
 
 fn obeys_the_rules(fleet: &Fleet, plan: &Plan) -> Result<(), TestCaseError> {
     let mut moved = BTreeSet::new();
-    let mut come: BTreeMap<&MemberId, usize> = BTreeMap::new();
+    let mut come: BTreeMap<&Epoch, usize> = BTreeMap::new();
     let mut counted = 0;
     for it in &plan.moves {
         let (unit, member) = (&fleet.units[&it.unit], &fleet.members[&it.to]);
@@ -90,7 +92,7 @@ fn obeys_the_rules(fleet: &Fleet, plan: &Plan) -> Result<(), TestCaseError> {
 fn one_is_left_over(fleet: &Fleet, plan: &Plan) -> Option<String> {
     let mut after = fleet.clone();
     for it in &plan.moves {
-        after.under_way.insert(it.unit.clone(), it.to.clone());
+        after.under_way.insert(it.unit.clone(), it.to);
     }
     for (id, unit) in &after.units {
         let owned = unit
@@ -171,7 +173,7 @@ proptest! {
             // With room for all it seldom takes more than one plan, and never many.
             prop_assert!(states.len() < 20);
             carry_out(&mut fleet, &plan);
-            let owners: Vec<_> = fleet.units.values().map(|unit| unit.owner.clone()).collect();
+            let owners: Vec<_> = fleet.units.values().map(|unit| unit.owner).collect();
             prop_assert!(states.insert(owners), "in a circle");
         }
     }

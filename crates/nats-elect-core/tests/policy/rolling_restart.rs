@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nats_elect_core::group::policy::{Balanced, Fleet, Member, Policy, Standing, UnitId};
+use nats_elect_core::group::policy::{Balanced, Fleet, Member, Policy, Standing};
+use nats_elect_core::name::UnitName;
 
 use crate::carry_out::carry_out;
 use crate::fleets::{member_id, owned, plain, settings};
@@ -15,7 +16,7 @@ const AWAY: Duration = Duration::from_secs(5);
 struct Restart {
     fleet: Fleet,
     policy: Balanced,
-    moves: BTreeMap<UnitId, usize>,
+    moves: BTreeMap<UnitName, usize>,
 }
 
 impl Restart {
@@ -60,7 +61,7 @@ impl Restart {
     }
 }
 
-fn most(moves: &BTreeMap<UnitId, usize>) -> usize {
+fn most(moves: &BTreeMap<UnitName, usize>) -> usize {
     moves.values().copied().max().unwrap_or(0)
 }
 

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Policy;
 use super::board::Board;
 use super::explain::{self, Explanation};
-use super::fleet::{Fleet, Standing, UnitId};
+use super::fleet::{Fleet, Standing};
 use super::improve::Among;
 use super::plan::{Cause, Held, Hold, Move, Plan, Unfit, Unplaced};
 use super::settings::PolicySettings;
+use crate::name::UnitName;
 
 /// The default policy. It spreads units evenly, with as few moves as that takes.
 ///
@@ -47,7 +48,7 @@ impl Policy for Balanced {
         Planned::new(fleet, &self.settings).plan
     }
 
-    fn explain(&self, fleet: &Fleet, unit: &UnitId) -> Option<Explanation> {
+    fn explain(&self, fleet: &Fleet, unit: &UnitName) -> Option<Explanation> {
         let index = fleet.units.keys().position(|id| id == unit)?;
         let planned = Planned::new(fleet, &self.settings);
         Some(explain::explain(fleet, &planned, index))
@@ -250,7 +251,7 @@ fn keep(board: &mut Board<'_>, piece: usize, why: Unfit, unplaced: &mut Vec<Unpl
     }
     unplaced.push(Unplaced {
         unit: board.pieces[piece].id.clone(),
-        kept_by: owner.map(|owner| board.seats[owner].id.clone()),
+        kept_by: owner.map(|owner| board.seats[owner].id),
         why,
     });
 }
@@ -283,7 +284,7 @@ fn unfit(board: &Board<'_>, piece: usize) -> Unfit {
         let settled = fit().map(|(seat, _)| seat.settled_at).min();
         return settled.map_or(Unfit::NoMember, Unfit::Settling);
     }
-    Unfit::Caps(able().map(|(seat, _)| seat.id.clone()).collect())
+    Unfit::Caps(able().map(|(seat, _)| seat.id).collect())
 }
 
 /// Whether a unit with a living owner is on its way.
@@ -304,8 +305,8 @@ fn wanted(board: &Board<'_>) -> Vec<(usize, Move)> {
         .filter_map(|(piece, it)| {
             let planned = Move {
                 unit: it.id.clone(),
-                from: it.owner.map(|owner| board.seats[owner].id.clone()),
-                to: board.seats[it.at?].id.clone(),
+                from: it.owner.map(|owner| board.seats[owner].id),
+                to: board.seats[it.at?].id,
                 cause: it.cause?,
             };
             Some((piece, planned))
@@ -405,8 +406,8 @@ fn first_step(board: &Board<'_>, counts: &[usize], plan: &mut Plan) {
         plan.held.retain(|held| &held.planned.unit != it.id);
         plan.moves.push(Move {
             unit: it.id.clone(),
-            from: it.owner.map(|owner| board.seats[owner].id.clone()),
-            to: seat.id.clone(),
+            from: it.owner.map(|owner| board.seats[owner].id),
+            to: seat.id,
             cause,
         });
     }

@@ -3,17 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fleet::{Fleet, MOST_WEIGHT, Member, MemberId, Standing, Unit, UnitId};
+use super::fleet::{Fleet, MOST_WEIGHT, Member, Standing, Unit};
 use super::plan::{Cause, Imbalance};
 use super::settings::PolicySettings;
+use crate::group::Epoch;
 use crate::moment::Moment;
+use crate::name::UnitName;
 
 /// Fractions of load per capacity, so that whole numbers compare finely enough.
 const SCALE: u64 = 1 << 20;
 
 /// A unit on the board.
 pub(super) struct Piece<'a> {
-    pub id: &'a UnitId,
+    pub id: &'a UnitName,
     pub unit: &'a Unit,
     pub weight: u64,
     /// Its living owner.
@@ -45,7 +47,7 @@ impl Piece<'_> {
 
 /// A member on the board.
 pub(super) struct Seat<'a> {
-    pub id: &'a MemberId,
+    pub id: Epoch,
     pub member: &'a Member,
     pub capacity: u64,
     pub cap: usize,
@@ -114,7 +116,7 @@ impl<'a> Board<'a> {
                 let ready = active && settled_at <= fleet.now;
                 let next_zone = zones.len();
                 Seat {
-                    id,
+                    id: *id,
                     member,
                     capacity: u64::from(member.capacity.clamp(1, MOST_WEIGHT)),
                     cap: member.cap.map_or(usize::MAX, |cap| cap as usize),

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use super::balanced::Planned;
 use super::board::Board;
-use super::fleet::{Fleet, MemberId, Standing, UnitId};
+use super::fleet::{Fleet, Standing};
 use super::plan::{Cause, Hold, Unfit};
+use crate::group::Epoch;
 use crate::moment::Moment;
+use crate::name::UnitName;
 
 /// What a plan does with a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,18 +17,18 @@ pub enum Verdict {
     /// It stays: no other place is better by enough.
     Stays,
     /// A move to this member is under way.
-    UnderWay(MemberId),
+    UnderWay(Epoch),
     /// It moves now.
     Moves {
         /// The next owner.
-        to: MemberId,
+        to: Epoch,
         /// The reason.
         cause: Cause,
     },
     /// It is to move, and has to wait.
     Held {
         /// The next owner.
-        to: MemberId,
+        to: Epoch,
         /// The reason for the move.
         cause: Cause,
         /// The reason for the wait.
@@ -57,7 +59,7 @@ pub enum Refusal {
 #[non_exhaustive]
 pub struct Choice {
     /// The member.
-    pub member: MemberId,
+    pub member: Epoch,
     /// Why it may not take the unit.
     pub refusal: Option<Refusal>,
     /// The unit keeps failing there.
@@ -65,7 +67,7 @@ pub struct Choice {
     /// How many other units of its set are in the member's zone.
     pub zone_mates: usize,
     /// The units there that it should be apart from.
-    pub beside: Vec<UnitId>,
+    pub beside: Vec<UnitName>,
     /// The labels that it prefers and the member lacks.
     pub missed: BTreeSet<String>,
     /// The member's load with this unit, in thousandths of its fair share. `None`: it takes no
@@ -78,9 +80,9 @@ pub struct Choice {
 #[non_exhaustive]
 pub struct Explanation {
     /// The unit.
-    pub unit: UnitId,
+    pub unit: UnitName,
     /// Its living owner.
-    pub owner: Option<MemberId>,
+    pub owner: Option<Epoch>,
     /// What the plan does with it.
     pub verdict: Verdict,
     /// All members, in the order of their ids. Of those that may take it the best has the least of
@@ -94,7 +96,7 @@ pub(super) fn explain(fleet: &Fleet, planned: &Planned<'_>, piece: usize) -> Exp
     let it = &board.pieces[piece];
     Explanation {
         unit: it.id.clone(),
-        owner: it.owner.map(|owner| board.seats[owner].id.clone()),
+        owner: it.owner.map(|owner| board.seats[owner].id),
         verdict: verdict(planned, piece),
         choices: (0..board.seats.len())
             .map(|seat| choice(fleet, board, piece, seat))
@@ -108,18 +110,18 @@ fn verdict(planned: &Planned<'_>, piece: usize) -> Verdict {
         return Verdict::Unplaced(unplaced.why.clone());
     }
     if let Some(now) = plan.moves.iter().find(|other| &other.unit == it.id) {
-        let (to, cause) = (now.to.clone(), now.cause);
+        let (to, cause) = (now.to, now.cause);
         return Verdict::Moves { to, cause };
     }
     if let Some(held) = plan.held.iter().find(|held| &held.planned.unit == it.id) {
         return Verdict::Held {
-            to: held.planned.to.clone(),
+            to: held.planned.to,
             cause: held.planned.cause,
             hold: held.hold,
         };
     }
     match it.at {
-        Some(at) if it.at != it.owner => Verdict::UnderWay(planned.board.seats[at].id.clone()),
+        Some(at) if it.at != it.owner => Verdict::UnderWay(planned.board.seats[at].id),
         _ => Verdict::Stays,
     }
 }
@@ -145,7 +147,7 @@ fn choice(fleet: &Fleet, board: &Board<'_>, piece: usize, seat: usize) -> Choice
     let unmet = board.unmet(piece, seat);
     let more = if it.at == Some(seat) { 0 } else { it.weight };
     Choice {
-        member: takes.id.clone(),
+        member: takes.id,
         refusal,
         failing: unmet.failing,
         zone_mates: unmet.zone_mates,

@@ -1,68 +1,12 @@
 //! What a policy plans from: units, members, moves under way and the time.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
 
 use super::round::Round;
+use crate::group::Epoch;
 use crate::moment::Moment;
+use crate::name::UnitName;
 use crate::setters;
-
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
-
-        impl $name {
-            /// The id with this text. A policy compares ids, and checks nothing of their form.
-            pub fn new(id: &str) -> Self {
-                Self(id.into())
-            }
-
-            /// The id as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(id: &str) -> Self {
-                Self::new(id)
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-    };
-}
-
-id! {
-    /// The name of a unit, unique in its group. Clones share one allocation.
-    UnitId
-}
-
-id! {
-    /// The epoch of a member. An instance that returns is another member. Clones share one
-    /// allocation.
-    MemberId
-}
 
 /// The greatest weight and the greatest capacity that a policy counts with. A higher one counts as
 /// this, so that no reported load overflows a sum.
@@ -88,13 +32,13 @@ pub struct Unit {
     pub spread: Option<String>,
     /// Units that it is not beside, where labels and caps allow it, also at the cost of balance. It
     /// holds in both directions. Names of unknown units mean nothing.
-    pub apart_from: BTreeSet<UnitId>,
+    pub apart_from: BTreeSet<UnitName>,
     /// Members on which its health check or its handler keeps failing. It is moved away from them,
     /// and goes there only if nobody else may take it.
-    pub failing_on: BTreeSet<MemberId>,
+    pub failing_on: BTreeSet<Epoch>,
     /// The owner, as the unit's record says. `None`: nobody. An owner that is not among the members
     /// is dead, and the unit free.
-    pub owner: Option<MemberId>,
+    pub owner: Option<Epoch>,
     /// When its owner last changed. `None`: not known, or long ago. Of two equal units the one that
     /// moved last moves first: then a rolling restart returns units, and leaves the others alone.
     pub moved: Option<Moment>,
@@ -120,9 +64,9 @@ setters!(Unit {
     requires: BTreeSet<String> => requires;
     prefers: BTreeSet<String> => prefers;
     spread: &str => Some(spread.to_owned());
-    apart_from: BTreeSet<UnitId> => apart_from;
-    failing_on: BTreeSet<MemberId> => failing_on;
-    owner: MemberId => Some(owner);
+    apart_from: BTreeSet<UnitName> => apart_from;
+    failing_on: BTreeSet<Epoch> => failing_on;
+    owner: Epoch => Some(owner);
     moved: Moment => Some(moved);
 });
 
@@ -190,12 +134,12 @@ setters!(Member {
 #[non_exhaustive]
 pub struct Fleet {
     /// The units of the group.
-    pub units: BTreeMap<UnitId, Unit>,
+    pub units: BTreeMap<UnitName, Unit>,
     /// The members that are not deposed.
-    pub members: BTreeMap<MemberId, Member>,
+    pub members: BTreeMap<Epoch, Member>,
     /// The moves that were planned and are not yet done, each to its new owner. Those to a member
     /// that is gone, cordoned or silent are planned anew.
-    pub under_way: BTreeMap<UnitId, MemberId>,
+    pub under_way: BTreeMap<UnitName, Epoch>,
     /// The state of the round, as the last plan returned it. A new planner begins with the default.
     pub round: Round,
     /// The time of the plan.

@@ -12,18 +12,18 @@
 //! use std::time::Duration;
 //!
 //! use nats_elect_core::Moment;
-//! use nats_elect_core::group::policy::{
-//!     Balanced, Fleet, Member, MemberId, Policy, PolicySettings, Unit, UnitId,
-//! };
+//! use nats_elect_core::group::Epoch;
+//! use nats_elect_core::group::policy::{Balanced, Fleet, Member, Policy, PolicySettings, Unit};
+//! use nats_elect_core::name::UnitName;
 //!
 //! let now = Moment::from_nanos(60_000_000_000);
 //! let mut fleet = Fleet::new(now);
 //! for role in ["metrics", "network", "scheduler"] {
-//!     fleet.units.insert(UnitId::new(role), Unit::default());
+//!     fleet.units.insert(UnitName::new(role).unwrap(), Unit::default());
 //! }
-//! for member in ["a", "b", "c"] {
+//! for member in 1..=3 {
 //!     let since = Moment::from_nanos(0);
-//!     fleet.members.insert(MemberId::new(member), Member::new(since));
+//!     fleet.members.insert(Epoch::new([member; 16]), Member::new(since));
 //! }
 //!
 //! let policy = Balanced::new(PolicySettings::new(Duration::from_secs(1)));
@@ -31,6 +31,10 @@
 //! assert_eq!(plan.moves.len(), 3);
 //! assert_eq!((plan.after.most, plan.after.least), (1000, 1000));
 //! ```
+
+use std::fmt;
+
+use crate::name::UnitName;
 
 mod balanced;
 mod board;
@@ -46,7 +50,7 @@ mod shard;
 
 pub use self::balanced::Balanced;
 pub use self::explain::{Choice, Explanation, Refusal, Verdict};
-pub use self::fleet::{Fleet, MOST_WEIGHT, Member, MemberId, Standing, USUAL_WEIGHT, Unit, UnitId};
+pub use self::fleet::{Fleet, MOST_WEIGHT, Member, Standing, USUAL_WEIGHT, Unit};
 pub use self::plan::{Cause, Held, Hold, Imbalance, Move, Plan, Unfit, Unplaced};
 pub use self::rendezvous::rendezvous;
 pub(in crate::group) use self::rendezvous::{first, rank, unit_hash};
@@ -55,13 +59,13 @@ pub use self::settings::PolicySettings;
 pub use self::shard::shard_of;
 
 /// A way to place units on members.
-pub trait Policy {
+pub trait Policy: fmt::Debug + Send + Sync {
     /// What is to be done now. It must depend on the fleet alone.
     fn plan(&self, fleet: &Fleet) -> Plan;
 
     /// Why a unit is where it is, and what [`plan`](Self::plan) does with it. `None`: there is no
     /// such unit, or the policy explains nothing.
-    fn explain(&self, fleet: &Fleet, unit: &UnitId) -> Option<Explanation> {
+    fn explain(&self, fleet: &Fleet, unit: &UnitName) -> Option<Explanation> {
         let _ = (fleet, unit);
         None
     }

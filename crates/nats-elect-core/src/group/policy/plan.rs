@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::fleet::{MemberId, UnitId};
 use super::round::Round;
+use crate::group::Epoch;
 use crate::labels;
 use crate::moment::Moment;
+use crate::name::UnitName;
 
 /// The reason for a move. Those further up come first where the number of moves is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,11 +69,11 @@ impl Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The unit.
-    pub unit: UnitId,
+    pub unit: UnitName,
     /// The owner that gives it away. `None`: it has no living owner.
-    pub from: Option<MemberId>,
+    pub from: Option<Epoch>,
     /// The next owner.
-    pub to: MemberId,
+    pub to: Epoch,
     /// The reason.
     pub cause: Cause,
 }
@@ -121,16 +122,16 @@ pub enum Unfit {
     Settling(Moment),
     /// These members could take it, and are full up to their caps. No units could be moved to make
     /// room.
-    Caps(Vec<MemberId>),
+    Caps(Vec<Epoch>),
 }
 
 /// A unit that nobody may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
     /// The unit.
-    pub unit: UnitId,
+    pub unit: UnitName,
     /// The owner, which keeps it although it should not. `None`: it stays without an owner.
-    pub kept_by: Option<MemberId>,
+    pub kept_by: Option<Epoch>,
     /// The reason.
     pub why: Unfit,
 }

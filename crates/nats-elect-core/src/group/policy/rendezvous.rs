@@ -9,37 +9,35 @@
 //! - The score of a unit and a member is `mix(unit xor member)`. `mix` is the finalizer of
 //!   `SplitMix64`, all modulo 2^64: `z ^= z >> 30; z *= 0xbf58476d1ce4e5b9; z ^= z >> 27;
 //!   z *= 0x94d049bb133111eb; z ^= z >> 31`.
-//! - Members come by their scores, the highest first. Of equal scores the lesser id comes first.
+//! - Members come by their scores, the highest first. Of equal scores the lesser epoch comes
+//!   first, as bytes.
 
 use std::cmp::Reverse;
 
 use sha2::{Digest, Sha256};
 
-use super::fleet::{MemberId, UnitId};
 use crate::group::Epoch;
-use crate::name::GroupName;
+use crate::name::{GroupName, UnitName};
 
 /// The members in the order in which they try to take the unit when it is free and no planner says
 /// to whom it goes.
 ///
 /// The units of a member that leaves are spread over all others, and no other unit changes its
 /// first member. Members that may not take the unit are to be left out before.
-pub fn rendezvous<'a>(
-    group: &str,
-    unit: &UnitId,
-    members: impl IntoIterator<Item = &'a MemberId>,
-) -> Vec<&'a MemberId> {
+pub fn rendezvous(
+    group: &GroupName,
+    unit: &UnitName,
+    members: impl IntoIterator<Item = Epoch>,
+) -> Vec<Epoch> {
     let unit = unit_hash(group, unit.as_str());
-    let mut scored: Vec<_> = members
-        .into_iter()
-        .map(|member| (Reverse(score(unit, member.as_str())), member))
-        .collect();
-    scored.sort_unstable();
-    scored.into_iter().map(|(_, member)| member).collect()
+    let mut members: Vec<Epoch> = members.into_iter().collect();
+    members.sort_by_cached_key(|epoch| rank(unit, *epoch));
+    members
 }
 
 /// A unit's hash.
-pub(in crate::group) fn unit_hash(group: &str, unit: &str) -> u64 {
+pub(in crate::group) fn unit_hash(group: &GroupName, unit: &str) -> u64 {
+    let group = group.as_str();
     let mut hasher = Sha256::new();
     hasher.update((group.len() as u64).to_be_bytes());
     hasher.update(group);
@@ -47,15 +45,10 @@ pub(in crate::group) fn unit_hash(group: &str, unit: &str) -> u64 {
     number(&hasher.finalize())
 }
 
-/// The score of a member for the unit with this hash.
-fn score(unit: u64, member: &str) -> u64 {
-    mix(unit ^ hash(member.as_bytes()))
-}
-
 /// The order in which members take the unit with this hash: the least one first.
-pub(in crate::group) fn rank(unit: u64, epoch: Epoch) -> (Reverse<u64>, String) {
-    let member = epoch.to_string();
-    (Reverse(score(unit, &member)), member)
+pub(in crate::group) fn rank(unit: u64, epoch: Epoch) -> (Reverse<u64>, Epoch) {
+    let score = mix(unit ^ hash(epoch.to_string().as_bytes()));
+    (Reverse(score), epoch)
 }
 
 /// The first of these members for a unit. With an empty name of a unit: for the group as such.
@@ -64,7 +57,7 @@ pub(in crate::group) fn first(
     unit: &str,
     members: impl IntoIterator<Item = Epoch>,
 ) -> Option<Epoch> {
-    let unit = unit_hash(group.as_str(), unit);
+    let unit = unit_hash(group, unit);
     members.into_iter().min_by_key(|epoch| rank(unit, *epoch))
 }
 
@@ -89,14 +82,17 @@ fn mix(mut z: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn members(count: usize) -> Vec<MemberId> {
-        (0..count)
-            .map(|n| MemberId::new(&format!("member-{n}")))
-            .collect()
+    fn members(count: usize) -> Vec<Epoch> {
+        let epoch = |n: usize| Epoch::new((n as u128).to_be_bytes());
+        (0..count).map(epoch).collect()
     }
 
-    fn unit(n: usize) -> UnitId {
-        UnitId::new(&n.to_string())
+    fn group() -> GroupName {
+        GroupName::new("partitions").expect("a name")
+    }
+
+    fn unit(n: usize) -> UnitName {
+        UnitName::shard(u32::try_from(n).expect("few"))
     }
 
     #[test]
@@ -118,8 +114,9 @@ mod tests {
     fn the_order_is_the_same_in_every_version() {
         let members = members(5);
         let order = |group, n| {
-            let order = rendezvous(group, &unit(n), &members);
-            order.iter().map(|id| &id.as_str()[7..]).collect::<String>()
+            let group = GroupName::new(group).expect("a name");
+            let order = rendezvous(&group, &unit(n), members.iter().copied());
+            order.iter().map(|id| id.as_bytes()[15]).collect::<Vec<_>>()
         };
         let orders = [
             order("partitions", 0),
@@ -127,7 +124,15 @@ mod tests {
             order("partitions", 255),
             order("control", 0),
         ];
-        assert_eq!(orders, ["40321", "13402", "30421", "43210"]);
+        assert_eq!(
+            orders,
+            [
+                [0, 1, 2, 3, 4],
+                [3, 0, 4, 2, 1],
+                [2, 4, 1, 3, 0],
+                [3, 1, 0, 4, 2]
+            ]
+        );
     }
 
     #[test]
@@ -135,8 +140,8 @@ mod tests {
         let members = members(10);
         let mut owned = vec![0_u32; 10];
         for n in 0..10_000 {
-            let order = rendezvous("partitions", &unit(n), &members);
-            let first = members.iter().position(|id| id == order[0]);
+            let order = rendezvous(&group(), &unit(n), members.iter().copied());
+            let first = members.iter().position(|id| *id == order[0]);
             owned[first.expect("a member")] += 1;
         }
         // The standard deviation is 30.
@@ -151,12 +156,12 @@ mod tests {
         let members = members(10);
         let mut heirs = vec![0_u32; 10];
         for n in 0..10_000 {
-            let before = rendezvous("partitions", &unit(n), &members);
-            let after = rendezvous("partitions", &unit(n), &members[1..]);
-            let rest: Vec<_> = before.iter().filter(|id| **id != &members[0]).collect();
+            let before = rendezvous(&group(), &unit(n), members.iter().copied());
+            let after = rendezvous(&group(), &unit(n), members[1..].iter().copied());
+            let rest: Vec<_> = before.iter().filter(|id| **id != members[0]).collect();
             assert!(rest.into_iter().eq(&after));
-            if before[0] == &members[0] {
-                let heir = members.iter().position(|id| id == after[0]);
+            if before[0] == members[0] {
+                let heir = members.iter().position(|id| *id == after[0]);
                 heirs[heir.expect("a member")] += 1;
             }
         }
