@@ -127,7 +127,11 @@ impl Fleet {
                 self.owners.insert(shard, (number, at));
             }
             Event::Ended { shard, at } => {
-                if self.owners.get(&shard).is_some_and(|(owner, _)| *owner == number) {
+                if self
+                    .owners
+                    .get(&shard)
+                    .is_some_and(|(owner, _)| *owner == number)
+                {
                     self.owners.remove(&shard);
                     self.ended.insert(shard, at);
                 }
@@ -141,7 +145,11 @@ impl Fleet {
         while self.owners.len() < self.shards as usize {
             let left = until.saturating_duration_since(Instant::now());
             let (number, event) = self.told.recv_timeout(left).map_err(|_| {
-                format!("{} of {} shards have an owner", self.owners.len(), self.shards)
+                format!(
+                    "{} of {} shards have an owner",
+                    self.owners.len(),
+                    self.shards
+                )
             })?;
             self.take(number, event);
         }
@@ -185,8 +193,11 @@ impl Fleet {
             .map(|(before, after)| (after - before) / TICKS / seconds * 100.0)
             .collect();
         let (server, members) = used.split_first().ok_or("no server")?;
-        let memory: Result<Vec<f64>, Problem> =
-            self.members.values().map(|member| memory(member.id())).collect();
+        let memory: Result<Vec<f64>, Problem> = self
+            .members
+            .values()
+            .map(|member| memory(member.id()))
+            .collect();
         let count = members.len() as f64;
         Ok(Idle {
             messages: (self.varz("in_msgs")? - messages) / seconds,

@@ -57,9 +57,16 @@ fn run(args: &Args) -> Result<(), Problem> {
     for &shards in &args.shards {
         let ttl = Duration::from_secs(args.ttl);
         let mut fleet = Fleet::start(shards, args.members, ttl)?;
-        println!("\n{shards} shards on {} members, ttl {ttl:?}, {}", args.members, fleet.version());
+        println!(
+            "\n{shards} shards on {} members, ttl {ttl:?}, {}",
+            args.members,
+            fleet.version()
+        );
         let whole = fleet.wait_until_owned()?;
-        println!("  start of the fleet: all owned {:.0} ms after the first handler started", whole.as_secs_f64() * 1e3);
+        println!(
+            "  start of the fleet: all owned {:.0} ms after the first handler started",
+            whole.as_secs_f64() * 1e3
+        );
         fleet.settle()?;
         println!("  shards per member: {:?}", fleet.shares());
         let idle = fleet.idle(Duration::from_secs(args.idle))?;
@@ -70,7 +77,8 @@ fn run(args: &Args) -> Result<(), Problem> {
         let joined = fleet.join()?;
         println!(
             "  a member joins: {:.0} KiB sent to it and the others until it was shown all, {} shards moved",
-            joined.bytes / 1024.0, joined.moves
+            joined.bytes / 1024.0,
+            joined.moves
         );
         let left = fleet.leave()?;
         println!("  a member stops: {left}");

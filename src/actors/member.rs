@@ -39,7 +39,9 @@ const WRITES_AT_ONCE: usize = 1000;
 /// The beats of one epoch. The next epoch begins above them.
 const BEATS_PER_EPOCH: u64 = 1 << 32;
 /// The most messages of a watch that are taken at once.
-const BATCH: usize = 256;
+const BATCH: usize = 128;
+/// The most batches of messages that wait to be taken.
+const BATCHES: usize = 2;
 
 /// The groups of an instance, by their names.
 pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
@@ -192,18 +194,27 @@ fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
 impl MemberState {
     fn take(&mut self, myself: &ActorRef<MemberMsg>, message: MemberMsg) {
         let mut steps = VecDeque::new();
+        // However many messages wait: a heartbeat that is due goes first.
+        self.tick_leases(&mut steps);
         match message {
-            MemberMsg::TimerFired(number) if self.timer.is(number) => self.tick(&mut steps),
+            MemberMsg::TimerFired(number) if self.timer.is(number) => {
+                steps.push_back(Step::Group(GroupInput::Tick));
+            }
             MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
             MemberMsg::BeginWatch(number) if self.watch.is(number) => self.begin_watch(myself),
             MemberMsg::WatchBegan(number) if self.watch.is(number) => {
                 steps.push_back(Step::Group(GroupInput::WatchBegan));
             }
-            MemberMsg::Watched { number, told } if self.watch.is(number) => {
+            MemberMsg::Watched {
+                number,
+                told,
+                taken,
+            } if self.watch.is(number) => {
                 for told in told {
                     self.watched(told, &mut steps);
                     self.run(myself, &mut steps);
                 }
+                drop(taken);
             }
             MemberMsg::WatchEnded { number, error } if self.watch.is(number) => {
                 self.watch_ended(myself, &error);
@@ -259,14 +270,11 @@ impl MemberState {
         }
     }
 
-    fn tick(&self, steps: &mut VecDeque<Step>) {
+    fn tick_leases(&self, steps: &mut VecDeque<Step>) {
         let now = clock::now();
-        let is_due = |at: Option<Moment>| at.is_some_and(|at| at <= now);
-        if is_due(self.group.next_wakeup()) {
-            steps.push_back(Step::Group(GroupInput::Tick));
-        }
         for keeper in &self.keepers {
-            if is_due(keeper.election.next_wakeup()) {
+            let due = keeper.election.next_wakeup();
+            if due.is_some_and(|due| due <= now) {
                 steps.push_back(Step::lease(keeper.epoch, Input::Tick));
             }
         }
@@ -324,6 +332,7 @@ impl MemberState {
     fn stop(&mut self, release: bool, steps: &mut VecDeque<Step>) {
         if release {
             self.stopping.get_or_insert(Stopping::Leaving);
+            self.tell_of_itself(steps);
             steps.push_back(Step::Group(GroupInput::Drain));
         } else {
             self.stopping = Some(Stopping::Keeping);
@@ -409,9 +418,19 @@ impl MemberState {
             let watching = async {
                 let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
                 let _ = myself.send_message(MemberMsg::WatchBegan(number));
+                // Answers to heartbeats do not queue behind a long backlog.
+                let batches = Arc::new(Semaphore::new(BATCHES));
                 loop {
                     let told = watch.next_batch(BATCH).await?;
-                    let _ = myself.send_message(MemberMsg::Watched { number, told });
+                    let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
+                        return Ok(());
+                    };
+                    let told = MemberMsg::Watched {
+                        number,
+                        told,
+                        taken,
+                    };
+                    let _ = myself.send_message(told);
                 }
             };
             let ended: Result<(), crate::store::StoreError> = watching.await;

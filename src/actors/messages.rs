@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Subject};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
@@ -175,6 +175,8 @@ pub(crate) enum MemberMsg {
     Watched {
         number: u64,
         told: Vec<GroupDelivery>,
+        /// Dropped when all of that is taken: then the watch tells more.
+        taken: OwnedSemaphorePermit,
     },
     WatchEnded {
         number: u64,

@@ -39,7 +39,7 @@ pub enum GroupDelivery {
     Shown(Shown),
     /// All that was stored when the watch began was shown. The stream's last sequence was this one.
     CaughtUp(u64),
-    /// A message of the server, or of nobody.
+    /// Nothing new, or a message under no key of groups.
     Nothing,
 }
 

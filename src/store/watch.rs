@@ -158,15 +158,14 @@ impl Watch {
     }
 
     /// Returns the next message that the bucket holds, with its sequence, or nothing if the server
-    /// sent something else.
+    /// has sent all that it has.
     pub(super) async fn next_stored(&mut self) -> Result<Option<(u64, Message)>, StoreError> {
-        let message = self.receive().await?;
-        match self.feed.count(&message)? {
-            Counted::Stored(sequence) => Ok(Some((sequence, message))),
-            Counted::Idle => Ok(None),
-            Counted::Waiting(subject) => {
-                self.go_on(subject).await?;
-                Ok(None)
+        loop {
+            let message = self.receive().await?;
+            match self.feed.count(&message)? {
+                Counted::Stored(sequence) => return Ok(Some((sequence, message))),
+                Counted::Idle => return Ok(None),
+                Counted::Waiting(subject) => self.go_on(subject).await?,
             }
         }
     }

@@ -16,7 +16,7 @@ use nats_elect_core::group::{
 };
 use nats_elect_core::name::{BucketName, GroupName};
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Candidate, Election, TermId};
+use nats_elect_core::{Candidate, Election, Input, TermId};
 
 /// The format of the records of groups that this version understands.
 const FORMAT: u32 = 1;
@@ -29,6 +29,8 @@ pub(super) struct Keeper {
     pub asked: Asked,
     /// The term of the lease, once it is claimed and until it is over.
     pub term: Option<TermId>,
+    /// What its records say beside the lease.
+    info: MemberInfo,
     /// Whether the election was told to end.
     pub leaving: bool,
 }
@@ -59,10 +61,12 @@ impl Keeper {
                 .map(|name| (name, support))
                 .collect::<BTreeMap<_, _>>(),
             zone: instance.meta.get("zone").cloned(),
-            cordoned: false,
+            // Nobody gives it a unit before its own watch has shown it its claim.
+            cordoned: true,
         };
         let mut settings = settings.clone();
-        settings.member = Some(Box::new(Membership { secret, info }));
+        let told = info.clone();
+        settings.member = Some(Box::new(Membership { secret, info: told }));
         let candidate = Candidate {
             instance_id: instance.id.as_str().to_owned(),
             incarnation: instance.incarnation,
@@ -76,8 +80,18 @@ impl Keeper {
             election: Election::new(candidate, clock::now()),
             asked: Asked::default(),
             term: None,
+            info,
             leaving: false,
         }
+    }
+
+    /// Returns what the election is to tell from now on, if that is news.
+    pub fn tell(&mut self, cordoned: bool) -> Option<Input> {
+        if self.info.cordoned == cordoned {
+            return None;
+        }
+        self.info.cordoned = cordoned;
+        Some(Input::Tell(Box::new(self.info.clone())))
     }
 
     /// Returns the value that gives a unit away over this sequence.

@@ -151,6 +151,18 @@ impl MemberState {
         }
     }
 
+    /// Has the member's record say whether it takes units, from the next heartbeat on.
+    pub(super) fn tell_of_itself(&mut self, steps: &mut VecDeque<Step>) {
+        let cordoned = self.stopping.is_some();
+        let keeper = self.present.and_then(|epoch| self.keeper(epoch));
+        if let Some(keeper) = keeper
+            && let Some(tell) = keeper.tell(cordoned)
+        {
+            steps.push_back(Step::lease(keeper.epoch, tell));
+            self.heartbeat(steps);
+        }
+    }
+
     /// Writes the next heartbeat now.
     pub(super) fn heartbeat(&mut self, steps: &mut VecDeque<Step>) {
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));

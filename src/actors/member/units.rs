@@ -214,6 +214,7 @@ impl MemberState {
     /// Moves the deadline of all terms, and answers those who wait for a proof.
     fn extend(&mut self, until: Moment, steps: &mut VecDeque<Step>) {
         let present = self.present;
+        self.tell_of_itself(steps);
         let length = self
             .settings
             .ttl
