@@ -187,6 +187,7 @@ fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
         heartbeat: settings.heartbeat,
         stop_budget: settings.stop_budget,
         groups: groups.iter().map(units).collect(),
+        placements: BTreeMap::new(),
     };
     Group::new(settings, clock::now())
 }

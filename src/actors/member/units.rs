@@ -106,6 +106,8 @@ impl MemberState {
                     steps.push_back(Step::lease(epoch, stop));
                 }
             }
+            // They are not sent yet. Members take free units in turns without one.
+            GroupEffect::Hint { .. } => {}
             GroupEffect::Extend { until } => self.extend(until, steps),
             GroupEffect::Start {
                 unit,

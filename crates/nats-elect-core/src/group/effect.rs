@@ -1,6 +1,7 @@
 //! The effects of a member's machine.
 
 use super::epoch::Epoch;
+use super::input::Hint;
 use super::key::UnitKey;
 use super::record::{GroupRecord, UnitRecord};
 use crate::election::OpId;
@@ -55,6 +56,14 @@ pub enum GroupEffect {
         unit: UnitKey,
         /// The sequence of the term's record.
         sequence: u64,
+    },
+    /// Send these hints to a member, to step it with
+    /// [`GroupInput::Hint`](super::GroupInput::Hint). They may be lost. There are 1000 at most.
+    Hint {
+        /// The member that has to act.
+        to: Epoch,
+        /// The hints.
+        hints: Vec<Hint>,
     },
 }
 

@@ -1,10 +1,12 @@
 //! The inputs of a member's machine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::epoch::Epoch;
 use super::key::UnitKey;
+use super::policy::{Policy, Unit};
 use super::record::{GroupKind, GroupRecord, MemberContent, UnitRecord};
 use crate::election::{OpId, WriteOutcome};
 use crate::moment::Moment;
@@ -21,6 +23,32 @@ pub struct GroupSettings {
     pub stop_budget: Duration,
     /// The groups.
     pub groups: BTreeMap<GroupName, Units>,
+    /// How their units are placed. A group without an entry has the default policy, and its units
+    /// the usual weight.
+    pub placements: BTreeMap<GroupName, Placement>,
+}
+
+/// How the units of a group are placed. It is to be the same in all instances: any of them may plan.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The policy.
+    pub policy: Arc<dyn Policy>,
+    /// What the settings tell of units, such as their weights. All other units are as
+    /// [`Unit::default`]. If all members tell their load, it is divided in proportion to the weights. Members tell no labels yet, so nobody may take a unit that requires one.
+    pub units: BTreeMap<UnitName, Unit>,
+}
+
+/// A unit should go to this member. It decides nothing: its owner gives the unit away if that member
+/// lives. If nobody owns it, that member takes it before the others do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The unit.
+    pub unit: UnitKey,
+    /// The sequence of the record that the hint is about. It means nothing for an earlier or a later
+    /// one.
+    pub sequence: u64,
+    /// The member's epoch.
+    pub to: Epoch,
 }
 
 /// The units of a group, as this instance's settings have them.
@@ -112,14 +140,13 @@ pub enum GroupInput {
         /// The sequence of the term's record.
         sequence: u64,
     },
-    /// The unit should go to this epoch. Its owner gives it away. If nobody owns it, that epoch
-    /// takes it before the others do.
+    /// Another member's planner sent hints: see [`GroupEffect::Hint`](super::GroupEffect::Hint).
+    /// Or an operator asks for moves.
     Hint {
-        /// The unit.
-        unit: UnitKey,
-        /// The epoch.
-        to: Epoch,
+        /// The hints.
+        hints: Vec<Hint>,
     },
-    /// Gives all units away and takes none.
+    /// Gives all units away at once, and takes none from now on. The member's record is to say so,
+    /// by [`MemberInfo::cordoned`](super::MemberInfo::cordoned), before this step is told.
     Drain,
 }

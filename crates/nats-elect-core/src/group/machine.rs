@@ -8,6 +8,7 @@ use super::epoch::{Epoch, EpochKey};
 use super::input::{GroupContent, GroupInput, GroupSettings, Message};
 use super::key::{GroupKey, UnitKey};
 use super::lease::Lease;
+use super::planner::{Advice, Planning};
 use super::record::MemberContent;
 use super::unit::Tenure;
 use super::view::{Change, View};
@@ -34,7 +35,11 @@ pub struct Group {
     past: BTreeSet<Epoch>,
     /// The generation of each group whose units may have owners: all before it are closed.
     pub(super) begun: BTreeMap<GroupName, u32>,
-    pub(super) hints: BTreeMap<UnitKey, Epoch>,
+    /// By unit: the record that the hint is about, and to whom it should go.
+    pub(super) hints: BTreeMap<UnitKey, (u64, Epoch)>,
+    /// The groups that this member plans for.
+    pub(super) plans: BTreeMap<GroupName, Planning>,
+    pub(super) advice: BTreeMap<GroupName, Advice>,
     /// Since when what stands there, by its sequence, waits for a write.
     pub(super) free_since: BTreeMap<GroupKey, (u64, Moment)>,
     pub(super) agenda: Agenda,
@@ -65,6 +70,8 @@ impl Group {
             past: BTreeSet::new(),
             begun: BTreeMap::new(),
             hints: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            advice: BTreeMap::new(),
             free_since: BTreeMap::new(),
             agenda: Agenda::default(),
             sent: BTreeMap::new(),
@@ -93,6 +100,7 @@ impl Group {
                 Subject::Epoch(epoch) => self.tend_epoch(*epoch),
                 Subject::Group(name) => self.tend_group(name),
                 Subject::Unit(unit) => self.tend_unit(unit),
+                Subject::Plan(group) => self.tend_plan(group),
             };
             if let Some(again) = again {
                 self.agenda.note(subject, again);
@@ -146,12 +154,11 @@ impl Group {
             GroupInput::CaughtUp { last } => self.caught_up(last),
             GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             GroupInput::HandlerEnded { unit, sequence } => self.handler_ended(&unit, sequence),
-            GroupInput::Hint { unit, to } => {
-                self.hints.insert(unit.clone(), to);
-                self.agenda.note(Subject::Unit(unit), self.now);
-            }
+            GroupInput::Hint { hints } => self.take_hints(hints),
             GroupInput::Drain => {
                 self.draining = true;
+                // It tells the others.
+                self.heartbeat_now();
                 self.look_at_all();
             }
         }
@@ -266,13 +273,25 @@ impl Group {
         let now = self.now;
         match change {
             Change::Nothing => {}
-            Change::Heartbeat(epoch) | Change::Member(epoch) => {
+            Change::Heartbeat(epoch) => self.agenda.note(Subject::Epoch(epoch), now),
+            Change::Member(epoch) => {
+                if self.lease_of(epoch).is_some() {
+                    // It may take units again.
+                    self.look_at_all();
+                }
                 self.agenda.note(Subject::Epoch(epoch), now);
+                self.look_at_plans();
             }
-            Change::Group(name) => self.agenda.note(Subject::Group(name), now),
+            Change::Group(name) => {
+                self.agenda.note(Subject::Plan(name.clone()), now);
+                self.agenda.note(Subject::Group(name), now);
+            }
             Change::Unit(unit) => {
-                // A hint is about the record that stood there.
-                self.hints.remove(&unit);
+                let stands = self.view.unit(&unit).map_or(0, |it| it.sequence);
+                if self.hints.get(&unit).is_some_and(|(of, _)| *of < stands) {
+                    self.hints.remove(&unit);
+                }
+                self.plan_again(&unit.group);
                 if let Some(owner) = self.view.owner_of(&unit) {
                     self.agenda.note(Subject::Epoch(owner), now);
                 }
@@ -309,6 +328,7 @@ impl Group {
         {
             self.agenda.note(Subject::Group(name), now);
         }
+        self.look_at_plans();
     }
 
     pub(super) fn heartbeat_now(&mut self) {

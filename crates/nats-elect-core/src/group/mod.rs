@@ -46,7 +46,7 @@ mod tests;
 pub use condition::{CONDITION_HEADER, stored_condition};
 pub use effect::{GroupEffect, GroupWrite};
 pub use epoch::{Epoch, EpochKey, Identity};
-pub use input::{GroupContent, GroupInput, GroupSettings, Message, Units};
+pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
 pub use record::{

@@ -1,31 +1,476 @@
-//! Who plans, and whom the plan is told.
+//! Who plans for a group, and whom the plan is told.
+//!
+//! No record names the planner. It is the living, settled member that ranks first by the hash of the
+//! group's name over the epochs, as each member's own view shows them. It fills a [`Fleet`] from its
+//! view, has the policy plan, and tells each move to the one that has to act. That is a hint, and
+//! decides nothing: two planners at once cost balance for a moment, and never safety.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::agenda::Subject;
+use super::effect::GroupEffect;
 use super::epoch::Epoch;
+use super::input::Hint;
+use super::key::UnitKey;
 use super::machine::Group;
-use super::record::LONGEST_LEASE;
+use super::policy::{
+    Balanced, Explanation, Fleet, Hold, Member, Plan, Policy, PolicySettings, Round, Standing,
+    Unfit, Unit,
+};
+use super::record::{GroupRecord, UnitRecord};
+use super::view::{KnownUnit, Unit as SeenUnit};
 use crate::moment::Moment;
-use crate::name::GroupName;
+use crate::name::{GroupName, UnitName};
+
+/// For how many heartbeats nothing was on its way before loads are weighed anew.
+const CALM_BEATS: u32 = 10;
+
+/// The most hints of one message, so that it stays below the largest that a server takes.
+const MOST_HINTS: usize = 1000;
+
+/// The state of a planner.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Planning {
+    round: Round,
+    /// The moves that were hinted, and are not done.
+    hinted: BTreeMap<UnitName, Hinted>,
+    rests_until: Moment,
+    /// The weights that follow from the loads that members told. They stay as they are while units
+    /// move: loads follow later, and units would move on and on.
+    weights: BTreeMap<UnitName, u32>,
+    weigh_at: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hinted {
+    /// The sequence of the record that the hint is about.
+    sequence: u64,
+    to: Epoch,
+    /// Until when it counts as under way. The hint may be lost.
+    until: Moment,
+}
+
+/// A member's own plan, for what it does without hints.
+#[derive(Clone, Debug)]
+pub(super) struct Advice {
+    at: Moment,
+    /// By unit of this member that leaves: the next owner.
+    heirs: BTreeMap<UnitName, Epoch>,
+    /// The units that the policy leaves without an owner.
+    withheld: BTreeSet<UnitName>,
+}
 
 impl Group {
-    /// From when on a member can begin terms at once. One that joined a group that was there waits
-    /// for the longest lease, as nobody was its witness before.
-    pub(super) fn able_at(&self, group: &GroupName, epoch: Epoch) -> Moment {
-        let since = self.view.member(epoch).map_or(self.now, |it| it.since);
-        let since = if self.lease.as_ref().is_some_and(|it| it.epoch == epoch) {
-            since.max(self.view.joined)
-        } else {
-            since
+    /// Plans, if this member is the planner. Returns when to plan again.
+    pub(super) fn tend_plan(&mut self, group: &GroupName) -> Option<Moment> {
+        let Some(record) = self.planned_record(group) else {
+            self.plans.remove(group);
+            return None;
         };
-        let began_at = self.view.group(group).and_then(|it| it.began_at);
-        if since == Moment::default() || began_at.is_some_and(|at| since <= at) {
-            since
-        } else {
-            since + LONGEST_LEASE
+        let (own, _) = self.valid_lease()?;
+        if self.planner_of(group) != Some(own) {
+            self.plans.remove(group);
+            return self.next_settled(group);
+        }
+        let mut planning = self.plans.remove(group).unwrap_or_default();
+        let rests_until = planning.rests_until;
+        if self.now < rests_until {
+            self.plans.insert(group.clone(), planning);
+            return Some(rests_until);
+        }
+        // What happens within so short a time is planned for at once.
+        planning.rests_until = self.now + self.settings.heartbeat / 4;
+        planning
+            .hinted
+            .retain(|unit, it| self.is_under_way(group, &record, unit, it));
+        if planning.weigh_at <= self.now {
+            let fleet = self.seen_fleet(group, &record, false);
+            planning.weights = self.weights(group, &fleet);
+            planning.weigh_at = self.now + self.settings.heartbeat * CALM_BEATS;
+        }
+        let fleet = self.fleet(group, &record, &planning);
+        let plan = self.policy(group).plan(&fleet);
+        planning.round = plan.round;
+        self.hint(group, &record, &plan, &mut planning);
+        if !planning.hinted.is_empty() {
+            planning.weigh_at = self.now + self.settings.heartbeat * CALM_BEATS;
+        }
+        let lost = planning.hinted.values().map(|it| it.until).min();
+        let weigh = self.tells_load(group).then_some(planning.weigh_at);
+        self.plans.insert(group.clone(), planning);
+        [plan.again, lost, weigh].into_iter().flatten().min()
+    }
+
+    fn tells_load(&self, group: &GroupName) -> bool {
+        let infos = self.view.members().filter_map(|(_, it)| it.info.as_ref());
+        let mut supports = infos.filter_map(|it| it.groups.get(group));
+        supports.any(|it| it.load > 0)
+    }
+
+    /// What units weigh by the loads of their owners, each its part of its owner's load. All together
+    /// weigh as much as they do without. Empty if an owner tells no load.
+    fn weights(&self, group: &GroupName, fleet: &Fleet) -> BTreeMap<UnitName, u32> {
+        let mut of_owner: BTreeMap<Epoch, u128> = BTreeMap::new();
+        for unit in fleet.units.values() {
+            if let Some(owner) = unit.owner {
+                *of_owner.entry(owner).or_default() += u128::from(unit.weight.max(1));
+            }
+        }
+        let load = |owner: &Epoch| {
+            let info = self.view.member(*owner)?.info.as_ref()?;
+            let load = info.groups.get(group)?.load;
+            (load > 0).then_some(u128::from(load))
+        };
+        let loads: Option<u128> = of_owner.keys().map(load).sum();
+        let (Some(loads), weights) = (loads, of_owner.values().sum::<u128>()) else {
+            return BTreeMap::new();
+        };
+        let weighed = |(name, unit): (&UnitName, &Unit)| {
+            let owner = unit.owner?;
+            let part = u128::from(unit.weight.max(1)) * load(&owner)? * weights;
+            let weight = part.checked_div(of_owner[&owner] * loads)?;
+            Some((name.clone(), u32::try_from(weight).unwrap_or(u32::MAX)))
+        };
+        fleet.units.iter().filter_map(weighed).collect()
+    }
+
+    /// Has a group planned for, if this member is its planner. Otherwise it looks whether it is when
+    /// a member changes.
+    pub(super) fn plan_again(&mut self, group: &GroupName) {
+        if let Some(planning) = self.plans.get(group) {
+            let at = self.now.max(planning.rests_until);
+            self.agenda.note(Subject::Plan(group.clone()), at);
         }
     }
 
-    /// Whether a member has been able to take units for two heartbeats.
-    pub(super) fn has_settled(&self, group: &GroupName, epoch: Epoch) -> bool {
-        self.able_at(group, epoch) + self.settings.heartbeat * 2 <= self.now
+    /// Tells each move to the one that has to act.
+    fn hint(
+        &mut self,
+        group: &GroupName,
+        record: &GroupRecord,
+        plan: &Plan,
+        planning: &mut Planning,
+    ) {
+        let patience = self.settings.heartbeat * 2;
+        let mut told: BTreeMap<Epoch, Vec<Hint>> = BTreeMap::new();
+        for it in &plan.moves {
+            let unit = key(group, record, &it.unit);
+            let Some(sequence) = self.view.unit(&unit).map(|seen| seen.sequence) else {
+                continue;
+            };
+            let (to, end) = match it.from {
+                Some(owner) => (owner, self.settings.stop_budget),
+                None => (it.to, Duration::ZERO),
+            };
+            let hinted = Hinted {
+                sequence,
+                to: it.to,
+                until: self.now + end + patience,
+            };
+            planning.hinted.insert(it.unit.clone(), hinted);
+            told.entry(to).or_default().push(Hint {
+                unit,
+                sequence,
+                to: it.to,
+            });
+        }
+        for (to, hints) in told {
+            if self.lease_of(to).is_some() {
+                self.take_hints(hints);
+                continue;
+            }
+            for hints in hints.chunks(MOST_HINTS) {
+                let hints = hints.to_vec();
+                self.out.push(GroupEffect::Hint { to, hints });
+            }
+        }
+    }
+
+    /// Takes hints, of this member's own plan or another's. One about an earlier record than the
+    /// known one means nothing. One about a later one waits for it.
+    pub(super) fn take_hints(&mut self, hints: Vec<Hint>) {
+        for Hint { unit, sequence, to } in hints {
+            let Some(record) = self.record_of(&unit.group) else {
+                continue;
+            };
+            let known = self.view.unit(&unit).map_or(0, |it| it.sequence);
+            if sequence >= known && self.is_unit(&unit, &record) {
+                self.hints.insert(unit.clone(), (sequence, to));
+                self.agenda.note(Subject::Unit(unit), self.now);
+            }
+        }
+    }
+
+    /// The member to which the unit should go, by a hint about the record that stands there.
+    pub(super) fn hinted(&self, unit: &UnitKey) -> Option<Epoch> {
+        let (sequence, to) = self.hints.get(unit).copied()?;
+        let stands = self.view.unit(unit)?.sequence == sequence;
+        (stands && self.is_candidate(unit, to)).then_some(to)
+    }
+
+    /// What a member that leaves writes over a unit of its own: by the same policy, without waiting
+    /// for the planner.
+    pub(super) fn parting(&mut self, unit: &UnitKey) -> UnitRecord {
+        let now = self.now;
+        let heir = self.advice(&unit.group, now).and_then(|it| {
+            let heir = it.heirs.get(&unit.unit);
+            heir.copied()
+        });
+        heir.map_or(UnitRecord::Nobody, UnitRecord::Owned)
+    }
+
+    /// Whether the policy leaves a free unit without an owner for now.
+    pub(super) fn is_withheld(&mut self, unit: &UnitKey) -> bool {
+        let recent = self.now - self.settings.heartbeat;
+        let advice = self.advice(&unit.group, recent);
+        advice.is_some_and(|it| it.withheld.contains(&unit.unit))
+    }
+
+    /// This member's own plan, made then or later.
+    fn advice(&mut self, group: &GroupName, from: Moment) -> Option<&Advice> {
+        if self.advice.get(group).is_none_or(|it| it.at < from) {
+            let record = self.record_of(group)?;
+            let own = self.lease.as_ref()?.epoch;
+            let fleet = self.own_fleet(group, &record);
+            let plan = self.policy(group).plan(&fleet);
+            let at_once = plan.moves.into_iter();
+            let later = plan.held.into_iter().filter_map(|it| match it.hold {
+                Hold::Limit | Hold::Settling(_) => Some(it.planned),
+                Hold::Room | Hold::Order => None,
+            });
+            let own_units = at_once.chain(later).filter(|it| it.from == Some(own));
+            let for_now = |why: &Unfit| matches!(why, Unfit::Settling(_));
+            let withheld = plan.unplaced.into_iter().filter(|it| !for_now(&it.why));
+            let advice = Advice {
+                at: self.now,
+                heirs: own_units.map(|it| (it.unit, it.to)).collect(),
+                withheld: withheld.map(|it| it.unit).collect(),
+            };
+            self.advice.insert(group.clone(), advice);
+        }
+        self.advice.get(group)
+    }
+
+    /// What the policy would do now with the units of a group, as this member sees them, and why.
+    /// `None` if the member does not know the group, or the group is only being made.
+    ///
+    /// The planner knows which moves it has hinted and when the last round ended. Another member
+    /// does not, and so may show moves that are under way or wait for a cool-down.
+    pub fn plan_of(&self, group: &GroupName) -> Option<Plan> {
+        let fleet = self.known_fleet(group)?;
+        Some(self.policy(group).plan(&fleet))
+    }
+
+    /// Why a unit is where it is, and what [`plan_of`](Self::plan_of) does with it. `None` if there
+    /// is no such unit in the group's present generation.
+    pub fn explain(&self, unit: &UnitKey) -> Option<Explanation> {
+        let fleet = self.known_fleet(&unit.group)?;
+        let record = self.record_of(&unit.group)?;
+        (unit.generation == record.generation).then_some(())?;
+        self.policy(&unit.group).explain(&fleet, &unit.unit)
+    }
+
+    fn known_fleet(&self, group: &GroupName) -> Option<Fleet> {
+        let record = self.record_of(group).filter(|it| !it.making)?;
+        if let Some(planning) = self.plans.get(group) {
+            return Some(self.fleet(group, &record, planning));
+        }
+        let planning = Planning {
+            weights: self.weights(group, &self.seen_fleet(group, &record, false)),
+            ..Planning::default()
+        };
+        Some(self.fleet(group, &record, &planning))
+    }
+
+    /// The group's record, if its units have owners and this member may plan for them.
+    fn planned_record(&self, group: &GroupName) -> Option<GroupRecord> {
+        let record = self.record_of(group)?;
+        let plans = self.view.caught_up && !self.draining && self.valid_lease().is_some();
+        (plans && self.has_begun(group, &record)).then_some(record)
+    }
+
+    fn policy(&self, group: &GroupName) -> Arc<dyn Policy> {
+        let told = self.settings.placements.get(group);
+        told.map_or_else(
+            || {
+                let settings = PolicySettings::new(self.settings.heartbeat);
+                Arc::new(Balanced::new(settings)) as Arc<dyn Policy>
+            },
+            |placement| Arc::clone(&placement.policy),
+        )
+    }
+
+    fn is_under_way(
+        &self,
+        group: &GroupName,
+        record: &GroupRecord,
+        unit: &UnitName,
+        hinted: &Hinted,
+    ) -> bool {
+        let unit = key(group, record, unit);
+        let stands = self.view.unit(&unit).map(|it| it.sequence) == Some(hinted.sequence);
+        stands && self.now < hinted.until && self.is_candidate(&unit, hinted.to)
+    }
+
+    /// What a policy plans from, with the state of a planner.
+    fn fleet(&self, group: &GroupName, record: &GroupRecord, planning: &Planning) -> Fleet {
+        let mut fleet = self.seen_fleet(group, record, false);
+        for (unit, known) in &mut fleet.units {
+            if let Some(hinted) = planning.hinted.get(unit) {
+                fleet.under_way.insert(unit.clone(), hinted.to);
+            }
+            if let Some(weight) = planning.weights.get(unit) {
+                known.weight = *weight;
+            }
+        }
+        fleet.round = planning.round;
+        fleet
+    }
+
+    /// The same for this member's own needs: nothing moves only to make things better.
+    fn own_fleet(&self, group: &GroupName, record: &GroupRecord) -> Fleet {
+        let mut fleet = self.seen_fleet(group, record, true);
+        for (unit, weight) in self.weights(group, &fleet) {
+            if let Some(unit) = fleet.units.get_mut(&unit) {
+                unit.weight = weight;
+            }
+        }
+        fleet.round = Round::Over { at: Some(self.now) };
+        fleet
+    }
+
+    /// Members and units, as this member sees them, and its own units that are on their way.
+    fn seen_fleet(&self, group: &GroupName, record: &GroupRecord, needs: bool) -> Fleet {
+        let mut fleet = Fleet::new(self.now);
+        self.add_members(group, needs, &mut fleet);
+        let known = self.view.units_in(group);
+        for (key, seen) in known.filter(|(key, _)| self.is_present(key, record)) {
+            self.add_unit(key, *seen, &mut fleet);
+        }
+        for (key, tenure) in &self.tenures {
+            let counts = key.group == *group && self.is_present(key, record);
+            if let Some(heir) = tenure.heir().filter(|_| counts)
+                && fleet.units.contains_key(&key.unit)
+            {
+                fleet.under_way.insert(key.unit.clone(), heir);
+            }
+        }
+        fleet
+    }
+
+    fn is_present(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
+        unit.generation == record.generation && self.is_unit(unit, record)
+    }
+
+    /// Adds all members that may own units of the group. Those that have not settled count as if
+    /// they had, if no other one takes units. `needs` leaves them out otherwise.
+    fn add_members(&self, group: &GroupName, needs: bool, fleet: &mut Fleet) {
+        let own = self.lease.as_ref().map(|it| it.epoch);
+        let mut young = Vec::new();
+        let mut any_settled = false;
+        for (epoch, member) in self.view.members() {
+            let Some(info) = member.info.as_ref().filter(|_| !member.is_deposed()) else {
+                continue;
+            };
+            if !info.groups.contains_key(group) {
+                continue;
+            }
+            let mut known = Member::new(self.well_since(epoch)).flapped(member.flapped);
+            known.zone.clone_from(&info.zone);
+            known.standing = if info.cordoned || (self.draining && own == Some(epoch)) {
+                Standing::Cordoned
+            } else if member.over_at <= self.now {
+                Standing::Silent
+            } else {
+                if self.has_settled(epoch) {
+                    any_settled = true;
+                } else {
+                    young.push(epoch);
+                }
+                Standing::Active
+            };
+            fleet.members.insert(epoch, known);
+        }
+        for epoch in young {
+            if !any_settled {
+                if let Some(member) = fleet.members.get_mut(&epoch) {
+                    (member.since, member.flapped) = (Moment::default(), false);
+                }
+            } else if needs {
+                fleet.members.remove(&epoch);
+            }
+        }
+    }
+
+    /// Adds a unit that has an owner, or could have one now.
+    fn add_unit(&self, unit: &UnitKey, seen: SeenUnit, fleet: &mut Fleet) {
+        let KnownUnit::Record(record) = seen.known else {
+            return;
+        };
+        let is_free = match record {
+            UnitRecord::Closed => return,
+            UnitRecord::Nobody => true,
+            UnitRecord::Owned(owner) => self.view.is_deposed(owner, self.now),
+        };
+        if is_free && self.now < seen.quiet_until {
+            return;
+        }
+        let placement = self.settings.placements.get(&unit.group);
+        let told = placement.and_then(|it| it.units.get(&unit.unit));
+        let mut known = told.cloned().unwrap_or_else(Unit::default);
+        known.owner = record.owner();
+        // The order of writes is that of moves, and the same for all planners.
+        known.moved = Some(Moment::from_nanos(seen.sequence));
+        if let Some(owner) = known.owner.filter(|_| !is_free) {
+            // Nobody else may have it yet, although its owner takes none.
+            let silent = || Member::new(self.now).standing(Standing::Silent);
+            fleet.members.entry(owner).or_insert_with(silent);
+        }
+        fleet.units.insert(unit.unit.clone(), known);
+    }
+
+    /// When the next member has settled.
+    fn next_settled(&self, group: &GroupName) -> Option<Moment> {
+        let living = self.view.living(group, self.now);
+        let settled = living.map(|epoch| self.settled_at(epoch));
+        settled.filter(|at| self.now < *at).min()
+    }
+
+    /// Since when a member has been well, without a break.
+    fn well_since(&self, epoch: Epoch) -> Moment {
+        let since = self.view.member(epoch).map_or(self.now, |it| it.since);
+        let is_own = self.lease.as_ref().is_some_and(|it| it.epoch == epoch);
+        // A member may be shown its own claim among what was there before.
+        if is_own {
+            since.max(self.view.joined)
+        } else {
+            since
+        }
+    }
+
+    fn settled_at(&self, epoch: Epoch) -> Moment {
+        self.well_since(epoch) + self.settings.heartbeat * 2
+    }
+
+    /// Whether a member has been well for two heartbeats.
+    pub(super) fn has_settled(&self, epoch: Epoch) -> bool {
+        self.settled_at(epoch) <= self.now
+    }
+
+    /// Has all groups planned for.
+    pub(super) fn look_at_plans(&mut self) {
+        for group in self.settings.groups.keys() {
+            self.agenda.note(Subject::Plan(group.clone()), self.now);
+        }
+    }
+}
+
+fn key(group: &GroupName, record: &GroupRecord, unit: &UnitName) -> UnitKey {
+    UnitKey {
+        group: group.clone(),
+        generation: record.generation,
+        unit: unit.clone(),
     }
 }

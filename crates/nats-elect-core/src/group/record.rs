@@ -131,7 +131,7 @@ pub struct Support {
     pub format: u32,
     /// The generation of the group that it knows.
     pub generation: u32,
-    /// The work that its units make, in thousandths of what it can do.
+    /// The work that its units make, in thousandths of what it can do. 0: it does not tell.
     pub load: u32,
 }
 
@@ -186,10 +186,10 @@ impl MemberInfo {
         })
     }
 
-    /// Whether it says the same as before, but for the load.
+    /// Whether it says the same as before, but for how much load there is.
     pub(super) fn takes_the_part_of(&self, before: &Self) -> bool {
         let same_part = |(now, before): ((&GroupName, &Support), (&GroupName, &Support))| {
-            let part = |it: &Support| (it.format, it.generation);
+            let part = |it: &Support| (it.format, it.generation, it.load > 0);
             now.0 == before.0 && part(now.1) == part(before.1)
         };
         self.zone == before.zone

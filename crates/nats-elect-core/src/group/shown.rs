@@ -138,7 +138,7 @@ impl Group {
         let (settled, others): (Vec<Epoch>, Vec<Epoch>) = self
             .view
             .living(group, self.now)
-            .partition(|epoch| self.has_settled(group, *epoch));
+            .partition(|epoch| self.has_settled(*epoch));
         let among = if settled.is_empty() { others } else { settled };
         first(group, "", among)
     }

@@ -12,7 +12,7 @@ use super::epoch::Epoch;
 use super::input::Units;
 use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
-use super::policy::{first, rank, unit_hash};
+use super::policy::{rank, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
 use super::view::KnownUnit;
 use crate::moment::Moment;
@@ -33,20 +33,15 @@ enum Need {
 
 impl Group {
     /// The record that should follow a term of ours: `None` if the term should go on.
-    pub(super) fn wanted(&self, unit: &UnitKey, epoch: Epoch) -> Option<UnitRecord> {
+    pub(super) fn wanted(&mut self, unit: &UnitKey, epoch: Epoch) -> Option<UnitRecord> {
         let record = self.record_of(&unit.group)?;
         if unit.generation < record.generation {
             return Some(UnitRecord::Closed);
         }
-        let hinted = self.hints.get(unit).copied();
-        let living = hinted.filter(|to| self.is_candidate(unit, *to));
-        if let Some(to) = living.filter(|to| *to != epoch) {
+        if let Some(to) = self.hinted(unit).filter(|to| *to != epoch) {
             return Some(UnitRecord::Owned(to));
         }
-        self.draining.then(|| {
-            let next = self.first_choice(unit, epoch);
-            next.map_or(UnitRecord::Nobody, UnitRecord::Owned)
-        })
+        self.draining.then(|| self.parting(unit))
     }
 
     /// Does what is due of a unit. Returns when to look again.
@@ -74,10 +69,21 @@ impl Group {
                 None
             }
             Need::Write(over, record) => {
-                let turn = self.turn(unit, epoch);
+                let takes = record.owner().is_some();
                 let since = self.free_since(GroupKey::Unit(unit.clone()), over);
-                if self.now < since + turn {
-                    return Some(since + turn);
+                if takes && since == self.now {
+                    self.plan_again(&unit.group);
+                }
+                if !takes || self.hinted(unit) != Some(epoch) {
+                    // A free unit waits for a hint first.
+                    let hint = self.settings.heartbeat * u32::from(takes);
+                    let turn = since + hint + self.turn(unit, epoch);
+                    if self.now < turn {
+                        return Some(turn);
+                    }
+                    if takes && self.is_withheld(unit) {
+                        return Some(self.now + self.settings.heartbeat);
+                    }
                 }
                 self.write(GroupWrite::Unit {
                     key: unit.clone(),
@@ -90,7 +96,7 @@ impl Group {
         }
     }
 
-    fn need(&self, unit: &UnitKey, epoch: Epoch) -> Need {
+    fn need(&mut self, unit: &UnitKey, epoch: Epoch) -> Need {
         let Some(record) = self.record_of(&unit.group) else {
             return Need::Nothing;
         };
@@ -98,7 +104,7 @@ impl Group {
             return Need::Nothing;
         }
         let closing = unit.generation < record.generation;
-        let Some(seen) = self.view.unit(unit) else {
+        let Some(seen) = self.view.unit(unit).copied() else {
             return Need::Write(0, UnitRecord::Nobody);
         };
         let stands = match seen.known {
@@ -128,7 +134,10 @@ impl Group {
             Need::Nothing
         } else if closing {
             Need::Write(seen.sequence, UnitRecord::Closed)
-        } else if self.draining || !self.has_begun(&unit.group, &record) {
+        } else if self.draining
+            || !self.is_candidate(unit, epoch)
+            || !self.has_begun(&unit.group, &record)
+        {
             Need::Nothing
         } else {
             Need::Write(seen.sequence, UnitRecord::Owned(epoch))
@@ -145,6 +154,9 @@ impl Group {
         if self.now < member.over_at {
             return Some(member.over_at);
         }
+        // It may have been the planner, and what it owns may be free now.
+        self.look_at_plans();
+        let member = self.view.member(epoch)?;
         let owned: Vec<UnitKey> = self.view.units_of(epoch).cloned().collect();
         if member.is_deposed() {
             for unit in owned {
@@ -290,7 +302,7 @@ impl Group {
         }
     }
 
-    fn is_unit(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
+    pub(super) fn is_unit(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
         match (record.kind, self.settings.groups.get(&unit.group)) {
             (GroupKind::Sharded { shards, .. }, Some(_)) => {
                 let present = unit.generation == record.generation;
@@ -303,7 +315,7 @@ impl Group {
     }
 
     /// Whether units of the present generation may have owners.
-    fn has_begun(&self, name: &GroupName, record: &GroupRecord) -> bool {
+    pub(super) fn has_begun(&self, name: &GroupName, record: &GroupRecord) -> bool {
         let generation = record.generation;
         !record.making && (generation == 1 || self.begun.get(name) == Some(&generation))
     }
@@ -341,15 +353,9 @@ impl Group {
         since.1
     }
 
-    /// For how long this member leaves a free unit to others.
+    /// For how long this member leaves a write to others that could do it, too.
     fn turn(&self, unit: &UnitKey, own: Epoch) -> Duration {
-        let hinted = self.hints.get(unit).copied();
-        let place = match hinted.filter(|to| self.is_candidate(unit, *to)) {
-            Some(to) if to == own => 0,
-            Some(_) => 1 + self.place(unit, own),
-            None => self.place(unit, own),
-        };
-        self.settings.heartbeat * place
+        self.settings.heartbeat * self.place(unit, own)
     }
 
     fn place(&self, unit: &UnitKey, own: Epoch) -> u32 {
@@ -360,15 +366,7 @@ impl Group {
         u32::try_from(before.count()).unwrap_or(u32::MAX)
     }
 
-    /// The member that should own the unit next, of all but this one.
-    fn first_choice(&self, unit: &UnitKey, but: Epoch) -> Option<Epoch> {
-        let living = self.view.living(&unit.group, self.now);
-        let others = living.filter(|it| *it != but);
-        first(&unit.group, unit.unit.as_str(), others)
-    }
-
-    fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
-        let mut living = self.view.living(&unit.group, self.now);
-        living.any(|it| it == epoch)
+    pub(super) fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
+        self.view.takes_units(epoch, &unit.group, self.now)
     }
 }

@@ -22,6 +22,18 @@ pub(super) struct Tenure {
     pub next: UnitRecord,
 }
 
+impl Tenure {
+    /// The member to which the unit is on its way.
+    pub fn heir(&self) -> Option<Epoch> {
+        let leaves = matches!(
+            self.phase,
+            Phase::Ending { .. } | Phase::Overrun { .. } | Phase::Giving { .. }
+        );
+        let heir = self.next.owner().filter(|_| leaves)?;
+        (heir != self.epoch).then_some(heir)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Acting,

@@ -64,8 +64,6 @@ pub(super) struct SeenGroup {
     pub record: Option<GroupRecord>,
     /// Whether this record began the group where nothing was.
     began: bool,
-    /// When such a record was shown. Who was there then was shown all owners of its units.
-    pub began_at: Option<Moment>,
     watch: u64,
 }
 
@@ -311,14 +309,11 @@ impl View {
                 *most = shards.max(*most);
             }
         }
-        let known = self.groups.get(&name);
-        let is_first = known.is_none() && over == Some(0);
-        let began = is_first && record.is_some_and(|record| record.making);
+        let is_first = !self.groups.contains_key(&name) && over == Some(0);
         let group = SeenGroup {
             sequence,
             record,
-            began,
-            began_at: known.and_then(|it| it.began_at).or(began.then_some(now)),
+            began: is_first && record.is_some_and(|record| record.making),
             watch,
         };
         self.groups.insert(name.clone(), group);
@@ -479,14 +474,18 @@ impl View {
         group: &'a GroupName,
         now: Moment,
     ) -> impl Iterator<Item = Epoch> + 'a {
-        let takes_part = move |member: &Member| {
+        let epochs = self.epochs();
+        epochs.filter(move |epoch| self.takes_units(*epoch, group, now))
+    }
+
+    /// Whether the member may own units of the group now.
+    pub fn takes_units(&self, epoch: Epoch, group: &GroupName, now: Moment) -> bool {
+        self.members.get(&epoch).is_some_and(|member| {
             let info = member.info.as_ref();
             !member.deposed
                 && now < member.over_at
                 && info.is_some_and(|it| !it.cordoned && it.groups.contains_key(group))
-        };
-        let living = self.members.iter().filter(move |(_, it)| takes_part(it));
-        living.map(|(epoch, _)| *epoch)
+        })
     }
 
     /// Whether every unit of the generations before this one is closed for good.

@@ -90,10 +90,7 @@ fn a_unit_is_given_away_after_its_handler_has_ended() {
     world.nodes[from].stubborn = true;
     let token = world.nodes[from].terms[&unit(0)].sequence;
     let epoch = epoch(world.nodes[to].epoch);
-    let hint = GroupInput::Hint {
-        unit: unit(0),
-        to: epoch,
-    };
+    let hint = world.hint(0, epoch);
     world.tell(from, hint);
     world.run(STOP / 2);
     assert_eq!(world.owner(0), from);
@@ -111,10 +108,7 @@ fn an_unanswered_giving_is_repeated_until_its_outcome_is_known() {
     (world.nodes[from].unanswered, world.nodes[from].silent) = (true, true);
     let written = world.nodes[from].written.len();
     let epoch = epoch(world.nodes[to].epoch);
-    let hint = GroupInput::Hint {
-        unit: unit(0),
-        to: epoch,
-    };
+    let hint = world.hint(0, epoch);
     world.tell(from, hint);
     world.run(5 * SECOND);
     assert_eq!(world.owner(0), to);
@@ -300,7 +294,8 @@ fn no_epoch_comes_back() {
 /// 8: a handler that does not end is revoked, and its unit given away a lease later. Others go on.
 #[test]
 fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
-    let mut world = World::settled(2, 6);
+    // No plan brings the unit back.
+    let mut world = World::settled_with(2, 6, settings().band(100));
     let from = world.owner(0);
     let mine: Vec<u32> = (1..6).filter(|it| world.owner(*it) == from).collect();
     let tokens: Vec<_> = mine
@@ -309,7 +304,8 @@ fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
         .collect();
     world.nodes[from].stubborn = true;
     let to = epoch(world.nodes[1 - from].epoch);
-    world.tell(from, GroupInput::Hint { unit: unit(0), to });
+    let hint = world.hint(0, to);
+    world.tell(from, hint);
     world.run(STOP + SECOND / 2);
     assert!(world.nodes[from].terms[&unit(0)].revoked);
     world.run_short_of(TTL, SECOND);
@@ -321,10 +317,7 @@ fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
         .collect();
     assert_eq!(tokens, again);
     let back = epoch(world.nodes[from].epoch);
-    let hint = GroupInput::Hint {
-        unit: unit(0),
-        to: back,
-    };
+    let hint = world.hint(0, back);
     world.tell(1 - from, hint);
     world.run(5 * SECOND);
     assert!(
@@ -435,7 +428,8 @@ fn a_forged_owner_gives_nothing_away_before_its_record_is_of_age() {
     world.forge(0, Some(named), None);
     world.run(SECOND / 2);
     let to = epoch(world.nodes[third].epoch);
-    world.tell(second, GroupInput::Hint { unit: unit(0), to });
+    let hint = world.hint(0, to);
+    world.tell(second, hint);
     world.run_short_of(LONGEST_LEASE, 2 * SECOND);
     assert_eq!(world.stands(0), Some(named));
 }

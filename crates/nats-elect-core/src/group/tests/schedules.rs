@@ -42,13 +42,11 @@ impl Chance {
 
 fn disturb(world: &mut World, chance: &mut Chance, strangers: bool) {
     let index = chance.below(world.nodes.len());
-    let kinds = if strangers { 15 } else { 11 };
+    let kinds = if strangers { 17 } else { 13 };
     match chance.below(kinds) {
         0 | 1 => {
-            let hint = GroupInput::Hint {
-                unit: unit(chance.shard()),
-                to: chance.epoch(world),
-            };
+            let to = chance.epoch(world);
+            let hint = world.hint(chance.shard(), to);
             world.tell(index, hint);
         }
         2 => {
@@ -78,9 +76,11 @@ fn disturb(world: &mut World, chance: &mut Chance, strangers: bool) {
                 world.join(SHARDS);
             }
         }
-        11 => world.purge(&GroupKey::Unit(unit(chance.shard()))),
-        12 => world.purge(&GroupKey::Member(chance.epoch(world))),
-        13 => {
+        11 => world.nodes[index].deaf ^= true,
+        12 => world.nodes[index].cordoned ^= true,
+        13 => world.purge(&GroupKey::Unit(unit(chance.shard()))),
+        14 => world.purge(&GroupKey::Member(chance.epoch(world))),
+        15 => {
             let record = match chance.below(4) {
                 0 => Some(UnitRecord::Nobody),
                 1 => None,
@@ -117,6 +117,7 @@ fn heal(world: &mut World) {
     for index in 0..world.nodes.len() {
         let node = &mut world.nodes[index];
         (node.silent, node.mute, node.unanswered, node.delayed) = (false, false, false, false);
+        (node.deaf, node.cordoned) = (false, false);
         if node.stubborn {
             obstruct(world, index);
         }

@@ -1,8 +1,10 @@
 //! A bucket in memory and a few members, with all that may go wrong in a test's hands.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::policy::{Balanced, PolicySettings};
 use super::super::*;
 use crate::election::{OpId, WriteOutcome};
 use crate::moment::Moment;
@@ -44,6 +46,12 @@ pub struct Node {
     pub mute: bool,
     /// Its handlers ignore that they are told to end.
     pub stubborn: bool,
+    /// Hints of others do not reach it.
+    pub deaf: bool,
+    /// Its record says that it takes no more units.
+    pub cordoned: bool,
+    /// The load that its record tells for each unit that it acts on.
+    pub unit_loads: BTreeMap<u32, u32>,
     pub epoch: u8,
     held: u64,
     beat_at: Moment,
@@ -53,6 +61,8 @@ pub struct Node {
     /// All writes but heartbeats.
     pub written: Vec<GroupWrite>,
     pub rewatched: usize,
+    /// How many hints it sent.
+    pub hinted: usize,
     inbox: VecDeque<GroupInput>,
 }
 
@@ -68,6 +78,8 @@ pub struct World {
     pub compacts: bool,
     pub nodes: Vec<Node>,
     pub epochs: u8,
+    /// Whether somebody may act since the last check that did not before.
+    changed: bool,
     tokens: BTreeMap<UnitKey, u64>,
 }
 
@@ -99,11 +111,22 @@ pub fn epoch(number: u8) -> Epoch {
     identity(number).epoch()
 }
 
-pub fn heartbeat(number: u8) -> GroupContent {
+pub fn settings() -> PolicySettings {
+    PolicySettings::new(HEARTBEAT)
+}
+
+pub fn placement(settings: PolicySettings) -> Placement {
+    Placement {
+        policy: Arc::new(Balanced::new(settings)),
+        units: BTreeMap::new(),
+    }
+}
+
+pub fn heartbeat(number: u8, cordoned: bool, load: u32) -> GroupContent {
     let support = Support {
         format: 1,
         generation: 1,
-        load: 0,
+        load,
     };
     let record = SeenMember {
         id: format!("node-{number}"),
@@ -113,7 +136,7 @@ pub fn heartbeat(number: u8) -> GroupContent {
             key: identity(number).key,
             groups: BTreeMap::from([(group(), support)]),
             zone: None,
-            cordoned: false,
+            cordoned,
         }),
     };
     GroupContent::Member(epoch(number), MemberContent::Record(Box::new(record)))
@@ -131,6 +154,7 @@ impl World {
             compacts: true,
             nodes: Vec::new(),
             epochs: 0,
+            changed: false,
             tokens: BTreeMap::new(),
         };
         for _ in 0..members {
@@ -149,12 +173,31 @@ impl World {
         world
     }
 
+    /// The same with this policy.
+    pub fn settled_with(members: u8, shards: u32, settings: PolicySettings) -> Self {
+        let mut world = Self::new(0, shards);
+        let placement = placement(settings);
+        for _ in 0..members {
+            world.join_with(shards, Some(placement.clone()));
+        }
+        world.run(LONGEST_LEASE * 2 + TTL);
+        for number in 0..shards {
+            world.owner(number);
+        }
+        world
+    }
+
     pub fn join(&mut self, shards: u32) -> usize {
+        self.join_with(shards, None)
+    }
+
+    pub fn join_with(&mut self, shards: u32, placement: Option<Placement>) -> usize {
         let settings = GroupSettings {
             ttl: TTL,
             heartbeat: HEARTBEAT,
             stop_budget: STOP,
             groups: BTreeMap::from([(group(), Units::Shards(shards))]),
+            placements: placement.into_iter().map(|it| (group(), it)).collect(),
         };
         let mut node = Node {
             group: Group::new(settings, self.now),
@@ -164,6 +207,9 @@ impl World {
             delayed: false,
             mute: false,
             stubborn: false,
+            deaf: false,
+            cordoned: false,
+            unit_loads: BTreeMap::new(),
             epoch: 0,
             held: 0,
             beat_at: self.now,
@@ -172,6 +218,7 @@ impl World {
             terms: BTreeMap::new(),
             written: Vec::new(),
             rewatched: 0,
+            hinted: 0,
             inbox: VecDeque::new(),
         };
         self.epochs += 1;
@@ -257,6 +304,36 @@ impl World {
         }
     }
 
+    /// A hint about the record that stands there.
+    pub fn hint(&self, number: u32, to: Epoch) -> GroupInput {
+        let sequence = self.sequence(&GroupKey::Unit(unit(number)));
+        GroupInput::Hint {
+            hints: vec![Hint {
+                unit: unit(number),
+                sequence,
+                to,
+            }],
+        }
+    }
+
+    /// The member leaves: its record says so, and it gives its units away.
+    pub fn leave(&mut self, index: usize) {
+        self.nodes[index].cordoned = true;
+        self.tell(index, GroupInput::Drain);
+    }
+
+    /// How many units each member that is alive acts on.
+    pub fn owned(&self) -> Vec<usize> {
+        let alive = self.nodes.iter().filter(|it| it.alive);
+        alive
+            .map(|node| {
+                let terms = node.terms.values();
+                let acts = |it: &&Term| it.runs && !it.revoked;
+                terms.filter(acts).count() * usize::from(self.now < node.until)
+            })
+            .collect()
+    }
+
     pub fn tell(&mut self, index: usize, input: GroupInput) {
         self.nodes[index].inbox.push_back(input);
         self.drain(index);
@@ -282,7 +359,9 @@ impl World {
             for index in 0..self.nodes.len() {
                 if self.nodes[index].alive {
                     self.turn(index);
-                    self.check();
+                    if std::mem::take(&mut self.changed) {
+                        self.check();
+                    }
                 }
             }
         }
@@ -306,7 +385,9 @@ impl World {
         if !node.silent {
             let from = node.position;
             let stands = |it: &&Stored| self.sequence(&it.key) == it.message.sequence;
-            let new = self.log.iter().filter(|it| it.message.sequence > from);
+            // The log begins with sequence 1.
+            let from = usize::try_from(from).expect("few messages");
+            let new = self.log[from..].iter();
             let shown: Vec<Message> = new
                 .filter(|it| !self.compacts || stands(it))
                 .map(|it| it.message.clone())
@@ -332,8 +413,12 @@ impl World {
             return;
         }
         let (number, held) = (node.epoch, node.held);
+        let runs = node.terms.iter().filter(|(_, term)| term.runs);
+        let units = runs.filter_map(|(key, _)| key.unit.as_shard());
+        let load = units.filter_map(|it| node.unit_loads.get(&it)).sum();
+        let record = heartbeat(number, node.cordoned, load);
         let key = GroupKey::Member(epoch(number));
-        match self.store(key, Some(held), heartbeat(number)) {
+        match self.store(key, Some(held), record) {
             Some(sequence) => {
                 let node = &mut self.nodes[index];
                 node.held = sequence;
@@ -379,13 +464,25 @@ impl World {
                 node.until = now;
             }
             GroupEffect::Retire { epoch: old } => self.retire(old),
-            GroupEffect::Extend { until } => self.nodes[index].until = until,
+            GroupEffect::Hint { to, hints } => {
+                self.nodes[index].hinted += hints.len();
+                let mut nodes = self.nodes.iter_mut();
+                let receiver = nodes.find(|it| epoch(it.epoch) == to && it.alive && !it.deaf);
+                if let Some(receiver) = receiver {
+                    receiver.inbox.push_back(GroupInput::Hint { hints });
+                }
+            }
+            GroupEffect::Extend { until } => {
+                self.nodes[index].until = until;
+                self.changed = true;
+            }
             GroupEffect::Start {
                 unit,
                 sequence,
                 until,
             } => {
                 assert!(until > now);
+                self.changed = true;
                 let token = self.tokens.entry(unit.clone()).or_insert(0);
                 assert!(*token < sequence, "tokens of {unit} grow");
                 *token = sequence;
