@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use nats_elect_core::group::{MOST_SHARDS, Units};
+use nats_elect_core::group::{MOST_SHARDS, Placement, Units};
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
+use self::placement::{Balanced, Policy, PolicySettings};
 use crate::error::Error;
 use crate::model::config::ConfigError;
 use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
@@ -23,7 +25,15 @@ use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
 pub struct Group {
     name: String,
     kind: Kind,
+    policy: Option<Arc<dyn Policy>>,
+    placed: Vec<(String, Wish)>,
     data_limit: Option<u64>,
+}
+
+/// What the settings want of one unit's place.
+enum Wish {
+    Weight(u32),
+    ApartFrom(String),
 }
 
 enum Kind {
@@ -41,6 +51,8 @@ impl Group {
         Self {
             name: name.into(),
             kind: Kind::Sharded(shards, handler.boxed().erased()),
+            policy: None,
+            placed: Vec::new(),
             data_limit: None,
         }
     }
@@ -50,6 +62,8 @@ impl Group {
         Self {
             name: name.into(),
             kind: Kind::Spread(Vec::new()),
+            policy: None,
+            placed: Vec::new(),
             data_limit: None,
         }
     }
@@ -61,6 +75,33 @@ impl Group {
             Kind::Spread(units) => units.push(unit),
             // `settle` reports it: shards have no names.
             Kind::Sharded(shards, _) => *shards = 0,
+        }
+        self
+    }
+
+    /// Sets which instance should own which unit: [`Balanced`](placement::Balanced) with other
+    /// settings, or a policy of your own. All instances should have the same. Default: `Balanced`
+    /// with its defaults.
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Sets what a unit weighs, beside other units of the group. Default: 100, as for each unit. 1
+    /// to 1,000,000. All instances should have the same.
+    pub fn weight(mut self, unit: impl Into<String>, weight: u32) -> Self {
+        self.placed.push((unit.into(), Wish::Weight(weight)));
+        self
+    }
+
+    /// Keeps these units on different instances where there are enough of them, also at the cost of
+    /// balance. All instances should have the same.
+    pub fn apart<U: Into<String>>(mut self, units: impl IntoIterator<Item = U>) -> Self {
+        let units: Vec<String> = units.into_iter().map(Into::into).collect();
+        for (index, unit) in units.iter().enumerate() {
+            let others = units[index + 1..].iter();
+            self.placed
+                .extend(others.map(|other| (unit.clone(), Wish::ApartFrom(other.clone()))));
         }
         self
     }
@@ -105,9 +146,29 @@ impl Group {
             let rule = "must be at least 1024";
             return Err(breaks("data_limit", limit.to_string(), rule));
         }
+        let mut placed: BTreeMap<UnitName, placement::Unit> = BTreeMap::new();
+        for (unit, wish) in self.placed {
+            let name = UnitName::new(&unit)?;
+            let is_known = match &units {
+                Units::Shards(_) => name.as_shard().is_some(),
+                Units::Named(names) => names.contains(&name),
+            };
+            if !is_known {
+                return Err(breaks("unit", unit, "must be a unit of the group"));
+            }
+            let unit = placed.entry(name).or_default();
+            match wish {
+                Wish::Weight(weight) => unit.weight = weight,
+                Wish::ApartFrom(other) => {
+                    unit.apart_from.insert(UnitName::new(&other)?);
+                }
+            }
+        }
         Ok(Settled {
             name,
             units,
+            policy: self.policy,
+            placed,
             handlers,
             data_limit: self.data_limit,
         })
@@ -118,8 +179,33 @@ impl Group {
 pub(crate) struct Settled {
     pub name: GroupName,
     pub units: Units,
+    policy: Option<Arc<dyn Policy>>,
+    placed: BTreeMap<UnitName, placement::Unit>,
     pub handlers: UnitHandlers,
     pub data_limit: Option<u64>,
+}
+
+impl Settled {
+    /// How the units are placed, if not as usual.
+    pub fn placement(&self, heartbeat: Duration) -> Option<Placement> {
+        if self.policy.is_none() && self.placed.is_empty() {
+            return None;
+        }
+        let usual = || Arc::new(Balanced::new(PolicySettings::new(heartbeat))) as Arc<dyn Policy>;
+        Some(Placement {
+            policy: self.policy.clone().unwrap_or_else(usual),
+            units: self.placed.clone(),
+        })
+    }
+}
+
+/// The policies that place units on instances.
+pub mod placement {
+    pub use nats_elect_core::group::policy::{
+        Balanced, Cause, Choice, Explanation, Fleet, Held, Hold, Imbalance, Member, Move, Plan,
+        Policy, PolicySettings, Refusal, Round, Standing, Unfit, Unit, Unplaced, Verdict,
+        rendezvous, shard_of,
+    };
 }
 
 impl fmt::Debug for Group {

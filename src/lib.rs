@@ -128,7 +128,7 @@ extern crate self as nats_elect;
 pub use async_nats;
 
 pub use crate::error::Error;
-pub use crate::group::Group;
+pub use crate::group::{Group, placement};
 pub use crate::history::{History, HistoryError};
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -34,6 +35,8 @@ use nats_elect_core::{Input, Moment, Reply};
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// The pause before a subscription to hints that ended begins again.
+const HINTS_AGAIN: Duration = Duration::from_secs(1);
 /// The most writes of units under way.
 const WRITES_AT_ONCE: usize = 1000;
 /// The beats of one epoch. The next epoch begins above them.
@@ -83,6 +86,8 @@ pub(super) struct MemberState {
     written: BTreeMap<nats_elect_core::OpId, UnitKey>,
     watch: LatestTask,
     watch_failures: u32,
+    /// Receives the hints for the present epoch.
+    hints: LatestTask,
     timer: LatestTask,
     logged: Repeated,
     stopping: Option<Stopping>,
@@ -161,6 +166,7 @@ impl Actor for MemberActor {
             written: BTreeMap::new(),
             watch: LatestTask::default(),
             watch_failures: 0,
+            hints: LatestTask::default(),
             timer: LatestTask::default(),
             logged: Repeated::default(),
             stopping: None,
@@ -187,7 +193,10 @@ fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
         heartbeat: settings.heartbeat,
         stop_budget: settings.stop_budget,
         groups: groups.iter().map(units).collect(),
-        placements: BTreeMap::new(),
+        placements: groups
+            .iter()
+            .filter_map(|(name, scope)| Some((name.clone(), scope.placement.clone()?)))
+            .collect(),
     };
     Group::new(settings, clock::now())
 }
@@ -226,6 +235,9 @@ impl MemberState {
             | MemberMsg::WatchBegan(_)
             | MemberMsg::Watched { .. }
             | MemberMsg::WatchEnded { .. } => return,
+            MemberMsg::Hinted(hints) => {
+                steps.push_back(Step::Group(GroupInput::Hint { hints }));
+            }
             MemberMsg::LeaseWriteEnded { epoch, op, outcome } => {
                 steps.push_back(Step::lease(epoch, Input::WriteEnded { op, outcome }));
             }
@@ -307,6 +319,7 @@ impl MemberState {
             && now >= self.next_epoch_at
         {
             self.begin_epoch(steps);
+            self.receive_hints(myself);
         }
         if self.stopping == Some(Stopping::Leaving) && self.group.is_idle() {
             for keeper in &mut self.keepers {
@@ -385,8 +398,10 @@ impl MemberState {
             if !self.forget {
                 self.begin_watch(myself);
             }
+            self.receive_hints(myself);
         } else {
             self.watch.stop();
+            self.hints.stop();
         }
         for keeper in &self.keepers {
             let link = Input::Link(lease::core_link(&self.link));
@@ -438,6 +453,28 @@ impl MemberState {
             if let Err(error) = ended {
                 let error = error.to_string();
                 let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
+            }
+        });
+    }
+
+    /// Subscribes to the hints for the present epoch. Without them units move when their owner
+    /// leaves or dies, and not for balance.
+    fn receive_hints(&mut self, myself: &ActorRef<MemberMsg>) {
+        let (Some(bucket), Some(epoch)) = (self.bucket.clone(), self.present) else {
+            return;
+        };
+        let myself = myself.clone();
+        self.hints.begin(async move |_| {
+            loop {
+                match bucket.hints(epoch).await {
+                    Ok(mut hints) => {
+                        while let Some(hints) = hints.next().await {
+                            let _ = myself.send_message(MemberMsg::Hinted(hints));
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "no hints of other members come in"),
+                }
+                tokio::time::sleep(HINTS_AGAIN).await;
             }
         });
     }

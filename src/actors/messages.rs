@@ -10,7 +10,7 @@ use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, GroupDelivery, StoreError};
-use nats_elect_core::group::{Epoch, UnitKey};
+use nats_elect_core::group::{Epoch, Hint, UnitKey};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
@@ -193,6 +193,8 @@ pub(crate) enum MemberMsg {
         op: OpId,
         outcome: Result<Snapshot, Failure>,
     },
+    /// Other members, or operators, sent hints.
+    Hinted(Vec<Hint>),
     /// A write of the group's machine ended.
     WriteEnded {
         op: OpId,

@@ -183,19 +183,30 @@ impl Fleet {
         let settings = member.settings()?;
         let mut scopes = Groups::new();
         for group in groups {
+            let group = group.settle()?;
+            let placement = group.placement(settings.heartbeat);
             let Settled {
                 name,
                 units,
                 handlers,
                 data_limit,
-            } = group.settle()?;
+                ..
+            } = group;
             let mut settings = settings.clone();
             settings.data_limit = data_limit;
             let instance = &self.instance;
             let (id, bucket) = (instance.id.as_str(), instance.bucket.as_str());
             let labels = Labels::new(name.as_str(), id, bucket);
             let runtime = self.runtime.clone();
-            let scope = GroupScope::new(name.clone(), units, handlers, settings, runtime, labels);
+            let scope = GroupScope::new(
+                name.clone(),
+                units,
+                placement,
+                handlers,
+                settings,
+                runtime,
+                labels,
+            );
             if scopes.insert(name.clone(), scope).is_some() {
                 return Err(Error::DuplicateGroup(name));
             }

@@ -16,7 +16,7 @@ use crate::metrics::Labels;
 use crate::model::config::RoleSettings;
 use crate::store::{Bucket, DataOwner};
 use nats_elect_core::TermStart;
-use nats_elect_core::group::{Epoch, UnitKey, Units};
+use nats_elect_core::group::{Epoch, Placement, UnitKey, Units};
 use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken};
@@ -35,6 +35,8 @@ pub(crate) enum UnitHandlers {
 pub(crate) struct GroupScope {
     pub name: GroupName,
     pub units: Units,
+    /// How its units are placed, if not as usual.
+    pub placement: Option<Placement>,
     handlers: UnitHandlers,
     /// The settings of the member's lease, with those of the group.
     pub settings: RoleSettings,
@@ -124,6 +126,7 @@ impl GroupScope {
     pub fn new(
         name: GroupName,
         units: Units,
+        placement: Option<Placement>,
         handlers: UnitHandlers,
         settings: RoleSettings,
         runtime: Handle,
@@ -132,6 +135,7 @@ impl GroupScope {
         Arc::new(Self {
             name,
             units,
+            placement,
             handlers,
             settings,
             runtime,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message as NatsMessage, Request};
-use futures::FutureExt;
+use futures::{FutureExt, Stream, StreamExt};
 
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER, is_marker, role_entry};
@@ -14,7 +14,7 @@ use super::watch::Watch;
 use super::write::expecting;
 use crate::clock;
 use nats_elect_core::group::{
-    Epoch, GroupContent, GroupKey, GroupRecord, MemberContent, Message, SIGNATURE_BYTES,
+    Epoch, GroupContent, GroupKey, GroupRecord, Hint, MemberContent, Message, SIGNATURE_BYTES,
     SeenMember, UnitKey, UnitRecord, split_signature, stored_condition,
 };
 use nats_elect_core::name::GroupName;
@@ -148,6 +148,28 @@ impl Bucket {
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let subject = self.subject_of(&GroupKey::Group(group.clone()));
         self.put(subject, over, record.to_json(), timeout)
+    }
+
+    /// Returns the hints that come for this epoch. The stream ends with the connection.
+    pub async fn hints(
+        &self,
+        epoch: Epoch,
+    ) -> Result<impl Stream<Item = Vec<Hint>> + Send + Unpin + use<>, StoreError> {
+        let subjects = vec![(self.member_subject(epoch), ())];
+        let messages = self.requests(subjects).await?;
+        Ok(messages.map(|((), message)| Hint::parse(&message.payload)))
+    }
+
+    /// Sends hints to a member. They may be lost.
+    pub async fn send_hints(&self, to: Epoch, hints: &[Hint]) -> Result<(), StoreError> {
+        self.require_connection()?;
+        let body = Hint::to_json(hints).into();
+        let sent = self.client().publish(self.member_subject(to), body).await;
+        sent.map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+
+    fn member_subject(&self, epoch: Epoch) -> String {
+        format!("nats-elect.{}._member.{epoch}", self.name())
     }
 
     /// Reads a member's key from the stream leader, and then the bucket's epoch and last sequence,

@@ -224,3 +224,29 @@ async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
     all("2").await;
     stop(b).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over_evenly() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shards = 30;
+    let a = member(&server.url(), "a", shards, &journal).await;
+    all_owned(&[&a], shards).await;
+    let b = member(&server.url(), "b", shards, &journal).await;
+    let c = member(&server.url(), "c", shards, &journal).await;
+    eventually(SOON, "ten shards on each", async || {
+        let owned = all_owned(&[&a, &b, &c], shards).await;
+        owned.values().all(|count| *count == 10).then_some(())
+    })
+    .await;
+    stop(b).await;
+    let owned = all_owned(&[&a, &c], shards).await;
+    assert_eq!(owned["a"].abs_diff(owned["c"]), 0, "{owned:?}");
+    let moves: usize = (0..shards)
+        .map(|shard| journal.terms(&format!("{GROUP}/{shard}")).len() - 1)
+        .sum();
+    // Twenty to those that joined, and ten back from the one that left.
+    assert!(moves <= 31, "{moves} moves");
+    stop(a).await;
+    stop(c).await;
+}

@@ -106,8 +106,6 @@ impl MemberState {
                     steps.push_back(Step::lease(epoch, stop));
                 }
             }
-            // They are not sent yet. Members take free units in turns without one.
-            GroupEffect::Hint { .. } => {}
             GroupEffect::Extend { until } => self.extend(until, steps),
             GroupEffect::Start {
                 unit,
@@ -119,6 +117,15 @@ impl MemberState {
                     running.term.cancel();
                 }
                 self.touched.insert(unit);
+            }
+            GroupEffect::Hint { to, hints } => {
+                if let Some(bucket) = self.bucket.clone() {
+                    tokio::spawn(async move {
+                        if let Err(error) = bucket.send_hints(to, &hints).await {
+                            tracing::debug!(%error, "a hint was not sent");
+                        }
+                    });
+                }
             }
             GroupEffect::Revoke { unit, sequence } => {
                 if let Some(running) = self.running_at(&unit, sequence) {

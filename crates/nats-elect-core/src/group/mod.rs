@@ -12,6 +12,7 @@
 //! | `epoch.rs` | [`Epoch`]: the name of one claim of a member's lease, and what it proves |
 //! | `key.rs` | [`GroupKey`], [`UnitKey`]: the keys of members, groups and units |
 //! | `record.rs` | what stands under these keys |
+//! | `hint.rs` | hints as members send them to each other |
 //! | `input.rs`, `effect.rs` | what goes into a member's machine, and what comes out |
 //! | `machine.rs` | [`Group`]: the state of a member, and the way through one step |
 //! | `agenda.rs` | what is to be looked at, and when |
@@ -28,6 +29,7 @@ mod agenda;
 mod condition;
 mod effect;
 mod epoch;
+mod hint;
 mod input;
 mod key;
 mod lease;

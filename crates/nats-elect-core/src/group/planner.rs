@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::agenda::Subject;
 use super::effect::GroupEffect;
 use super::epoch::Epoch;
+use super::hint::MOST_HINTS;
 use super::input::Hint;
 use super::key::UnitKey;
 use super::machine::Group;
@@ -26,9 +27,6 @@ use crate::name::{GroupName, UnitName};
 
 /// For how many heartbeats nothing was on its way before loads are weighed anew.
 const CALM_BEATS: u32 = 10;
-
-/// The most hints of one message, so that it stays below the largest that a server takes.
-const MOST_HINTS: usize = 1000;
 
 /// The state of a planner.
 #[derive(Clone, Debug, Default)]
