@@ -1,0 +1,373 @@
+//! The scenes: what happens to the instances, one thing after the other.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use async_nats::jetstream;
+use nats_elect::BoxError;
+use nats_elect::duration::exact;
+use nats_elect_testing::NatsServer;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use tokio::signal::ctrl_c;
+
+use crate::args::Args;
+use crate::clock::Moment;
+use crate::fleet::Fleet;
+use crate::instance::{BUCKET, GROUP};
+use crate::picture::draw;
+use crate::terms::Terms;
+use crate::verdict::{Evidence, Finals, judge};
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scene {
+    Kill,
+    Drain,
+    Pause,
+    Cut,
+    KillAmidDrain,
+    RollingRestart,
+    Join,
+}
+
+impl Scene {
+    /// What costs little time comes first, for short runs.
+    const ALL: [Self; 7] = [
+        Self::Kill,
+        Self::Drain,
+        Self::KillAmidDrain,
+        Self::RollingRestart,
+        Self::Pause,
+        Self::Cut,
+        Self::Join,
+    ];
+}
+
+/// Plays the scenes. Returns whether all holds that should.
+pub async fn run(args: &Args) -> Result<bool, BoxError> {
+    let folder = tempfile::Builder::new().prefix("sharded-").tempdir()?;
+    let server = NatsServer::start()?;
+    let seed = args
+        .seed
+        .unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let mut play = Play {
+        fleet: Fleet::new(args, &server, folder.path()),
+        terms: Terms::default(),
+        chance: StdRng::seed_from_u64(seed),
+        args,
+        began: Moment::now(),
+        rolling: Vec::new(),
+        bad_ends: Vec::new(),
+    };
+    play.say(&format!(
+        "{} shards, {} instances, ttl {}, seed {seed}",
+        args.shards,
+        args.instances,
+        exact(args.ttl)
+    ));
+    let closing = tokio::select! {
+        played = play.play() => played?,
+        _ = ctrl_c() => return Err("interrupted".into()),
+    };
+    let finals = finals(&server, args.shards).await?;
+    let evidence = Evidence {
+        shards: args.shards,
+        ttl: args.ttl,
+        names: play.fleet.nodes.iter().map(|it| it.name.clone()).collect(),
+        terms: std::mem::take(&mut play.terms),
+        faults: std::mem::take(&mut play.fleet.faults),
+        rolling: play.rolling,
+        bad_ends: play.bad_ends,
+        finals,
+        began: play.began,
+        closing,
+        ended: Moment::now(),
+    };
+    if let Some(path) = &args.svg {
+        std::fs::write(path, draw(&evidence))?;
+    }
+    let verdict = judge(&evidence);
+    println!("{verdict}");
+    if !verdict.holds() {
+        let kept = folder.keep();
+        println!("the journals and logs stay in {}", kept.display());
+    }
+    Ok(verdict.holds())
+}
+
+struct Play<'a> {
+    fleet: Fleet,
+    terms: Terms,
+    chance: StdRng,
+    args: &'a Args,
+    began: Moment,
+    /// From when to when all instances were restarted in turn.
+    rolling: Vec<(Moment, Moment)>,
+    /// Processes that did not end as they should.
+    bad_ends: Vec<String>,
+}
+
+impl Play<'_> {
+    /// Returns when the final stop began.
+    async fn play(&mut self) -> Result<Moment, BoxError> {
+        let limit = self.args.seconds.map(Duration::from_secs);
+        let is_over = |began: Moment| limit.is_some_and(|limit| Moment::now().since(began) > limit);
+        for _ in 0..self.args.instances {
+            let instance = self.fleet.add()?;
+            self.fleet.start(instance)?;
+        }
+        self.all_owned("all shards have an owner").await?;
+        // So that everybody has counted before anything happens.
+        self.until(self.args.pace * 2, |_| false).await?;
+        let mut scenes = Scene::ALL.to_vec();
+        loop {
+            for scene in scenes {
+                if is_over(self.began) {
+                    break;
+                }
+                self.play_scene(scene).await?;
+            }
+            if limit.is_none() || is_over(self.began) {
+                break;
+            }
+            scenes = vec![*Scene::ALL.choose(&mut self.chance).ok_or("no scene")?];
+        }
+        let closing = Moment::now();
+        self.say("all instances end");
+        for instance in self.fleet.well() {
+            self.fleet.drain(instance)?;
+        }
+        for instance in 0..self.fleet.nodes.len() {
+            self.gone(instance).await?;
+        }
+        Ok(closing)
+    }
+
+    async fn play_scene(&mut self, scene: Scene) -> Result<(), BoxError> {
+        match scene {
+            Scene::Kill => {
+                let victim = self.victim(None)?;
+                self.tell("kill -9", victim);
+                self.fleet.kill(victim, &mut self.terms)?;
+                self.all_owned("its shards have owners").await?;
+                self.back(victim).await
+            }
+            Scene::Drain => {
+                let victim = self.victim(None)?;
+                self.tell("SIGTERM", victim);
+                self.fleet.drain(victim)?;
+                self.gone(victim).await?;
+                self.all_owned("its shards have owners").await?;
+                self.back(victim).await
+            }
+            Scene::Pause => {
+                let victim = self.victim(None)?;
+                self.tell("SIGSTOP", victim);
+                self.fleet.pause(victim)?;
+                self.longer_than_the_lease().await?;
+                self.fleet.resume(victim)?;
+                self.tell("SIGCONT", victim);
+                self.settled().await
+            }
+            Scene::Cut => {
+                let victim = self.victim(None)?;
+                self.tell("cut off from NATS", victim);
+                self.fleet.cut(victim);
+                self.longer_than_the_lease().await?;
+                self.fleet.restore(victim);
+                self.tell("connected again", victim);
+                self.settled().await
+            }
+            Scene::KillAmidDrain => {
+                let leaver = self.victim(None)?;
+                let victim = self.victim(Some(leaver))?;
+                self.tell("SIGTERM", leaver);
+                self.fleet.drain(leaver)?;
+                let process = self.fleet.nodes[leaver].process;
+                let limit = self.patience();
+                self.until(limit, |play| {
+                    let of_it = |term: &&crate::terms::Term| {
+                        (term.instance, term.process) == (leaver, process)
+                    };
+                    let mut terms = play.terms.all().filter(of_it);
+                    terms.any(|term| term.ended.is_some())
+                })
+                .await?;
+                self.tell("kill -9, while the other one drains", victim);
+                self.fleet.kill(victim, &mut self.terms)?;
+                self.gone(leaver).await?;
+                self.all_owned("their shards have owners").await?;
+                self.back(leaver).await?;
+                self.back(victim).await
+            }
+            Scene::RollingRestart => {
+                self.say("rolling restart of all instances");
+                let begun = Moment::now();
+                for instance in self.fleet.well() {
+                    self.fleet.drain(instance)?;
+                    self.gone(instance).await?;
+                    self.back(instance).await?;
+                }
+                self.all_owned("all shards have an owner").await?;
+                self.rolling.push((begun, Moment::now()));
+                Ok(())
+            }
+            Scene::Join => {
+                let instance = self.fleet.add()?;
+                self.tell("a new instance", instance);
+                self.back(instance).await?;
+                self.settled().await
+            }
+        }
+    }
+
+    /// An instance that owns shards.
+    fn victim(&mut self, but: Option<usize>) -> Result<usize, BoxError> {
+        let owned = self.owned();
+        let well = self.fleet.well().into_iter();
+        let owners: Vec<_> = well
+            .filter(|instance| Some(*instance) != but && owned[*instance] > 0)
+            .collect();
+        let victim = owners.choose(&mut self.chance);
+        Ok(*victim.ok_or("no instance owns anything")?)
+    }
+
+    /// Starts an instance again, and waits until it takes part.
+    async fn back(&mut self, instance: usize) -> Result<(), BoxError> {
+        self.fleet.start(instance)?;
+        let limit = self.patience();
+        let joined = |play: &Self| play.fleet.nodes[instance].joined;
+        if !self.until(limit, joined).await? {
+            let name = &self.fleet.nodes[instance].name;
+            return Err(format!("{name} did not start").into());
+        }
+        // It is a member a moment later, and those that leave meanwhile don't know it.
+        let time = self.args.ttl / 5;
+        self.until(time, |_| false).await?;
+        Ok(())
+    }
+
+    /// Waits for the end of a process that was asked to end.
+    async fn gone(&mut self, instance: usize) -> Result<(), BoxError> {
+        let asked = Moment::now();
+        while self.fleet.runs(instance) {
+            self.fleet.read(&mut self.terms)?;
+            if let Some(status) = self.fleet.exited(instance)? {
+                if !status.success() {
+                    let name = &self.fleet.nodes[instance].name;
+                    self.bad_ends.push(format!("{name} ended with {status}"));
+                }
+            } else if Moment::now().since(asked) > self.patience() {
+                let name = &self.fleet.nodes[instance].name;
+                self.bad_ends.push(format!("{name} did not end when asked"));
+                self.fleet.kill(instance, &mut self.terms)?;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.fleet.read(&mut self.terms)
+    }
+
+    /// For a lease and a half more, an instance is left as it is.
+    async fn longer_than_the_lease(&mut self) -> Result<(), BoxError> {
+        let since = Moment::now();
+        self.all_owned("its shards have owners").await?;
+        let left = (self.args.ttl * 3 / 2).saturating_sub(Moment::now().since(since));
+        self.until(left, |_| false).await?;
+        Ok(())
+    }
+
+    /// Gives the instances time to move shards.
+    async fn settled(&mut self) -> Result<(), BoxError> {
+        let time = self.args.ttl;
+        self.until(time, |_| false).await?;
+        self.all_owned("all shards have an owner").await
+    }
+
+    /// Longer than anything here should take.
+    fn patience(&self) -> Duration {
+        self.args.ttl * 4 + Duration::from_secs(15)
+    }
+
+    async fn all_owned(&mut self, what: &str) -> Result<(), BoxError> {
+        let since = Moment::now();
+        let limit = self.patience();
+        let is_owned = |play: &Self| {
+            let newest = (0..play.args.shards).map(|shard| play.terms.newest(shard));
+            newest.into_iter().all(|term| {
+                term.is_some_and(|term| {
+                    term.ended.is_none() && play.fleet.is_well(term.instance, term.process)
+                })
+            })
+        };
+        let is_done = self.until(limit, is_owned).await?;
+        let took = Moment::now().since(since).as_secs_f64();
+        let owned: Vec<_> = self.owned().iter().map(ToString::to_string).collect();
+        let told = if is_done {
+            what
+        } else {
+            "NOT all shards have an owner"
+        };
+        self.say(&format!("  {told}, after {took:.2} s: {}", owned.join(" ")));
+        Ok(())
+    }
+
+    /// Reads the journals until something holds. Returns whether it came to that in time.
+    async fn until(
+        &mut self,
+        limit: Duration,
+        holds: impl Fn(&Self) -> bool,
+    ) -> Result<bool, BoxError> {
+        let since = Moment::now();
+        loop {
+            self.fleet.read(&mut self.terms)?;
+            if holds(self) {
+                return Ok(true);
+            }
+            if Moment::now().since(since) >= limit {
+                return Ok(false);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// How many shards each instance owns.
+    fn owned(&self) -> Vec<usize> {
+        let mut owned = vec![0; self.fleet.nodes.len()];
+        let newest = (0..self.args.shards).filter_map(|shard| self.terms.newest(shard));
+        for term in newest.filter(|term| term.ended.is_none()) {
+            owned[term.instance] += 1;
+        }
+        owned
+    }
+
+    fn tell(&self, what: &str, instance: usize) {
+        let owned = self.owned()[instance];
+        let name = &self.fleet.nodes[instance].name;
+        self.say(&format!("{name}, which owns {owned}: {what}"));
+    }
+
+    fn say(&self, text: &str) {
+        let time = Moment::now().since(self.began).as_secs_f64();
+        // A reader that went away is no reason to fail.
+        let _ = writeln!(std::io::stdout(), "{time:6.1} s  {text}");
+    }
+}
+
+/// The counters as they stand in the bucket.
+async fn finals(server: &NatsServer, shards: u32) -> Result<Finals, BoxError> {
+    let client = async_nats::connect(server.url()).await?;
+    let bucket = jetstream::new(client).get_key_value(BUCKET).await?;
+    let mut finals = Finals::new();
+    for shard in 0..shards {
+        // Where `Term::store` keeps the data of a shard of the first generation.
+        let key = format!("_gdata.{GROUP}.1.{shard}.count");
+        if let Some(value) = bucket.get(key).await? {
+            finals.insert(shard, std::str::from_utf8(&value)?.parse()?);
+        }
+    }
+    Ok(finals)
+}

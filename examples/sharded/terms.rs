@@ -1,0 +1,136 @@
+//! All terms of all shards, put together from the journals.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nats_elect::FencingToken;
+
+use crate::clock::Moment;
+use crate::journal::{Event, Line, What};
+
+/// A term of a shard, as its process wrote it down.
+#[derive(Clone, Debug)]
+pub struct Term {
+    pub shard: u32,
+    pub token: FencingToken,
+    /// The number of the instance, from 0.
+    pub instance: usize,
+    /// Which of its processes, from 1.
+    pub process: u32,
+    pub began: Moment,
+    /// When its handler ended. `None` if it runs, or was killed.
+    pub ended: Option<Moment>,
+    /// Until when the term could act at least. See [`last`](Self::last).
+    valid_until: Moment,
+    /// Whether it was still valid when its handler ended.
+    pub ended_in_time: bool,
+    /// The counts that were confirmed.
+    pub confirmed: Vec<u64>,
+    /// The counts that may have been stored.
+    unclear: BTreeSet<u64>,
+    /// The count that was sent last, until its answer.
+    under_way: Option<u64>,
+}
+
+impl Term {
+    /// The last moment at which the term could act, as far as its process wrote it down: the end of
+    /// its handler. A handler that ended after the lease, because its process had stood still, or
+    /// that never ended, because its process was killed, counts to the end of the lease as it was
+    /// last seen. After that it could do nothing.
+    pub fn last(&self) -> Moment {
+        match self.ended {
+            Some(ended) if self.ended_in_time => ended,
+            Some(ended) => self.valid_until.min(ended),
+            None => self.valid_until,
+        }
+    }
+
+    /// The counts that were sent, and had no answer that says what happened. A kill may have come
+    /// before the answer.
+    pub fn open(&self) -> impl Iterator<Item = u64> {
+        self.unclear.iter().copied().chain(self.under_way)
+    }
+}
+
+/// All terms.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// By shard, and in the order of their tokens.
+    by_shard: BTreeMap<u32, BTreeMap<FencingToken, Term>>,
+    /// Two terms with one token. There should be none.
+    pub twice: Vec<(u32, FencingToken)>,
+}
+
+impl Terms {
+    /// Takes a line of the journal of an instance's process.
+    pub fn take(&mut self, instance: usize, process: u32, line: Line) {
+        let Event::Term {
+            shard,
+            token,
+            until,
+            what,
+        } = line.event
+        else {
+            return;
+        };
+        let of_shard = self.by_shard.entry(shard).or_default();
+        if what == What::Began {
+            let term = Term {
+                shard,
+                token,
+                instance,
+                process,
+                began: line.at,
+                ended: None,
+                valid_until: until.unwrap_or(line.at),
+                ended_in_time: false,
+                confirmed: Vec::new(),
+                unclear: BTreeSet::new(),
+                under_way: None,
+            };
+            if of_shard.insert(token, term).is_some() {
+                self.twice.push((shard, token));
+            }
+            return;
+        }
+        let Some(term) = of_shard.get_mut(&token) else {
+            return;
+        };
+        term.valid_until = term.valid_until.max(until.unwrap_or(term.valid_until));
+        match what {
+            What::Began => {}
+            What::Sending(count) => term.under_way = Some(count),
+            What::Counted(count) => {
+                term.under_way = None;
+                term.confirmed.push(count);
+            }
+            What::Refused(_) => term.under_way = None,
+            What::Unclear(count) => {
+                term.under_way = None;
+                term.unclear.insert(count);
+            }
+            What::Ended => {
+                term.ended = Some(line.at);
+                term.ended_in_time = until.is_some();
+            }
+        }
+    }
+
+    /// The terms of a shard, in the order in which they began.
+    pub fn of(&self, shard: u32) -> Vec<&Term> {
+        let terms = self.by_shard.get(&shard).into_iter();
+        let mut terms: Vec<_> = terms.flat_map(BTreeMap::values).collect();
+        terms.sort_by_key(|term| term.began);
+        terms
+    }
+
+    /// The term of a shard with the greatest token.
+    pub fn newest(&self, shard: u32) -> Option<&Term> {
+        let (_, term) = self.by_shard.get(&shard)?.last_key_value()?;
+        Some(term)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Term> {
+        self.by_shard.values().flat_map(BTreeMap::values)
+    }
+}
