@@ -310,6 +310,8 @@ impl MonitorState {
             // The election makes no such request.
             let message = ElectionMsg::DataDenied(denied);
             self.setup.routes.send(&role, message);
+        } else if denied.is_of_group(&self.setup.bucket) {
+            // The write itself has failed with it, and the bucket can be used all the same.
         } else if unanswered && !self.looking && !self.retrying {
             self.look_at_bucket(myself);
         }

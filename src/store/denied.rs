@@ -1,6 +1,7 @@
 //! Operations that the server does not permit to a user. The server reports them only on the side,
 //! as an event of the connection. The request itself gets no answer, so the mailbox ends it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use async_nats::Event;
@@ -52,6 +53,32 @@ impl Denied {
         self.publish && key.is_some_and(|key| RoleName::new(key).is_ok())
     }
 
+    /// Returns whether only members of groups publish to this subject.
+    pub(crate) fn is_of_group(&self, bucket: &BucketName) -> bool {
+        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
+        let is_key = |key: &str| {
+            let is_guard = |unit: &str| unit.contains('.');
+            key.starts_with("_group.")
+                || key.starts_with("_gdata.")
+                || key.strip_prefix("_guard.").is_some_and(is_guard)
+        };
+        self.publish && key.is_some_and(is_key)
+    }
+
+    /// Returns the subject as a permission names it. The keys of members and units are many: one
+    /// permission is for all of a group.
+    fn permission(&self) -> Cow<'_, str> {
+        let tokens: Vec<_> = self.subject.split('.').collect();
+        match &tokens[..] {
+            ["$KV", _, "_group", "m", _] => format!("{}.*", tokens[..4].join(".")).into(),
+            ["$KV", _, "_group", "u", _, ..] => format!("{}.>", tokens[..5].join(".")).into(),
+            ["$KV", _, "_gdata", _, ..] | ["$KV", _, "_guard", _, _, _] => {
+                format!("{}.>", tokens[..4].join(".")).into()
+            }
+            _ => self.subject.as_str().into(),
+        }
+    }
+
     /// Returns the role whose leader may not write the data that it keeps beside its election.
     pub(crate) fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
         let key = self.subject.strip_prefix(&format!("$KV.{bucket}."))?;
@@ -69,6 +96,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { publish, subject } = self;
         if *publish {
+            let subject = self.permission();
             return write!(f, "this NATS user may not publish to \"{subject}\"");
         }
         write!(f, "this NATS user may not subscribe to \"{subject}\"")?;
@@ -99,6 +127,36 @@ mod tests {
         assert!(!denied.publish);
         assert!(denied.to_string().contains("\"_INBOX.>\""), "{denied}");
         assert_eq!(Denied::parse("nats: stale connection"), None);
+    }
+
+    #[test]
+    fn a_denial_of_a_groups_keys_names_one_permission_for_all_of_them() {
+        let bucket = BucketName::new("leaders").expect("a name");
+        for (key, permission) in [
+            ("_group.m.AAAAAAAAAAAAAAAAAAAAAA", "_group.m.*"),
+            ("_group.g.shards", "_group.g.shards"),
+            ("_group.u.shards.1.17", "_group.u.shards.>"),
+            ("_gdata.shards.1.17.count", "_gdata.shards.>"),
+            ("_guard.shards.1.17", "_guard.shards.>"),
+        ] {
+            let denied = Denied {
+                publish: true,
+                subject: format!("$KV.leaders.{key}"),
+            };
+            assert!(denied.is_of_group(&bucket), "{key}");
+            assert!(!denied.is_of_election(&bucket), "{key}");
+            assert_eq!(denied.data_of(&bucket), None, "{key}");
+            let told = format!("may not publish to \"$KV.leaders.{permission}\"");
+            assert!(denied.to_string().ends_with(&told), "{denied}");
+        }
+        for other in ["shards", "_fence.shards", "_data.r.a", "_guard.r"] {
+            let denied = Denied {
+                publish: true,
+                subject: format!("$KV.leaders.{other}"),
+            };
+            assert!(!denied.is_of_group(&bucket), "{other}");
+            assert!(denied.to_string().contains(&denied.subject), "{denied}");
+        }
     }
 
     #[test]

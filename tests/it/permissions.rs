@@ -1,14 +1,14 @@
 //! Permissions that are missing: said in words, by subject, and soon; and made good by granting
 //! them.
 
-use nats_elect::{Error, Event, FailureKind, LastFailure, RoleConfig, RoleState};
+use nats_elect::{Error, Event, FailureKind, Group, LastFailure, RoleConfig, RoleState};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::credentials::Files;
-use crate::support::instance::{Instance, guest, instance};
+use crate::support::instance::{Instance, Recorded, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{all_but, violations};
@@ -165,6 +165,91 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
         proved.await.expect("it leads on");
         assert_eq!(journal.terms(role).len(), 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_when_it_may() {
+    let logs = logs::install();
+    for (denied, told) in [
+        ("$KV.leaders._group.>", "$KV.leaders._group.m.*"),
+        ("$KV.leaders._group.g.*", "$KV.leaders._group.g.shards"),
+        ("$KV.leaders._group.u.>", "$KV.leaders._group.u.shards.>"),
+    ] {
+        let files = Files::new();
+        files.write("users.conf", &all_but(&[denied]));
+        let server = server(&files.included("users.conf"));
+        let journal = Journal::default();
+        let id = format!("not-granted-{}", told.len());
+        let shards = Recorded::obedient(&id, &journal);
+        let a = instance(&id, server.url(), &journal)
+            .with(|it| {
+                it.user_and_password("u", "p")
+                    .group(Group::sharded("shards", 20, shards))
+            })
+            .standing(patient())
+            .start()
+            .await;
+        journal.started(ROLE, 0).await;
+        let told = format!("may not publish to \"{told}\": grant it");
+        let warnings = || {
+            let text = logs.text();
+            let ours = |line: &&str| line.contains(&told) && line.contains(&id);
+            text.lines().filter(ours).count()
+        };
+        eventually(SOON, "a word of it", async || {
+            (warnings() > 0).then_some(())
+        })
+        .await;
+        // It goes on trying, and says it once a minute.
+        let tried = server.log().matches("Publish Violation").count();
+        eventually(SOON, "more attempts", async || {
+            let again = server.log().matches("Publish Violation").count();
+            (again > tried + 1).then_some(())
+        })
+        .await;
+        assert_eq!(warnings(), 1);
+        assert!(a.is_leader() && journal.terms("shards/0").is_empty());
+
+        reload(&server, &files, &all_but(&[]));
+        journal.started("shards/0", 0).await;
+        assert_eq!(journal.terms(ROLE).len(), 1);
+        a.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_may_not_keep_data_is_told_and_owns_on() {
+    let server = server(&all_but(&["$KV.leaders._gdata.>", "$KV.leaders._guard.>"]));
+    if server.version() < (2, 12, 0) {
+        return;
+    }
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .with(|it| {
+            it.user_and_password("u", "p").group(Group::sharded(
+                "shards",
+                2,
+                Recorded::obedient("a", &journal),
+            ))
+        })
+        .standing(patient())
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let first = journal.started("shards/1", 0).await;
+    let store = first.term().store();
+    let refused = store.put("a", "1").await.expect_err("it may not");
+    let told = "may not publish to \"$KV.leaders._gdata.shards.>\"";
+    assert!(refused.to_string().contains(told), "{refused}");
+    let refused = store.create("a", "1").await.expect_err("it may not");
+    let told = "may not publish to \"$KV.leaders._guard.shards.>\"";
+    assert!(refused.to_string().contains(told), "{refused}");
+    assert!(!refused.may_have_been_written() && !refused.is_transient());
+    first.term().validate().await.expect("it owns the unit");
+    for role in [ROLE, "shards/0", "shards/1"] {
+        assert_eq!(journal.terms(role).len(), 1, "{role}");
+    }
+    a.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

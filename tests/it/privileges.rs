@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
-use nats_elect::{Event, EventsConfig, FailureKind, Handoff, History, StepDown};
+use nats_elect::{
+    Event, EventsConfig, FailureKind, Group, Handoff, History, RoleManager, StepDown, StopOptions,
+};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, guest};
+use crate::support::instance::{Instance, Recorded, guest};
 use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
@@ -115,6 +117,47 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
         "nats-elect-admin.leaders.cordon.x",
     ] {
         user.may_not_publish(subject).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_may_do_what_it_must_for_its_groups_and_for_them_alone() {
+    let server = server();
+    make_bucket(&server).await;
+    let journal = Journal::default();
+    let member = async |id: &str| {
+        let recorded = Recorded::obedient(id, &journal);
+        let builder = RoleManager::builder()
+            .servers(server.url())
+            .bucket(BUCKET)
+            .instance_id(id)
+            .user_and_password("candidate", PASSWORD)
+            .group(Group::sharded("partitions", 4, recorded.clone()))
+            .group(Group::sharded("others", 1, recorded));
+        builder.start().await.expect("start")
+    };
+    let a = member("a").await;
+    let first = journal.started("partitions/0", 0).await;
+    if server.version() >= (2, 12, 0) {
+        let store = first.term().store();
+        store.put("cursor", "1").await.expect("a put");
+        store.create("jobs.1", "x").await.expect("a create");
+        assert_eq!(store.list().await.expect("a list"), ["cursor", "jobs.1"]);
+    }
+    let b = member("b").await;
+    a.stop(StopOptions::default()).await.expect("stop");
+    assert_eq!(journal.started("partitions/0", 1).await.instance, "b");
+    assert!(journal.terms("others/0").is_empty());
+    b.stop(StopOptions::default()).await.expect("stop");
+    let user = User::connect(&server.url(), "candidate", PASSWORD).await;
+    for key in [
+        "_group.g.others",
+        "_group.u.others.1.0",
+        "_gdata.others.1.0.a",
+        "_guard.others.1.0",
+        "_guard.network",
+    ] {
+        user.may_not_publish(&format!("$KV.leaders.{key}")).await;
     }
 }
 

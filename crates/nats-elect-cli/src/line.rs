@@ -254,9 +254,10 @@ fn permission(subject: &str) -> String {
     let tokens: Vec<_> = subject.split('.').collect();
     // The rest of these subjects is a consumer, a key, or an answer's number.
     let fixed = match &tokens[..] {
-        ["$KV", _, "_data", ..] => Some(4),
+        ["$KV", _, "_data" | "_gdata", ..] | ["$KV", _, "_guard", _, _, ..] => Some(4),
+        ["$KV", _, "_group", "m", _] => return format!("{}.*", tokens[..4].join(".")),
         ["$JS", "FC", _, ..] => Some(3),
-        ["$JS", "API", "CONSUMER", "CREATE", _, ..] => Some(5),
+        ["$JS", "API", "CONSUMER", "CREATE", _, ..] | ["$KV", _, "_group", "u", ..] => Some(5),
         _ => None,
     };
     if let Some(fixed) = fixed.filter(|&fixed| fixed < tokens.len()) {
@@ -280,6 +281,26 @@ mod tests {
             (
                 "$KV.leaders._data.scheduler._doctor".to_owned(),
                 "$KV.leaders._data.scheduler.>",
+            ),
+            (
+                "$KV.leaders._guard.scheduler".to_owned(),
+                "$KV.leaders._guard.scheduler",
+            ),
+            (
+                "$KV.leaders._group.m.AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+                "$KV.leaders._group.m.*",
+            ),
+            (
+                "$KV.leaders._group.u.shards.1.0".to_owned(),
+                "$KV.leaders._group.u.shards.>",
+            ),
+            (
+                "$KV.leaders._gdata.shards.1.0._doctor".to_owned(),
+                "$KV.leaders._gdata.shards.>",
+            ),
+            (
+                "$KV.leaders._guard.shards.1.0".to_owned(),
+                "$KV.leaders._guard.shards.>",
             ),
             (
                 format!("$JS.FC.KV_leaders.doctor.{id}"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{ManagerConfig, RoleConfig, RoleName};
+use nats_elect::{GroupName, ManagerConfig, RoleConfig, RoleName};
 
 use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
@@ -24,6 +24,7 @@ Examples:
   nats-elect doctor                              for a role with the default ttl of 15s
   nats-elect doctor --config elect.toml          for the roles and the connection of a configuration
   nats-elect doctor --role scheduler --creds node.creds
+  nats-elect doctor --group partitions           for members of a group
   nats-elect doctor --as operator --creds oncall.creds
   nats-elect doctor --json | jq '.checks[] | select(.verdict == \"fail\")'";
 
@@ -63,6 +64,11 @@ pub struct Doctor {
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
+    /// Check the bucket and the permissions for this group, too; may be repeated. Roles are then
+    /// tried only if they are named
+    #[arg(short, long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+
     /// The kind of user whose permissions are tried
     #[arg(
         long = "as",
@@ -89,6 +95,9 @@ impl Doctor {
         };
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
+        for group in &self.groups {
+            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
+        }
         let config = match file.filter(|file| file.has_manager) {
             Some(file) => {
                 let mut config = shared.over(file.config.manager)?;
@@ -109,6 +118,7 @@ impl Doctor {
                     prefix: &prefix,
                     part: self.part,
                     roles: &roles,
+                    groups: &self.groups,
                     times: &times,
                 };
                 examined.examine(&mut findings).await?;
@@ -177,6 +187,7 @@ struct Examined<'a> {
     prefix: &'a str,
     part: Part,
     roles: &'a Roles,
+    groups: &'a [String],
     times: &'a [Times],
 }
 
@@ -193,6 +204,7 @@ impl Examined<'_> {
             admin: self.config.admin.enabled.then_some(self.prefix),
             part: self.part,
             roles: self.roles,
+            groups: self.groups,
         };
         if self.part == Part::Operator {
             findings.skipped("bucket", "an operator needs none")?;
@@ -214,8 +226,12 @@ impl Examined<'_> {
         let candidate = self.part == Part::Candidate;
         let mut written = None;
         if candidate {
-            let standing: Vec<_> = found.roles().map(String::as_str).collect();
-            written = trial.writing(&standing, findings).await?;
+            if self.groups.is_empty() || !self.roles.made_up {
+                let standing: Vec<_> = found.roles().map(String::as_str).collect();
+                written = trial.writing(&standing, findings).await?;
+            }
+            trial.owning(findings).await?;
+            bucket::max_age_of_groups(self.groups, &found, findings)?;
         }
         if readable || written.is_some() {
             pace::round_trips(line, name, written, self.times, findings).await?;

@@ -411,3 +411,20 @@ pub fn max_age_against(
         "choose a shorter ttl, or a longer max age",
     )
 }
+
+/// Whether keys live as long as units have owners, which a manager with groups asks for when it
+/// starts.
+pub fn max_age_of_groups(
+    groups: &[String],
+    found: &Found,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let (Some(max_age), Some(group)) = (found.max_age, groups.first()) else {
+        return Ok(());
+    };
+    findings.fail(
+        "max age and groups",
+        format!("keys expire after {}, and the owner of a unit of {group:?} is written only when it changes: a manager does not start with these settings", exact(max_age)),
+        "a bucket without a max age",
+    )
+}

@@ -18,6 +18,9 @@ use crate::line::{Answer, Line, advice};
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
 
+/// The name of a member that there is not.
+const NO_EPOCH: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
 /// More roles of the bucket are not tried.
 const MOST_ROLES: usize = 100;
 
@@ -28,6 +31,8 @@ pub struct Trial<'a> {
     pub admin: Option<&'a str>,
     pub part: Part,
     pub roles: &'a Roles,
+    /// The groups that somebody named.
+    pub groups: &'a [String],
 }
 
 /// A group of subjects that is told on one line.
@@ -136,6 +141,56 @@ impl Trial<'_> {
             }
         }
         Ok(first)
+    }
+
+    /// Writes what members of groups write, so that it is refused.
+    pub async fn owning(&self, findings: &mut Findings) -> io::Result<()> {
+        for group in self.groups {
+            let lost = format!("no unit of group {group:?} is owned here");
+            let (check, subjects) = ("may own units", self.of_group(group));
+            self.owns(check, group, &subjects, &lost, false, findings)
+                .await?;
+            let lost = format!("owners of units of {group:?} have no `Term::store()`");
+            let (check, subjects) = ("may keep data", self.of_units_store(group));
+            self.owns(check, group, &subjects, &lost, true, findings)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn owns(
+        &self,
+        check: &'static str,
+        group: &str,
+        subjects: &[String],
+        lost: &str,
+        dispensable: bool,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        match self.refused(check, subjects, lost, findings).await? {
+            Some(denied) if denied.is_empty() => {
+                findings.ok(check, format!("the keys of group {group:?}"))
+            }
+            Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
+            None => Ok(()),
+        }
+    }
+
+    fn of_group(&self, group: &str) -> [String; 3] {
+        let bucket = self.bucket;
+        [
+            format!("$KV.{bucket}._group.m.{NO_EPOCH}"),
+            format!("$KV.{bucket}._group.g.{group}"),
+            format!("$KV.{bucket}._group.u.{group}.1.0"),
+        ]
+    }
+
+    fn of_units_store(&self, group: &str) -> [String; 2] {
+        let bucket = self.bucket;
+        [
+            format!("$KV.{bucket}._gdata.{group}.1.0._doctor"),
+            format!("$KV.{bucket}._guard.{group}.1.0"),
+        ]
     }
 
     fn of_election(&self, role: &str) -> [String; 2] {

@@ -270,6 +270,18 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
 }
 
 #[tokio::test]
+async fn a_bucket_whose_keys_expire_is_not_for_groups() {
+    let server = NatsServer::start().expect("a server");
+    let age = |config: &mut stream::Config| config.max_age = std::time::Duration::from_secs(60);
+    bucket_with(&server.url(), age).await;
+    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    assert_eq!(checkup.code, Some(1));
+    checkup.says("max age and groups", "fail", "\"partitions\"");
+    let odd = ended(&mut doctor(&server.url(), &["--group", "a.b"]));
+    assert_eq!(odd.code, Some(2), "{}", odd.stderr);
+}
+
+#[tokio::test]
 async fn a_bucket_without_room_for_a_single_role_is_unfit() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
@@ -373,6 +385,21 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
             warned.iter().all(|it| *it == "replicas"),
             "{part}: {warned:?}"
         );
+    }
+    let member = as_user("candidate", "candidate", &["--group", "partitions"]);
+    assert_eq!(member.code, Some(0), "{:#}", member.report);
+    member.says("may own units", "ok", "\"partitions\"");
+    member.says("may keep data", "ok", "\"partitions\"");
+    assert_eq!(member.on("may lead"), [], "no role was named");
+    let other = as_user("candidate", "candidate", &["--group", "others"]);
+    assert_eq!(other.code, Some(1), "{:#}", other.report);
+    for (check, verdict, key) in [
+        ("may own units", "fail", "_group.g.others"),
+        ("may own units", "fail", "_group.u.others.>"),
+        ("may keep data", "warn", "_gdata.others.>"),
+        ("may keep data", "warn", "_guard.others.>"),
+    ] {
+        other.says(check, verdict, &format!("\"$KV.leaders.{key}\""));
     }
     let other = as_user("candidate", "candidate", &["--role", "other"]);
     other.says("may lead", "fail", "\"$KV.leaders.other\"");
