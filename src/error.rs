@@ -177,6 +177,17 @@ impl Error {
             },
         }
     }
+
+    /// A read of the bucket failed, which was tried for so long.
+    pub(crate) fn of_reading(error: StoreError, tried: Duration) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Timeout { .. } => Self::Unavailable {
+                after: tried,
+                reason: error.to_string(),
+            },
+            error => Self::of_start(StartFailure::Bucket(error), tried),
+        }
+    }
 }
 
 impl From<TermError> for Error {

@@ -5,10 +5,13 @@
 //!         └─ watching          one watch over all keys, and the data that it shows
 //!            └─ tracked_roles  the state of all roles: no I/O, no clock
 //!               └─ tracked_role  the state of one role
+//! groups ── observed_groups        the groups, read when they are asked for
 //! ```
 
 mod builder;
+mod groups;
 mod observed;
+mod observed_groups;
 #[cfg(test)]
 mod tests;
 mod tracked_role;
@@ -18,6 +21,7 @@ mod watching;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::Stream;
 use ractor::ActorRef;
@@ -25,8 +29,12 @@ use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
 pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
+pub use self::observed_groups::{
+    GroupProblem, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitKind,
+    UnitStanding,
+};
 use self::tracked_roles::TrackedRoles;
-use self::watching::Shared;
+use self::watching::{Reach, Shared};
 use crate::actors::MonitorMsg;
 use crate::broadcasts::until_ended;
 use crate::clock;
@@ -154,6 +162,36 @@ impl Observer {
         }
         self.until(|tracked_roles| tracked_roles.confirmed_leader(role))
             .await
+    }
+
+    /// Reads the groups of the bucket. Then watches until each member was seen alive, for `within`
+    /// at most: heartbeats come each second by default. With zero it reads alone, and hardly a
+    /// member is confirmed.
+    ///
+    /// The groups are read anew by each call, with a watch of its own: everything that stands under
+    /// their keys, as one server of the bucket shows it. Nothing of it is a proof. Only the owner of
+    /// a unit knows whether it may act.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] while the bucket is out of reach, or if the watch ends again
+    /// and again before it has shown everything. Returns [`Error::PermissionDenied`] if a permission
+    /// is missing.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is left running.
+    pub async fn groups(&self, within: Duration) -> Result<ObservedGroups, Error> {
+        let reach = self.inner.shared.reach.borrow().clone();
+        let Some(Reach { bucket, epoch }) = reach else {
+            return Err(Error::Unavailable {
+                after: Duration::ZERO,
+                reason: match self.connection() {
+                    WatchStatus::Stale { reason, .. } => reason,
+                    WatchStatus::Current => "the bucket is out of reach".into(),
+                },
+            });
+        };
+        // The future's state is large. Boxing it spares the callers.
+        Box::pin(groups::read(&bucket, epoch, within)).await
     }
 
     async fn until_current(&self) -> Result<(), Error> {

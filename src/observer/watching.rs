@@ -45,6 +45,8 @@ pub(super) struct Shared {
     /// Counts the inputs that were seen. Waiting callers watch it.
     pub moved: watch::Sender<u64>,
     pub ended: CancellationToken,
+    /// The bucket, while it is in reach.
+    pub reach: watch::Sender<Option<Reach>>,
 }
 
 impl Shared {
@@ -54,6 +56,7 @@ impl Shared {
             changes: broadcast::Sender::new(CHANGES),
             moved: watch::Sender::new(0),
             ended: CancellationToken::new(),
+            reach: watch::Sender::new(None),
         }
     }
 
@@ -123,16 +126,15 @@ impl From<StoreError> for Ended {
 
 /// The bucket that is in reach.
 #[derive(Clone)]
-struct Reach {
-    bucket: Bucket,
-    epoch: u64,
+pub(super) struct Reach {
+    pub bucket: Bucket,
+    pub epoch: u64,
 }
 
 pub(super) struct Watching {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
     watch_backoff: WatchBackoff,
-    reach: Option<Reach>,
     /// The watch that is running. Dropping it ends it.
     running: Option<BoxFuture<'static, Ended>>,
     /// When to begin the next watch.
@@ -146,7 +148,6 @@ impl Watching {
             shared,
             monitor,
             watch_backoff: WatchBackoff::new(clock::now()),
-            reach: None,
             running: None,
             begin_at: None,
             looks: JoinSet::new(),
@@ -188,7 +189,7 @@ impl Watching {
             self.watch_backoff.connection_lost(clock::now());
         }
         self.begin_at = None;
-        self.reach = None;
+        self.shared.reach.send_replace(None);
         match link {
             Link::Down => self.stop("not connected to NATS".into()),
             Link::Unusable(failure) => self.stop(failure.detail),
@@ -197,7 +198,9 @@ impl Watching {
                 let (epoch, max_age) = (info.epoch, info.max_age);
                 self.shared
                     .update(|tracked_roles| tracked_roles.bucket_is(epoch, max_age, now()));
-                self.reach = Some(Reach { bucket, epoch });
+                self.shared
+                    .reach
+                    .send_replace(Some(Reach { bucket, epoch }));
                 let rest = self.watch_backoff.reconnected();
                 self.begin_at = Some(clock::now() + rest.unwrap_or_default());
             }
@@ -219,7 +222,7 @@ impl Watching {
         let due = self
             .shared
             .apply(|tracked_roles| tracked_roles.tick(room, now()));
-        let Some(reach) = &self.reach else {
+        let Some(reach) = self.reach() else {
             return;
         };
         for role in due {
@@ -235,9 +238,13 @@ impl Watching {
         }
     }
 
+    fn reach(&self) -> Option<Reach> {
+        self.shared.reach.borrow().clone()
+    }
+
     fn begin(&mut self) {
         self.begin_at = None;
-        let Some(reach) = self.reach.clone() else {
+        let Some(reach) = self.reach() else {
             return;
         };
         self.watch_backoff.begun(clock::now());

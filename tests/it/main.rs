@@ -31,6 +31,7 @@ mod logs;
 mod mixed;
 mod network;
 mod observability;
+mod observed_groups;
 mod observer;
 mod observer_faults;
 mod old_server;

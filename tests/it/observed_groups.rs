@@ -1,0 +1,243 @@
+//! Groups in the eyes of an observer.
+
+use std::time::Duration;
+
+use async_nats::jetstream::kv;
+use nats_elect::{
+    Error, Group, GroupProblem, MemberConfig, ObservedGroups, Observer, RoleManager, StopOptions,
+    UnitKind, UnitStanding,
+};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::Recorded;
+use crate::support::journal::Journal;
+use crate::support::{BUCKET, SOON, ms};
+
+const SHARDS: u32 = 12;
+
+async fn member(url: &str, id: &str, journal: &Journal) -> RoleManager {
+    let handler = || Recorded::obedient(id, journal);
+    let control = Group::spread("control")
+        .unit("network", handler())
+        .unit("scheduler", handler());
+    RoleManager::builder()
+        .servers(url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(ms(3000)))
+        .group(Group::sharded("partitions", SHARDS, handler()))
+        .group(control)
+        .start()
+        .await
+        .expect("start")
+}
+
+async fn observer(url: &str) -> Observer {
+    let builder = Observer::builder().servers(url).bucket(BUCKET);
+    builder.start().await.expect("start")
+}
+
+/// Waits until the observer sees all units owned, by these instances alone.
+async fn all_owned_by(observer: &Observer, ids: &[&str]) -> ObservedGroups {
+    eventually(SOON, "an owner of each unit", async || {
+        let seen = observer.groups(ms(1500)).await.expect("it is in reach");
+        let mut units = seen.groups.values().flat_map(|group| &group.units);
+        let is_of = |id: &String| ids.contains(&id.as_str());
+        let owned = units.all(|unit| {
+            unit.standing == UnitStanding::Owned && unit.instance_id.as_ref().is_some_and(is_of)
+        });
+        (owned && seen.groups.len() == 2).then_some(seen)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", &journal).await;
+    let b = member(&proxy.url(), "b", &journal).await;
+    let observer = observer(&server.url()).await;
+    let seen = all_owned_by(&observer, &["a", "b"]).await;
+    let partitions = &seen.groups["partitions"];
+    assert_eq!(
+        (partitions.kind, partitions.shards, partitions.generation),
+        (Some(UnitKind::Sharded), Some(SHARDS), 1)
+    );
+    let names: Vec<_> = partitions.units.iter().map(|it| it.unit.clone()).collect();
+    let numbers: Vec<_> = (0..SHARDS).map(|number| number.to_string()).collect();
+    assert_eq!(names, numbers, "in the order of their numbers");
+    let control = &seen.groups["control"];
+    assert_eq!(
+        (control.kind, control.shards),
+        (Some(UnitKind::Spread), None)
+    );
+    assert_eq!(control.units.len(), 2);
+    let handle = a.group("partitions").expect("a group");
+    for (unit, owner) in handle.owners() {
+        let (seen, owner) = (partitions.unit(&unit).expect("it"), owner.expect("one"));
+        assert_eq!(seen.fencing_token, Some(owner.fencing_token), "{unit}");
+        assert_eq!(seen.instance_id, Some(owner.instance_id), "{unit}");
+    }
+    let units: usize = seen.members.values().map(|it| it.units).sum();
+    assert_eq!(units, SHARDS as usize + 2);
+    assert_eq!(seen.members_of("partitions").count(), 2);
+
+    // It ends with the first heartbeat of each.
+    let watched = observer.groups(SOON).await.expect("a look");
+    for member in watched.members.values() {
+        assert!(member.confirmed && member.understood, "{member:?}");
+        assert_eq!(member.ttl, Some(ms(3000)));
+    }
+    assert_eq!(watched.problems(), []);
+
+    proxy.black_hole();
+    let seen = all_owned_by(&observer, &["a"]).await;
+    // The epoch of `b` was ended by `a`.
+    assert_eq!(seen.ended.values().sum::<usize>(), 0, "{seen:?}");
+    assert!(
+        !seen.ended.is_empty() && seen.members.len() == 1,
+        "{seen:?}"
+    );
+    drop(b);
+    a.stop(StopOptions::default()).await.expect("stop");
+    let seen = observer.groups(Duration::ZERO).await.expect("a look");
+    let free = seen.groups.values().flat_map(|group| &group.units);
+    for unit in free {
+        assert_eq!(unit.standing, UnitStanding::Free, "{unit:?}");
+    }
+    assert!(seen.members.is_empty(), "{seen:?}");
+    let none = |group: &str| GroupProblem::NoMember {
+        group: group.to_owned(),
+    };
+    assert_eq!(seen.problems(), [none("control"), none("partitions")]);
+}
+
+#[tokio::test]
+async fn what_strangers_left_of_groups_is_told_as_it_stands() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let observer = observer(&server.url()).await;
+    let empty = observer.groups(Duration::ZERO).await.expect("a look");
+    assert_eq!(empty, ObservedGroups::default());
+
+    let epoch = |letter: &str| format!("{}A", letter.repeat(21));
+    let owned = |letter: &str| format!(r#"{{"v":1,"o":"{}"}}"#, epoch(letter));
+    let odd_id = "a\u{1b}[31mb\u{202e}";
+    let member = serde_json::json!({ "id": odd_id, "ttl_ms": 3000 }).to_string();
+    for (key, value) in [
+        (
+            "_group.g.shards",
+            r#"{"v":1,"kind":"sharded","n":7,"gen":2,"before":3}"#.to_owned(),
+        ),
+        ("_group.u.shards.1.0", r#"{"v":1,"c":1}"#.to_owned()),
+        ("_group.u.shards.1.1", r#"{"v":1}"#.to_owned()),
+        ("_group.u.shards.2.0", r#"{"v":1}"#.to_owned()),
+        ("_group.u.shards.2.1", owned("B")),
+        ("_group.u.shards.2.2", owned("C")),
+        ("_group.u.shards.2.3", owned("D")),
+        ("_group.u.shards.2.4", r#"{"v":9}"#.to_owned()),
+        ("_group.u.shards.2.5", "\u{1b}]0;owned\u{7}".to_owned()),
+        ("_group.u.lost.3.b", r#"{"v":1}"#.to_owned()),
+        ("_group.u.lost.2.a", r#"{"v":1}"#.to_owned()),
+        (
+            "_group.g.new",
+            r#"{"v":1,"kind":"sharded","n":2,"gen":1,"making":true}"#.to_owned(),
+        ),
+        ("_group.x.what", "x".to_owned()),
+    ] {
+        store.put(key, value.into()).await.expect("put");
+    }
+    let living = format!("_group.m.{}", epoch("B"));
+    store.put(&living, member.into()).await.expect("put");
+    let ended = format!("_group.m.{}", epoch("C"));
+    store.put(&ended, "x".into()).await.expect("put");
+    store.delete(&ended).await.expect("delete");
+    store.delete("_group.u.shards.2.5").await.expect("delete");
+
+    let seen = observer.groups(Duration::ZERO).await.expect("a look");
+    let shards = &seen.groups["shards"];
+    let standings: Vec<_> = shards.units.iter().map(|it| it.standing).collect();
+    assert_eq!(
+        standings,
+        [
+            UnitStanding::Free,
+            UnitStanding::Owned,
+            UnitStanding::Abandoned,
+            UnitStanding::OwnerMissing,
+            UnitStanding::Unknown,
+            UnitStanding::Unknown,
+            UnitStanding::Missing,
+        ]
+    );
+    assert_eq!((shards.generation, shards.unclosed), (2, 1));
+    assert_eq!(shards.units[2].owner, Some(epoch("C")));
+    assert_eq!(shards.units[6].fencing_token, None);
+    let id = shards.units[1].instance_id.as_ref().expect("a name");
+    assert!(!id.contains(['\u{1b}', '\u{202e}']), "{id:?}");
+    let lost = &seen.groups["lost"];
+    assert_eq!((lost.kind, lost.generation, lost.unclosed), (None, 3, 1));
+    let new = &seen.groups["new"];
+    assert!(new.making && new.count(UnitStanding::Missing) == 2);
+    assert_eq!(seen.groups.len(), 3);
+    let member = &seen.members[&epoch("B")];
+    assert!(!member.understood && member.units == 1, "{member:?}");
+    assert_eq!(member.ttl, None, "it does not fit its epoch");
+    assert_eq!(seen.ended, [(epoch("C"), 1)].into());
+    let of = |group: &str| group.to_owned();
+    assert_eq!(
+        seen.problems(),
+        [
+            GroupProblem::NoRecord { group: of("lost") },
+            GroupProblem::NoMember { group: of("lost") },
+            GroupProblem::NoMember {
+                group: of("shards")
+            },
+            GroupProblem::UnitsMissing {
+                group: of("shards"),
+                units: 1
+            },
+            GroupProblem::UnitsUnknown {
+                group: of("shards"),
+                units: 2
+            },
+            GroupProblem::OwnerMissing {
+                group: of("shards"),
+                units: 1
+            },
+            GroupProblem::MemberUnknown { epoch: epoch("B") },
+        ]
+    );
+    for problem in seen.problems() {
+        let text = problem.to_string();
+        assert!(!text.contains(char::is_control), "{text:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sees_nothing_says_so_and_sees_groups_when_nats_is_back() {
+    let mut server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", &journal).await;
+    let observer = observer(&server.url()).await;
+    all_owned_by(&observer, &["a"]).await;
+    server.kill();
+    let refused = eventually(SOON, "a refusal", async || {
+        observer.groups(Duration::ZERO).await.err()
+    })
+    .await;
+    assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+    assert!(refused.is_transient());
+    server.restart().expect("restart");
+    let seen = eventually(SOON, "the groups", async || {
+        let seen = observer.groups(ms(500)).await.ok()?;
+        seen.groups.contains_key("partitions").then_some(seen)
+    })
+    .await;
+    assert_eq!(seen.groups["partitions"].units.len(), SHARDS as usize);
+    a.stop(StopOptions::default()).await.expect("stop");
+}
