@@ -16,8 +16,8 @@ pub use nats_elect::duration::parse as duration;
 #[cfg(unix)]
 use crate::commands::{agent, exec};
 use crate::commands::{
-    candidates, check, check_role, completions, create_bucket, doctor, end_lease, history, inspect,
-    ls, orders, retire, serve, step_down, top, verify, watch,
+    candidates, check, check_role, completions, create_bucket, doctor, end_lease, group, history,
+    inspect, ls, orders, retire, serve, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -184,6 +184,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         "status" | "show" | "get" | "leader" | "leaders" | "roles" => &["ls", "candidates"],
         "members" | "instances" | "nodes" => &["candidates"],
         "describe" | "info" => &["inspect"],
+        "groups" | "units" | "shards" | "owners" => &["group"],
         "failover" | "switchover" | "handover" | "transfer" => &["step-down"],
         "drain" | "uncordon" | "unpause" => &["cordon", "resume"],
         _ => return error,
@@ -234,6 +235,12 @@ pub enum Command {
     Resume(orders::Resume),
     Cordon(orders::Cordon),
     EndLease(end_lease::EndLease),
+    /// Show groups: their members, and who owns their units
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  nats-elect group ls\n  nats-elect group show partitions\n  nats-elect group explain partitions 17"
+    )]
+    Group(GroupCommand),
     /// Remove a role that is no longer used
     #[command(
         subcommand,
@@ -253,6 +260,14 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum RoleCommand {
     Retire(retire::Retire),
+}
+
+/// What is to be known of groups.
+#[derive(Debug, Subcommand)]
+pub enum GroupCommand {
+    Ls(group::ls::Ls),
+    Show(group::show::Show),
+    Explain(group::explain::Explain),
 }
 
 /// What `exec` starts by itself and nobody types: help and completions know nothing of it.

@@ -10,8 +10,8 @@ use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use futures::TryStreamExt;
-use nats_elect::RoleName;
 use nats_elect::admin::AdminClient;
+use nats_elect::{GroupName, RoleName};
 
 use crate::cli::{Cli, Shared};
 use crate::context;
@@ -48,6 +48,7 @@ fn with_names(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| match arg.get_id().as_str() {
             "role" | "roles" => arg.add(ArgValueCandidates::new(roles)),
+            "group" | "groups" => arg.add(ArgValueCandidates::new(groups)),
             "instance" | "to" => arg.add(ArgValueCandidates::new(instances)),
             "context" => arg.add(ArgValueCandidates::new(contexts)),
             _ => arg,
@@ -56,20 +57,29 @@ fn with_names(command: clap::Command) -> clap::Command {
 }
 
 fn roles() -> Vec<CompletionCandidate> {
+    // No fence records and no data.
+    keys("", |key| RoleName::new(key).is_ok())
+}
+
+fn groups() -> Vec<CompletionCandidate> {
+    keys("_group.g.", |key| GroupName::new(key).is_ok())
+}
+
+/// The keys of one more token that begin so, without that beginning.
+fn keys(beginning: &str, is_one: fn(&str) -> bool) -> Vec<CompletionCandidate> {
     asked(async |shared| {
         let read = async |client, name: String| {
             let bucket = shared.bucket_of(client, &name).await?;
-            // One token: no fence records and no data.
-            let filter = format!("{}*", bucket.prefix);
-            let subjects = bucket.stream.info_with_subjects(filter).await;
+            let prefix = format!("{}{beginning}", bucket.prefix);
+            let subjects = bucket.stream.info_with_subjects(format!("{prefix}*")).await;
             let subjects = subjects.map_err(|error| unread(&error))?;
-            let keys = subjects.map_ok(|(subject, _)| subject[bucket.prefix.len()..].to_owned());
+            let keys = subjects.map_ok(|(subject, _)| subject[prefix.len()..].to_owned());
             keys.try_collect::<Vec<_>>()
                 .await
                 .map_err(|error| unread(&error))
         };
         let mut keys = shared.reading(read).await?;
-        keys.retain(|key| RoleName::new(key).is_ok());
+        keys.retain(|key| is_one(key));
         Ok(keys)
     })
 }

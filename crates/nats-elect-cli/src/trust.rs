@@ -10,7 +10,7 @@ use crate::cli::duration;
 use crate::exit::Failure;
 
 /// The keys to trust, as they are named on the command line.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Trust {
     /// A key to trust: the public nkey of a signer, which begins with U; may be repeated
     #[arg(short, long = "key", value_name = "KEY", help_heading = "Signatures")]

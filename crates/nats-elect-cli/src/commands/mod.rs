@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod end_lease;
 #[cfg(unix)]
 pub mod exec;
+pub mod group;
 pub mod history;
 pub mod inspect;
 pub mod ls;
@@ -24,7 +25,7 @@ pub mod watch;
 
 #[cfg(unix)]
 use crate::cli::Inner;
-use crate::cli::{Command, RoleCommand, Shared};
+use crate::cli::{Command, GroupCommand, RoleCommand, Shared};
 use crate::connect::block_on;
 use crate::exit::Outcome;
 use crate::output::Output;
@@ -46,6 +47,9 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::CheckRole(check) => block_on(check.run(shared, output)),
         Command::CreateBucket(create) => block_on(create.run(shared, output)),
         Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
+        Command::Group(GroupCommand::Ls(ls)) => block_on(ls.run(shared, output)),
+        Command::Group(GroupCommand::Show(show)) => block_on(show.run(shared, output)),
+        Command::Group(GroupCommand::Explain(explain)) => block_on(explain.run(shared, output)),
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),

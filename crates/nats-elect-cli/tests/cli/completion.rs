@@ -77,6 +77,19 @@ async fn roles_are_completed_from_the_bucket_as_the_line_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_are_completed_from_the_bucket() {
+    let server = NatsServer::start().expect("a server");
+    let bucket = bucket(&server).await;
+    for key in ["partitions", "_group.g.partitions", "_group.g.control"] {
+        bucket.put(key, "x".into()).await.expect("a key");
+    }
+    for line in ["group show par", "group explain par", "doctor --group par"] {
+        let found = names(asking(line).env("NATS_URL", server.url()));
+        assert_eq!(found, ["partitions"], "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_shells_get_roles_too() {
     let server = NatsServer::start().expect("a server");
     let bucket = bucket(&server).await;

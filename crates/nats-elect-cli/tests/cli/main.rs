@@ -14,6 +14,7 @@ mod doctor;
 mod documents;
 mod end_lease;
 mod fleet;
+mod group;
 mod history;
 mod inspect;
 mod ls;

@@ -1,0 +1,278 @@
+//! `group explain`: why a unit is where it is.
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
+
+use super::{WAIT, find, group_json, read, state, unit_json};
+use crate::cli::{Shared, duration};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::record::Written;
+use crate::text::{ago, cut, lasted, stamp, wall_clock};
+
+/// Of longer names the beginning is shown, in characters.
+const SHOWN: usize = 48;
+const ZONE: usize = 24;
+
+const MORE: &str = "\
+The command shows:
+  the owner that the unit's record names, and when it was written, by the server's clock
+  the fencing token of the owner's term
+  the owner's lease, and whether a heartbeat came while this command watched
+  what the unit waits for, if nobody owns it
+
+An observer knows no more than the bucket shows. Whether the owner's handler runs, only the owner
+knows: see its log, and `nats-elect candidates` for the instance.
+
+Exit codes:
+  0  success, also if nobody owns the unit
+  1  JetStream is off
+  3  there is no such bucket, group or unit
+  4  NATS refused the credentials or a permission
+  5  NATS did not answer in time
+
+Examples:
+  nats-elect group explain partitions 17
+  nats-elect group explain control scheduler --json | jq .waits_for";
+
+/// Explain why a unit of a group is where it is
+///
+/// The command reads the bucket, and waits a moment for a heartbeat of each member.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Explain {
+    /// The group
+    group: String,
+
+    /// The unit: of a shard, its number
+    unit: String,
+
+    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
+    /// default
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
+    wait: Duration,
+}
+
+/// What is known of a unit.
+struct Facts<'a> {
+    all: &'a ObservedGroups,
+    name: &'a str,
+    group: &'a ObservedGroup,
+    unit: &'a ObservedUnit,
+    written: Option<SystemTime>,
+}
+
+impl Explain {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let all = read(shared, self.wait).await?;
+        let group = find(&all, &self.group)?;
+        let unit = group.unit(&self.unit).ok_or_else(|| {
+            Failure::not_found(format!(
+                "group {:?} has no unit {:?}",
+                self.group, self.unit
+            ))
+            .advice("`nats-elect group show GROUP --units` lists them")
+        })?;
+        let facts = Facts {
+            all: &all,
+            name: &self.group,
+            group,
+            unit,
+            written: self.written(shared, group, unit).await?,
+        };
+        if output.is_data() {
+            output.data(&facts.json())?;
+        } else {
+            for line in facts.lines() {
+                output.line(line)?;
+            }
+        }
+        Ok(0)
+    }
+
+    /// When the record was written that was read, if it still stands there.
+    async fn written(
+        &self,
+        shared: &Shared,
+        group: &ObservedGroup,
+        unit: &ObservedUnit,
+    ) -> Result<Option<SystemTime>, Failure> {
+        let key = format!("_group.u.{}.{}.{}", self.group, group.generation, self.unit);
+        let read = async |client, name: String| {
+            let bucket = shared.bucket_of(client, &name).await?;
+            Written::read(&bucket, &key).await
+        };
+        let written = shared.reading(read).await?;
+        let sequence = unit.fencing_token.map(|token| token.sequence);
+        let written = written.filter(|it| Some(it.revision()) == sequence);
+        Ok(written.map(|it| it.time()))
+    }
+}
+
+impl Facts<'_> {
+    fn owner(&self) -> Option<&ObservedMember> {
+        self.all.members.get(self.unit.owner.as_ref()?)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut value = unit_json(self.unit);
+        let group = group_json(self.all, self.name, self.group);
+        for field in [
+            "group",
+            "kind",
+            "generation",
+            "making",
+            "unclosed",
+            "problems",
+        ] {
+            value[field] = group[field].clone();
+        }
+        value["written_at"] = self.written.map(stamp).into();
+        value["member"] = self.owner().map_or(serde_json::Value::Null, |seen| {
+            let member = super::Member {
+                epoch: self.unit.owner.as_deref().unwrap_or_default(),
+                seen,
+                units: self.units_of_owner(),
+            };
+            super::member_json(&member, self.name)
+        });
+        let (what, then) = self.waits_for().unzip();
+        value["waits_for"] = what.into();
+        value["then"] = then.into();
+        value
+    }
+
+    fn units_of_owner(&self) -> Vec<&str> {
+        let units = self.group.units.iter();
+        let same = units.filter(|it| it.owner.is_some() && it.owner == self.unit.owner);
+        same.map(|it| it.unit.as_str()).collect()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let unit = self.unit;
+        let mut lines = vec![format!("unit {} of group {}", unit.unit, self.name)];
+        let mut row = |name: &str, value: String| lines.push(format!("  {name:<14} {value}"));
+        row("state", unit.standing.to_string());
+        if let Some(epoch) = &unit.owner {
+            let id = unit.instance_id.as_deref().unwrap_or("not known");
+            let id = cut(id, SHOWN);
+            row("owner", format!("{id} (epoch {epoch})"));
+        }
+        if let Some(token) = unit.fencing_token {
+            row("fencing token", token.to_string());
+        }
+        if let Some(written) = self.written {
+            let since = wall_clock().duration_since(written).unwrap_or_default();
+            row("written", format!("{} ({})", stamp(written), ago(since)));
+        }
+        if let Some(member) = self.owner() {
+            row("owner's state", alive(member));
+            let here = self.units_of_owner().len();
+            let cordoned = if member.cordoned { ", cordoned" } else { "" };
+            let zone = member
+                .zone
+                .as_ref()
+                .map(|zone| format!(", zone {}", cut(zone, ZONE)));
+            row(
+                "owner has",
+                format!(
+                    "{here} units of this group, {} in all{}{cordoned}",
+                    member.units,
+                    zone.unwrap_or_default()
+                ),
+            );
+        }
+        match self.waits_for() {
+            Some((what, then)) => {
+                row("waits for", what);
+                row("then", then.into());
+            }
+            None => row("waits for", "nothing".into()),
+        }
+        lines
+    }
+
+    /// What has to happen before somebody owns it, and what follows.
+    fn waits_for(&self) -> Option<(String, &'static str)> {
+        if self.group.making {
+            return Some((
+                "the members to create all units of the new group".into(),
+                "the members take the units",
+            ));
+        }
+        if self.group.kind.is_none() {
+            return Some((
+                "the group's record, which is missing or can't be understood".into(),
+                "nobody takes a unit before",
+            ));
+        }
+        let standing = self.unit.standing;
+        if matches!(standing, UnitStanding::Owned | UnitStanding::Closed) {
+            return self.waits_for_owner();
+        }
+        let takers = self.all.members_of(self.name);
+        if takers.filter(|(_, it)| !it.cordoned).count() == 0 {
+            return Some((
+                "a member that may take it: the group has none, or all are cordoned".into(),
+                "that one takes it, a minute later at most",
+            ));
+        }
+        if self.group.unclosed > 0 {
+            let unclosed = self.group.unclosed;
+            return Some((
+                format!("{unclosed} units of earlier generations to be closed"),
+                "the members take the units of this one",
+            ));
+        }
+        let (what, then) = match standing {
+            UnitStanding::Free => (
+                "a member that takes it",
+                "it has an owner in a moment, or in a minute if no owner wrote this record",
+            ),
+            UnitStanding::Abandoned => (
+                "a member that takes it",
+                "one does when it has itself waited for the lease that was ended",
+            ),
+            UnitStanding::OwnerMissing => (
+                "the end of its owner's lease, which has no record",
+                "in a minute members end that lease, and one takes the unit",
+            ),
+            UnitStanding::Missing => (
+                "a member to create its key",
+                "a minute later one takes the unit",
+            ),
+            _ => (
+                "the minute to be over since this record was written",
+                "a member writes over it, and one takes the unit",
+            ),
+        };
+        Some((what.into(), then))
+    }
+
+    fn waits_for_owner(&self) -> Option<(String, &'static str)> {
+        let owner = self.owner()?;
+        if owner.understood && owner.confirmed {
+            return None;
+        }
+        let lease = owner.ttl.map_or_else(|| "a minute".to_owned(), lasted);
+        Some((
+            format!("a heartbeat of the owner, whose lease is {lease}"),
+            "if none comes for so long, members end that lease, and one takes the unit",
+        ))
+    }
+}
+
+fn alive(member: &ObservedMember) -> String {
+    let lease = member.ttl.map_or_else(
+        || "its lease is not known".to_owned(),
+        |ttl| format!("lease {}", lasted(ttl)),
+    );
+    let beat = if member.confirmed {
+        format!("last heartbeat {}", ago(member.age))
+    } else {
+        format!("no heartbeat for {}", lasted(member.age))
+    };
+    format!("{}: {beat}, {lease}", state(member))
+}

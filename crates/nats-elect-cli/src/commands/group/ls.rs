@@ -1,0 +1,138 @@
+//! `group ls`: the groups, and how many of their units have an owner.
+
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::{Cell, Color};
+use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
+
+use super::{Member, WAIT, group_json, problems, read};
+use crate::cli::{Shared, duration};
+use crate::columns::{Chosen, Columns, Layout};
+use crate::exit::Outcome;
+use crate::output::Output;
+
+const LAYOUT: Layout = Layout {
+    all: &[
+        "GROUP",
+        "KIND",
+        "UNITS",
+        "OWNED",
+        "UNOWNED",
+        "MEMBERS",
+        "ALIVE",
+        "EACH",
+        "GENERATION",
+    ],
+    wide: &["GENERATION"],
+    flexible: "GROUP",
+};
+
+const MORE: &str = "\
+Columns:
+  GROUP       the group
+  KIND        sharded   units with numbers
+              spread    named units
+              unknown   the group has no record that can be understood
+  UNITS       the number of its units; `new` while members create them
+  OWNED       units whose record names a member
+  UNOWNED     the other ones: `group show` says of each why
+  MEMBERS     instances that take part in the group
+  ALIVE       those of them that sent a heartbeat while this command watched
+  EACH        the fewest and the most units that a member owns
+  GENERATION  1 until the group grows, with --output wide
+
+Exit codes:
+  0  success, also if the bucket has no group
+  1  JetStream is off
+  3  there is no such bucket
+  4  NATS refused the credentials or a permission
+  5  NATS did not answer in time
+
+Examples:
+  nats-elect group ls
+  nats-elect group ls --json | jq 'select(.owned < .unit_count)'";
+
+/// List the groups, and how many of their units have an owner
+///
+/// The command reads the bucket. It writes nothing and needs no running instance. The record of a
+/// member that died a second ago looks like the record of a living one. So the command waits a
+/// moment for a heartbeat of each member.
+#[derive(Debug, Args)]
+#[command(visible_alias = "list", after_long_help = MORE)]
+pub struct Ls {
+    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
+    /// default
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
+    wait: Duration,
+
+    #[command(flatten)]
+    columns: Columns,
+}
+
+impl Ls {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let columns = self.columns.of(LAYOUT, output)?;
+        let all = read(shared, self.wait).await?;
+        if output.is_data() {
+            for (name, group) in &all.groups {
+                output.data(&group_json(&all, name, group))?;
+            }
+            return Ok(0);
+        }
+        if all.groups.is_empty() {
+            let name = shared.config()?.bucket;
+            output.note(&format!("bucket {name:?} has no group"));
+            return Ok(0);
+        }
+        table(&all, &columns, output)?;
+        let problems: Vec<_> = all
+            .groups
+            .keys()
+            .flat_map(|name| problems(&all, name))
+            .collect();
+        if !problems.is_empty() {
+            output.note("");
+        }
+        for problem in problems {
+            output.note(&problem);
+        }
+        Ok(0)
+    }
+}
+
+fn table(all: &ObservedGroups, columns: &Chosen, output: Output) -> std::io::Result<()> {
+    let rows = all.groups.iter().map(|(name, group)| row(all, name, group));
+    columns.show(rows, output)
+}
+
+fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {
+    let members = Member::all(all, name, group);
+    let owned = group.count(UnitStanding::Owned);
+    let unowned = group.units.len() - owned;
+    let alive = members.iter().filter(|it| it.seen.confirmed).count();
+    let counts = members.iter().map(|it| it.units.len());
+    let each = match (counts.clone().min(), counts.max()) {
+        (Some(least), Some(most)) if least == most => most.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "–".to_owned(),
+    };
+    let kind = group.kind.map_or("unknown", nats_elect::UnitKind::as_str);
+    let units = if group.making {
+        "new".to_owned()
+    } else {
+        group.units.len().to_string()
+    };
+    let color = |is_well: bool| if is_well { Color::Green } else { Color::Red };
+    vec![
+        Cell::new(name),
+        Cell::new(kind),
+        Cell::new(units),
+        Cell::new(owned),
+        Cell::new(unowned).fg(color(unowned == 0)),
+        Cell::new(members.len()),
+        Cell::new(alive).fg(color(alive == members.len())),
+        Cell::new(each),
+        Cell::new(group.generation),
+    ]
+}

@@ -1,0 +1,186 @@
+//! `group`: who owns the units of groups.
+
+pub mod explain;
+pub mod ls;
+pub mod show;
+
+use std::time::Duration;
+
+use nats_elect::duration::seconds::Seconds;
+use nats_elect::{
+    Error, GroupName, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding,
+};
+use serde_json::{Value, json};
+
+use crate::cli::Shared;
+use crate::exit::Failure;
+use crate::trust::Trust;
+
+/// The default for how long heartbeats are waited for. They come each second by default.
+const WAIT: &str = "2500ms";
+
+/// Reads all groups of the bucket, and waits for a heartbeat of each member.
+async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure> {
+    // Roles are of no interest here. The future's state is large: boxing it spares the callers.
+    let trust = Trust::default();
+    let observer = Box::pin(shared.observer(Some(&[]), &trust)).await?;
+    Ok(observer.groups(wait).await?)
+}
+
+/// The group of this name.
+fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Failure> {
+    GroupName::new(name).map_err(Error::from)?;
+    all.groups.get(name).ok_or_else(|| {
+        Failure::not_found(format!("there is no group {name:?} in the bucket"))
+            .advice("`nats-elect group ls` lists the groups")
+    })
+}
+
+/// A member of a group, with the units that it owns there.
+struct Member<'a> {
+    epoch: &'a str,
+    seen: &'a ObservedMember,
+    units: Vec<&'a str>,
+}
+
+impl<'a> Member<'a> {
+    /// The members of a group, and those that own units of it all the same, by their names.
+    fn all(all: &'a ObservedGroups, name: &'a str, group: &'a ObservedGroup) -> Vec<Self> {
+        let members = all.members.iter().map(|(epoch, seen)| {
+            let units = group.units.iter();
+            let units = units.filter(|unit| owner(unit) == Some(epoch));
+            Self {
+                epoch,
+                seen,
+                units: units.map(|unit| unit.unit.as_str()).collect(),
+            }
+        });
+        let mut members: Vec<_> = members
+            .filter(|it| !it.units.is_empty() || it.seen.groups.contains_key(name))
+            .collect();
+        members.sort_by(|a, b| (&a.seen.instance_id, a.epoch).cmp(&(&b.seen.instance_id, b.epoch)));
+        members
+    }
+
+    fn name(&self) -> String {
+        if self.seen.instance_id.is_empty() {
+            format!("(no name, {})", self.epoch)
+        } else {
+            self.seen.instance_id.clone()
+        }
+    }
+
+    /// Whether it lives, as one word.
+    const fn state(&self) -> &'static str {
+        state(self.seen)
+    }
+}
+
+const fn state(member: &ObservedMember) -> &'static str {
+    match (member.understood, member.confirmed) {
+        (false, _) => "unknown",
+        (true, true) => "confirmed",
+        (true, false) => "unconfirmed",
+    }
+}
+
+/// The epoch that owns a unit, if its lease was not ended.
+fn owner(unit: &ObservedUnit) -> Option<&str> {
+    let is_owned = unit.standing == UnitStanding::Owned;
+    unit.owner.as_deref().filter(|_| is_owned)
+}
+
+/// What every command tells programs of a group.
+fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Value {
+    let members = Member::all(all, name, group);
+    let counts = members.iter().map(|it| it.units.len());
+    let standings = UnitStanding::ALL.iter();
+    let standings: serde_json::Map<_, _> = standings
+        .map(|standing| (standing.to_string(), group.count(*standing).into()))
+        .collect();
+    let problems = problems(all, name);
+    json!({
+        "group": name,
+        "kind": group.kind,
+        "shards": group.shards,
+        "generation": group.generation,
+        "making": group.making,
+        "unclosed": group.unclosed,
+        "unit_count": group.units.len(),
+        "owned": group.count(UnitStanding::Owned),
+        "standings": standings,
+        "member_count": members.len(),
+        "units_per_member": { "least": counts.clone().min(), "most": counts.max() },
+        "problems": problems,
+    })
+}
+
+/// What is wrong with a group, in words.
+fn problems(all: &ObservedGroups, name: &str) -> Vec<String> {
+    let group = format!("group {name:?}");
+    let problems = all.problems().into_iter().map(|it| it.to_string());
+    problems.filter(|it| it.starts_with(&group)).collect()
+}
+
+fn member_json(member: &Member<'_>, group: &str) -> Value {
+    let seen = member.seen;
+    json!({
+        "epoch": member.epoch,
+        "instance_id": seen.instance_id,
+        "understood": seen.understood,
+        "confirmed": seen.confirmed,
+        "age_seconds": Seconds(seen.age),
+        "ttl_seconds": seen.ttl.map(Seconds),
+        "load": seen.groups.get(group),
+        "zone": seen.zone,
+        "cordoned": seen.cordoned,
+        "revision": seen.revision,
+        "unit_count": member.units.len(),
+        "all_units": seen.units,
+    })
+}
+
+fn unit_json(unit: &ObservedUnit) -> Value {
+    json!({
+        "unit": unit.unit,
+        "standing": unit.standing,
+        "owner": unit.owner,
+        "instance_id": unit.instance_id,
+        "fencing_token": unit.fencing_token,
+    })
+}
+
+/// Names of units in few words: numbers that follow each other as `3-7`.
+fn ranges(units: &[&str]) -> String {
+    let mut parts: Vec<(String, Option<(u32, u32)>)> = Vec::new();
+    for unit in units {
+        let number = unit.parse::<u32>().ok();
+        match (parts.last_mut(), number) {
+            (Some((text, Some((first, last)))), Some(number)) if *last + 1 == number => {
+                *last = number;
+                *text = format!("{first}-{last}");
+            }
+            _ => parts.push(((*unit).to_owned(), number.map(|it| (it, it)))),
+        }
+    }
+    let parts: Vec<_> = parts.into_iter().map(|(text, _)| text).collect();
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_one_range() {
+        for (units, text) in [
+            (&[][..], ""),
+            (&["7"], "7"),
+            (&["0", "1", "2", "5", "7", "8"], "0-2,5,7-8"),
+            (&["network", "scheduler"], "network,scheduler"),
+            (&["4294967294", "4294967295"], "4294967294-4294967295"),
+        ] {
+            assert_eq!(ranges(units), text);
+        }
+    }
+}

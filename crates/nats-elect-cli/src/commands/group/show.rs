@@ -1,0 +1,238 @@
+//! `group show`: the members of a group, and who owns its units.
+
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::{Cell, Color};
+use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
+use serde_json::Value;
+
+use super::{
+    Member, WAIT, find, group_json, member_json, owner, problems, ranges, read, unit_json,
+};
+use crate::cli::{Shared, duration};
+use crate::columns::{Chosen, Layout};
+use crate::exit::Outcome;
+use crate::output::Output;
+use crate::text::{cut, lasted, short};
+
+/// Of longer texts the beginning is shown, in characters.
+const SHOWN: usize = 48;
+
+const MEMBERS: Layout = Layout {
+    all: &[
+        "INSTANCE", "STATE", "UNITS", "LOAD", "ZONE", "LEASE", "EPOCH", "OWNS",
+    ],
+    wide: &["EPOCH"],
+    flexible: "OWNS",
+};
+
+const UNITS: Layout = Layout {
+    all: &["UNIT", "STATE", "OWNER", "FENCING", "EPOCH"],
+    wide: &["EPOCH"],
+    flexible: "OWNER",
+};
+
+const MORE: &str = "\
+Columns of members:
+  INSTANCE  the member's instance id; `, cordoned` if it takes no more units
+  STATE     confirmed    it sent a heartbeat while this command watched
+            unconfirmed  there is a record, but no heartbeat came yet: it may be dead
+            unknown      its record can't be understood
+  UNITS     how many units of this group it owns
+  LOAD      the work that its units of this group make, of what it can do, as it says
+  ZONE      where it runs, as it says
+  LEASE     the length of its lease
+  EPOCH     the name of its lease, with --output wide
+  OWNS      the units; 3-7 are five shards
+
+Columns of units (--units):
+  UNIT      the unit
+  STATE     owned          its record names a member
+            free           nobody owns it: a member takes it
+            abandoned      its owner's lease was ended: a member takes it
+            owner_missing  its owner has no record: members wait for a minute, and end its lease
+            unknown        its record can't be understood, or was deleted: members wait for a minute
+            missing        it has no key: members create it, and wait for a minute
+            closed         it is of a group that grew
+  OWNER     the owner's instance id
+  FENCING   the end of the fencing token; --json has all of it
+  EPOCH     the owner's lease, with --output wide
+
+Exit codes:
+  0  success
+  1  JetStream is off
+  3  there is no such bucket or group
+  4  NATS refused the credentials or a permission
+  5  NATS did not answer in time
+
+Examples:
+  nats-elect group show partitions
+  nats-elect group show partitions --units
+  nats-elect group show partitions --json | jq -r '.units[] | select(.standing != \"owned\") | .unit'";
+
+/// Show the members of a group, and who owns its units
+///
+/// The command reads the bucket, and waits a moment for a heartbeat of each member.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Show {
+    /// The group
+    group: String,
+
+    /// Show each unit on a line of its own
+    #[arg(short, long)]
+    units: bool,
+
+    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
+    /// default
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
+    wait: Duration,
+}
+
+impl Show {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let all = read(shared, self.wait).await?;
+        let group = find(&all, &self.group)?;
+        let members = Member::all(&all, &self.group, group);
+        if output.is_data() {
+            let mut value = group_json(&all, &self.group, group);
+            value["bucket"] = shared.config()?.bucket.into();
+            let members = members.iter().map(|it| member_json(it, &self.group));
+            value["members"] = members.collect::<Vec<_>>().into();
+            let units = group.units.iter().map(unit_json).collect::<Vec<Value>>();
+            value["units"] = units.into();
+            let ended = all
+                .ended
+                .iter()
+                .map(|(epoch, units)| serde_json::json!({ "epoch": epoch, "all_units": units }));
+            value["ended"] = ended.collect::<Vec<_>>().into();
+            output.data(&value)?;
+            return Ok(0);
+        }
+        if self.units {
+            units(group, output)?;
+        } else {
+            output.line(title(&self.group, group))?;
+            output.line("")?;
+            table(&members, &self.group, output)?;
+            unowned(group, output)?;
+        }
+        self.notes(&all, &members, output);
+        Ok(0)
+    }
+
+    fn notes(&self, all: &ObservedGroups, members: &[Member<'_>], output: Output) {
+        let mut notes = problems(all, &self.group);
+        let unconfirmed = members.iter().filter(|it| it.state() == "unconfirmed");
+        let unconfirmed = unconfirmed.count();
+        if unconfirmed > 0 {
+            notes.push(format!(
+                "{unconfirmed} unconfirmed: there is a record, but no heartbeat came yet. Try again after a lease, or with a longer --wait"
+            ));
+        }
+        if !notes.is_empty() {
+            output.note("");
+        }
+        for note in notes {
+            output.note(&note);
+        }
+    }
+}
+
+fn title(name: &str, group: &ObservedGroup) -> String {
+    let kind = match (group.kind, group.shards) {
+        (_, Some(shards)) => format!("{shards} shards"),
+        (Some(_), None) => "named units".into(),
+        (None, None) => "no record that can be understood".into(),
+    };
+    let mut title = format!("group {name}: {kind}, generation {}", group.generation);
+    if group.making {
+        title.push_str(", new: nobody owns a unit yet");
+    }
+    if group.unclosed > 0 {
+        let unclosed = format!(
+            ", {} units of earlier generations are not closed yet",
+            group.unclosed
+        );
+        title.push_str(&unclosed);
+    }
+    title
+}
+
+fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result<()> {
+    let none = || "–".to_owned();
+    let rows = members.iter().map(|it| {
+        let cordoned = if it.seen.cordoned { ", cordoned" } else { "" };
+        let load = it.seen.groups.get(group);
+        let zone = it.seen.zone.as_deref();
+        vec![
+            Cell::new(format!("{}{cordoned}", text(&it.name(), output))),
+            Cell::new(it.state()).fg(match it.state() {
+                "confirmed" => Color::Green,
+                "unconfirmed" => Color::Yellow,
+                _ => Color::Red,
+            }),
+            Cell::new(it.units.len()),
+            Cell::new(load.map_or_else(none, |load| format!("{} %", load / 10))),
+            Cell::new(zone.map_or_else(none, |zone| text(zone, output))),
+            Cell::new(it.seen.ttl.map_or_else(none, lasted)),
+            Cell::new(it.epoch),
+            Cell::new(text(&ranges(&it.units), output)),
+        ]
+    });
+    Chosen::usual(MEMBERS, output).show(rows, output)
+}
+
+/// The units without an owner, by why that is so.
+fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
+    let mut is_first = true;
+    for &standing in UnitStanding::ALL {
+        let these = group.units.iter().filter(|unit| unit.standing == standing);
+        let units: Vec<_> = these.map(|unit| unit.unit.as_str()).collect();
+        if standing == UnitStanding::Owned || units.is_empty() {
+            continue;
+        }
+        if std::mem::take(&mut is_first) {
+            output.line("\nwithout an owner")?;
+        }
+        let shown = text(&ranges(&units), output);
+        output.line(format!(
+            "  {:<14} {:>5}  {shown}",
+            standing.as_str(),
+            units.len()
+        ))?;
+    }
+    Ok(())
+}
+
+fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
+    let none = || "–".to_owned();
+    let rows = group.units.iter().map(|unit: &ObservedUnit| {
+        let token = unit.fencing_token.map(|token| {
+            if output.is_wide() {
+                token.to_string()
+            } else {
+                short(token)
+            }
+        });
+        let is_owned = owner(unit).is_some();
+        let owner = unit.instance_id.as_deref().map(|id| text(id, output));
+        vec![
+            Cell::new(&unit.unit),
+            Cell::new(unit.standing).fg(if is_owned { Color::Green } else { Color::Red }),
+            Cell::new(owner.unwrap_or_else(none)),
+            Cell::new(token.unwrap_or_else(none)),
+            Cell::new(unit.owner.clone().unwrap_or_else(none)),
+        ]
+    });
+    Chosen::usual(UNITS, output).show(rows, output)
+}
+
+fn text(text: &str, output: Output) -> String {
+    if output.is_wide() {
+        text.to_owned()
+    } else {
+        cut(text, SHOWN)
+    }
+}

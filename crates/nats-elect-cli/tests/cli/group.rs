@@ -1,0 +1,295 @@
+//! `group`: groups and their members, as the command tells of them.
+
+use std::time::Duration;
+
+use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::Value;
+
+use crate::ended;
+use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output};
+
+const LEASE: Duration = Duration::from_secs(3);
+
+fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    let control = Group::spread("control")
+        .unit("network", handler_fn(lead))
+        .unit("scheduler", handler_fn(lead));
+    RoleManager::builder()
+        .servers(server.url())
+        .bucket_auto_create()
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(LEASE))
+        .group(Group::sharded("partitions", 12, handler_fn(lead)))
+        .group(control)
+}
+
+/// Waits until these members own all units.
+async fn all_owned(members: &[&RoleManager]) {
+    eventually(SOON, "an owner for each unit", async || {
+        let count = |name: &str| -> usize {
+            let mine = members
+                .iter()
+                .map(|it| it.group(name).expect("a group").mine().len());
+            mine.sum()
+        };
+        (count("partitions") == 12 && count("control") == 2).then_some(())
+    })
+    .await;
+}
+
+async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
+    let a = member(server, "node-1").start().await.expect("start");
+    let b = member(server, "node-2").start().await.expect("start");
+    all_owned(&[&a, &b]).await;
+    (a, b)
+}
+
+fn of<'a>(all: &'a [Value], group: &str) -> &'a Value {
+    let found = all.iter().find(|it| it["group"] == group);
+    found.unwrap_or_else(|| panic!("{group}: {all:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_are_listed_with_their_units_and_members() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server).await;
+    // It ends with the first heartbeat of each.
+    let table = output(&server, &["group", "ls", "--wait", "30s"]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    let row = table.stdout.lines().nth(2).expect("a row");
+    let cells: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(
+        cells[..7],
+        ["partitions", "sharded", "12", "12", "0", "2", "2"],
+        "{row}"
+    );
+    let all = lines(&output(
+        &server,
+        &["group", "ls", "--json", "--wait", "30s"],
+    ));
+    let partitions = of(&all, "partitions");
+    let mine = |it: &RoleManager| it.group("partitions").expect("it").mine().len();
+    let (fewest, most) = (mine(&a).min(mine(&b)), mine(&a).max(mine(&b)));
+    assert_eq!(partitions["units_per_member"]["least"], fewest);
+    assert_eq!(partitions["units_per_member"]["most"], most);
+    assert_eq!(partitions["standings"]["owned"], 12);
+    assert_eq!(partitions["problems"], serde_json::json!([]));
+    let control = of(&all, "control");
+    assert_eq!(
+        (&control["kind"], &control["shards"]),
+        (&"spread".into(), &Value::Null)
+    );
+    assert_eq!(control["unit_count"], 2);
+    let some = output(&server, &["group", "ls", "--columns", "group,owned"]);
+    assert!(some.stdout.starts_with("GROUP"), "{}", some.stdout);
+    assert!(!some.stdout.contains("KIND"), "{}", some.stdout);
+    a.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("stop");
+    b.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("stop");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server).await;
+    let show = ["group", "show", "partitions", "--wait", "30s"];
+    let table = output(&server, &show);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    is_fit_for_a_terminal(&table);
+    for expected in [
+        "12 shards",
+        "generation 1",
+        "node-1",
+        "node-2",
+        "confirmed",
+        "3s",
+    ] {
+        assert!(
+            table.stdout.contains(expected),
+            "{expected}: {}",
+            table.stdout
+        );
+    }
+    assert!(
+        !table.stdout.contains("without an owner"),
+        "{}",
+        table.stdout
+    );
+    let told = output(&server, &[&show[..], &["--json"]].concat());
+    let told = json(&told.stdout);
+    let owners = a.group("partitions").expect("a group").owners();
+    for unit in told["units"].as_array().expect("units") {
+        let owner = owners[unit["unit"].as_str().expect("a name")].as_ref();
+        let owner = owner.expect("an owner");
+        assert_eq!(unit["instance_id"], *owner.instance_id, "{unit}");
+        assert_eq!(unit["fencing_token"], owner.fencing_token.to_string());
+        assert_eq!(unit["standing"], "owned");
+    }
+    let counts: Vec<_> = told["members"]
+        .as_array()
+        .expect("members")
+        .iter()
+        .collect();
+    assert_eq!(counts.len(), 2);
+    for member in counts {
+        assert_eq!(
+            (&member["confirmed"], &member["ttl_seconds"]),
+            (&true.into(), &3.into())
+        );
+    }
+    let units = output(&server, &["group", "show", "partitions", "--units"]);
+    let rows: Vec<_> = units.stdout.lines().skip(1).collect();
+    assert_eq!(rows.len(), 12, "{}", units.stdout);
+    assert!(
+        rows[10].starts_with("10 "),
+        "in their order: {}",
+        units.stdout
+    );
+
+    let owner = owners["7"].as_ref().expect("an owner");
+    let explain = ["group", "explain", "partitions", "7", "--wait", "30s"];
+    let words = output(&server, &explain);
+    assert_eq!(words.code, Some(0), "{}", words.stderr);
+    is_fit_for_a_terminal(&words);
+    for expected in [
+        owner.instance_id.as_str(),
+        &owner.fencing_token.to_string(),
+        "confirmed: last heartbeat",
+        "waits for      nothing",
+    ] {
+        assert!(
+            words.stdout.contains(expected),
+            "{expected}: {}",
+            words.stdout
+        );
+    }
+    let told = json(&output(&server, &[&explain[..], &["--json"]].concat()).stdout);
+    assert_eq!(told["member"]["instance_id"], *owner.instance_id);
+    let written = told["written_at"].as_str().expect("a time");
+    let written = humantime::parse_rfc3339(written).expect("RFC 3339");
+    assert!(written.elapsed().is_ok_and(|age| age < SOON * 4), "{told}");
+    assert_eq!(told["waits_for"], Value::Null);
+    a.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("stop");
+    b.stop(nats_elect::StopOptions::default())
+        .await
+        .expect("stop");
+    let words = output(&server, &explain);
+    assert!(
+        words.stdout.contains("the group has none"),
+        "{}",
+        words.stdout
+    );
+    let shown = output(&server, &show);
+    assert!(shown.stdout.contains("free"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("0-11"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("has no member"), "{}", shown.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_died_is_unconfirmed_and_its_units_wait_for_it() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    // It keeps all records, and sends no heartbeat any more.
+    let kept = nats_elect::StopOptions::default().release(nats_elect::Release::Keep);
+    a.stop(kept).await.expect("stop");
+    let shown = output(&server, &["group", "show", "control", "--wait", "1s"]);
+    assert!(shown.stdout.contains("unconfirmed"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("1 unconfirmed"), "{}", shown.stderr);
+    let explain = ["group", "explain", "control", "network", "--wait", "0s"];
+    let words = output(&server, &explain);
+    let waits = "a heartbeat of the owner, whose lease is 3s";
+    assert!(words.stdout.contains(waits), "{}", words.stdout);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
+    let server = NatsServer::start().expect("start");
+    let missing = output(&server, &["group", "ls"]);
+    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    assert!(
+        missing.stderr.contains("does not exist"),
+        "{}",
+        missing.stderr
+    );
+    let bucket = bucket(&server).await;
+    let none = output(&server, &["group", "ls"]);
+    assert_eq!((none.code, &*none.stdout), (Some(0), ""));
+    assert!(none.stderr.contains("has no group"), "{}", none.stderr);
+    let owner = format!(r#"{{"v":1,"o":"{}A"}}"#, "B".repeat(21));
+    let id = "a\u{1b}[31mb\u{202e}\u{9b}";
+    let record = serde_json::json!({ "id": id, "ttl_ms": 3000 }).to_string();
+    let epoch = format!("_group.m.{}A", "B".repeat(21));
+    for (key, value) in [
+        (
+            "_group.g.shards",
+            r#"{"v":1,"kind":"sharded","n":3,"gen":1}"#.to_owned(),
+        ),
+        ("_group.u.shards.1.0", owner),
+        ("_group.u.shards.1.1", "\u{1b}]0;owned\u{7}".to_owned()),
+        (&epoch, record),
+    ] {
+        bucket.put(key, value.into()).await.expect("put");
+    }
+    for command in [
+        &["group", "ls"][..],
+        &["group", "show", "shards"],
+        &["group", "show", "shards", "--units"],
+        &["group", "explain", "shards", "0"],
+        &["group", "explain", "shards", "1"],
+        &["group", "explain", "shards", "2"],
+        &["group", "show", "shards", "-o", "wide"],
+    ] {
+        let told = output(&server, &[command, &["--wait", "0s"]].concat());
+        assert_eq!(told.code, Some(0), "{command:?}: {}", told.stderr);
+        is_fit_for_a_terminal(&told);
+    }
+    let shown = output(&server, &["group", "show", "shards", "--wait", "0s"]);
+    for expected in ["unknown", "missing"] {
+        assert!(shown.stdout.contains(expected), "{}", shown.stdout);
+    }
+    assert!(
+        shown.stderr.contains("units without a key: 1"),
+        "{}",
+        shown.stderr
+    );
+    for (arguments, what) in [
+        (&["group", "show", "others"][..], "no group \"others\""),
+        (&["group", "explain", "shards", "9"], "no unit \"9\""),
+    ] {
+        let told = output(&server, &[arguments, &["--wait", "0s"]].concat());
+        assert_eq!(told.code, Some(3), "{}", told.stderr);
+        assert!(told.stderr.contains(what), "{}", told.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_only_look_sees_groups() {
+    let granted = include_str!("../../../../deploy/nats/observer.conf");
+    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
+    let server = NatsServer::builder().config(&both).start().expect("start");
+    let a = member(&server, "node-1").user_and_password("all", "all");
+    let a = a.start().await.expect("start");
+    all_owned(&[&a]).await;
+    for command in [
+        &["group", "ls"][..],
+        &["group", "show", "partitions"],
+        &["group", "explain", "control", "network"],
+    ] {
+        let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
+        let looks = ended(at(&server, command).envs(login));
+        assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
+        assert!(!looks.stdout.is_empty());
+    }
+}
