@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nats_elect_testing::NatsServer;
 
@@ -141,10 +141,9 @@ impl Fleet {
 
     /// Waits until each shard has an owner. Returns the time since the first start of a handler.
     pub fn wait_until_owned(&mut self) -> Result<Duration, Problem> {
-        let until = Instant::now() + PATIENCE;
+        let begun = Moment::now();
         while self.owners.len() < self.shards as usize {
-            let left = until.saturating_duration_since(Instant::now());
-            let (number, event) = self.told.recv_timeout(left).map_err(|_| {
+            let (number, event) = self.told.recv_timeout(left(begun)).map_err(|_| {
                 format!(
                     "{} of {} shards have an owner",
                     self.owners.len(),
@@ -161,7 +160,7 @@ impl Fleet {
     /// Waits until nothing moves any more.
     pub fn settle(&mut self) -> Result<usize, Problem> {
         let mut moves = 0;
-        let until = Instant::now() + PATIENCE;
+        let begun = Moment::now();
         loop {
             match self.told.recv_timeout(CALM) {
                 Ok((number, event)) => {
@@ -169,7 +168,7 @@ impl Fleet {
                     self.take(number, event);
                 }
                 Err(_) if self.owners.len() == self.shards as usize => return Ok(moves),
-                Err(_) if Instant::now() > until => return Err("shards without an owner".into()),
+                Err(_) if left(begun).is_zero() => return Err("shards without an owner".into()),
                 Err(_) => {}
             }
         }
@@ -184,9 +183,9 @@ impl Fleet {
     }
 
     pub fn idle(&mut self, time: Duration) -> Result<Idle, Problem> {
-        let (before, messages, begun) = (self.cpu()?, self.varz("in_msgs")?, Instant::now());
+        let (before, messages, begun) = (self.cpu()?, self.varz("in_msgs")?, Moment::now());
         thread::sleep(time);
-        let (after, seconds) = (self.cpu()?, begun.elapsed().as_secs_f64());
+        let (after, seconds) = (self.cpu()?, Moment::now().since(begun).as_secs_f64());
         let used: Vec<f64> = before
             .iter()
             .zip(&after)
@@ -198,7 +197,7 @@ impl Fleet {
             .values()
             .map(|member| memory(member.id()))
             .collect();
-        let count = members.len() as f64;
+        let count = float(members.len());
         Ok(Idle {
             messages: (self.varz("in_msgs")? - messages) / seconds,
             mean_cpu: members.iter().sum::<f64>() / count,
@@ -248,21 +247,20 @@ impl Fleet {
         let begun = Moment::now();
         end(&mut child)?;
         // What a dead process had has no owner, and what one that stops has will have none.
-        let mut lost: Vec<u32> = self
+        let mut without: Vec<u32> = self
             .owners
             .iter()
             .filter(|(_, (owner, _))| *owner == number)
             .map(|(shard, _)| *shard)
             .collect();
-        let until = Instant::now() + PATIENCE;
-        while !lost.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            let told = self.told.recv_timeout(left);
-            let (from, event) = told.map_err(|_| format!("{} shards have no owner", lost.len()))?;
+        while !without.is_empty() {
+            let told = self.told.recv_timeout(left(begun));
+            let (from, event) =
+                told.map_err(|_| format!("{} shards have no owner", without.len()))?;
             if let Event::Started { shard, at } = event
                 && from != number
             {
-                lost.retain(|it| *it != shard);
+                without.retain(|it| *it != shard);
                 if !self.ended.contains_key(&shard) {
                     self.gaps.push(at.since(begun));
                 }
@@ -307,6 +305,15 @@ impl Drop for Fleet {
     }
 }
 
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// The time that is left of [`PATIENCE`].
+fn left(begun: Moment) -> Duration {
+    PATIENCE.saturating_sub(Moment::now().since(begun))
+}
+
 fn cpu(pid: u32) -> Result<f64, Problem> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').ok_or("no stat")?;
@@ -325,20 +332,20 @@ fn memory(pid: u32) -> Result<f64, Problem> {
 impl fmt::Display for Moves {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let at = |share: f64| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let index = ((self.gaps.len().saturating_sub(1)) as f64 * share) as usize;
-            self.gaps.get(index).copied().map_or(f64::NAN, ms)
+        let most = self.gaps.len().saturating_sub(1);
+        let at = |percent: usize| {
+            let gap = self.gaps.get(most * percent / 100);
+            gap.copied().map_or(f64::NAN, ms)
         };
         write!(
             f,
             "{} moves, all owned after {:.0} ms; without an owner: median {:.1} ms, p99 {:.1} ms, most {:.1} ms; {:.1} KiB delivered for each",
             self.gaps.len(),
             ms(self.whole),
-            at(0.5),
-            at(0.99),
-            at(1.0),
-            self.bytes / 1024.0 / self.gaps.len().max(1) as f64
+            at(50),
+            at(99),
+            at(100),
+            self.bytes / 1024.0 / float(self.gaps.len().max(1))
         )
     }
 }
