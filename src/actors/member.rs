@@ -57,6 +57,7 @@ pub(super) struct MemberSetup {
     /// The settings of its lease.
     pub settings: RoleSettings,
     pub groups: Arc<Groups>,
+    pub cordoned: bool,
     pub link: Link,
     /// The number of this actor among all elections of its instance.
     pub generation: u64,
@@ -90,6 +91,8 @@ pub(super) struct MemberState {
     hints: LatestTask,
     timer: LatestTask,
     logged: Repeated,
+    /// Whether an operator wants its units to move away.
+    cordoned: bool,
     stopping: Option<Stopping>,
     /// The bucket is another one. All that is known counts no more once the handlers have ended.
     forget: bool,
@@ -169,6 +172,7 @@ impl Actor for MemberActor {
             hints: LatestTask::default(),
             timer: LatestTask::default(),
             logged: Repeated::default(),
+            cordoned: setup.cordoned,
             stopping: None,
             forget: false,
         })
@@ -253,6 +257,10 @@ impl MemberState {
             }
             MemberMsg::Ask(unit, sequence, request) => {
                 self.asked(unit, sequence, request, &mut steps);
+            }
+            MemberMsg::Cordon(cordoned) => {
+                self.cordoned = cordoned;
+                self.tell_of_itself(&mut steps);
             }
             MemberMsg::Stop { release } => self.stop(release, &mut steps),
             MemberMsg::Abandon => self.abandon(),

@@ -26,6 +26,7 @@ pub(super) struct Membership {
     /// `None` while handlers of a crashed actor still run, and after the end.
     actor: Option<ActorRef<MemberMsg>>,
     pub crashes: u32,
+    cordoned: bool,
     /// Whether the actor was told to end.
     leaving: bool,
     /// Whether nothing of it runs any more.
@@ -39,6 +40,7 @@ impl Membership {
             instance,
             actor: None,
             crashes: 0,
+            cordoned: false,
             leaving: false,
             has_ended: false,
         }
@@ -59,6 +61,7 @@ impl Membership {
             instance: Arc::clone(&self.instance),
             settings: self.setup.settings.clone(),
             groups: Arc::clone(&self.setup.groups),
+            cordoned: self.cordoned,
             link,
             generation,
             supervisor: supervisor.clone(),
@@ -78,6 +81,11 @@ impl Membership {
         if let Some(actor) = &self.actor {
             let _ = actor.send_message(message);
         }
+    }
+
+    pub fn cordon(&mut self, cordoned: bool) {
+        self.cordoned = cordoned;
+        self.tell(MemberMsg::Cordon(cordoned));
     }
 
     pub fn leave(&mut self, message: MemberMsg) {

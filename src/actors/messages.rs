@@ -203,6 +203,8 @@ pub(crate) enum MemberMsg {
     Handler(UnitKey, HandlerReport),
     /// A request of the handler of this unit, in the term of this sequence.
     Ask(UnitKey, u64, Request),
+    /// The units are to move away and none is to come, or no longer so.
+    Cordon(bool),
     Stop {
         release: bool,
     },

@@ -353,6 +353,9 @@ impl SupervisorState {
 
     fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
         self.paused = order != Order::Resume;
+        if let (Some(member), Order::Cordon | Order::Resume) = (&mut self.membership, order) {
+            member.cordon(order == Order::Cordon);
+        }
         let followed = self.roles.values().map(|role| {
             let (name, followed) = (role.scope.role.clone(), role.scope.order(order));
             async move { followed.await.ok().flatten().map(|ended| (name, ended)) }

@@ -317,6 +317,8 @@ impl RoleManager {
 
     /// Pauses every role, as [`RoleHandle::pause`] does. Roles that are added later begin paused.
     ///
+    /// Units of groups are not paused.
+    ///
     /// Each order applies to each role until the next one. You can resume a single role while the
     /// others stay paused. [`resume`](Self::resume) also resumes roles that were paused one by one.
     ///
@@ -344,8 +346,12 @@ impl RoleManager {
     /// Cordons every role at once, as [`RoleHandle::cordon`] does. Roles that are added later begin
     /// paused.
     ///
-    /// The method waits until every term has ended. It returns the result for each role that this
-    /// instance led.
+    /// The method waits until every term of a role has ended. It returns the result for each role
+    /// that this instance led.
+    ///
+    /// The units that this instance owns of its groups move away too, a few at a time, as far as
+    /// others take them. No unit comes until [`resume`](Self::resume). The method does not wait for
+    /// that: see [`GroupHandle::mine`].
     ///
     /// # Errors
     /// Returns [`Error::Stopped`].

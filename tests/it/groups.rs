@@ -250,3 +250,26 @@ async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over
     stop(a).await;
     stop(c).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_units_of_a_cordoned_instance_move_away_and_come_back_when_it_is_resumed() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shards = 12;
+    let a = member(&server.url(), "a", shards, &journal).await;
+    let b = member(&server.url(), "b", shards, &journal).await;
+    let owned_by_a = async |count: usize| {
+        eventually(SOON, "as many units as it should have", async || {
+            let owned = all_owned(&[&a, &b], shards).await;
+            (owned["a"] == count).then_some(())
+        })
+        .await;
+    };
+    owned_by_a(6).await;
+    a.cordon().await.expect("cordon");
+    owned_by_a(0).await;
+    a.resume().await.expect("resume");
+    owned_by_a(6).await;
+    stop(a).await;
+    stop(b).await;
+}

@@ -153,7 +153,8 @@ impl MemberState {
 
     /// Has the member's record say whether it takes units, from the next heartbeat on.
     pub(super) fn tell_of_itself(&mut self, steps: &mut VecDeque<Step>) {
-        let cordoned = self.stopping.is_some();
+        let has_lease = self.group.own_epoch().is_some();
+        let cordoned = self.cordoned || self.stopping.is_some() || !has_lease;
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));
         if let Some(keeper) = keeper
             && let Some(tell) = keeper.tell(cordoned)
