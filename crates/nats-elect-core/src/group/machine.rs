@@ -224,6 +224,11 @@ impl Group {
         self.ended.clear();
         self.retire_if_idle(lease.epoch);
         self.out.push(GroupEffect::NewEpoch);
+        // What it knows has gaps, and would have to age. It owns nothing, as if it had just begun.
+        self.view.join_again();
+        self.begun.clear();
+        self.rewatched = Some(self.now);
+        self.out.push(GroupEffect::Rewatch);
     }
 
     fn tend_lease(&mut self) -> Option<Moment> {
@@ -304,8 +309,11 @@ impl Group {
         if self.view.caught_up(last, self.now).is_none() {
             // What this member was shown is gone. So may be what it wrote.
             self.begun.clear();
-            self.lose_lease();
-            self.out.push(GroupEffect::Rewatch);
+            if self.lease.is_some() {
+                self.lose_lease();
+            } else {
+                self.out.push(GroupEffect::Rewatch);
+            }
             return;
         }
         self.look_at_all();

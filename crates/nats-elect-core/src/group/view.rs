@@ -225,8 +225,10 @@ impl View {
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
         // A member that joins takes what its first watch shows as it stands, if it was written by
         // compare-and-set over an earlier record, as members write it.
-        let joins = before.is_none() && !self.caught_up && !self.has_regressed;
-        let is_trusted = joins && over.is_some_and(|over| over > 0) && record.is_some();
+        let is_trusted = before.is_none()
+            && self.joins()
+            && over.is_some_and(|over| over > 0)
+            && record.is_some();
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
             None if is_trusted => now,
             None => longest,
@@ -298,6 +300,15 @@ impl View {
             before.watch = watch;
             return Change::Nothing;
         }
+        // It was written when all units had been created, and stands since. So units of nobody that
+        // are older never had an owner.
+        let made = record.is_some_and(|record| !record.making && record.generation == 1);
+        if self.joins() && made && over.is_some_and(|over| over > 0) {
+            let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
+            for (_, unit) in units.filter(|(_, it)| it.newborn && it.sequence < sequence) {
+                unit.quiet_until = now;
+            }
+        }
         if let Some(GroupRecord {
             kind: GroupKind::Sharded { shards, before },
             generation,
@@ -318,6 +329,22 @@ impl View {
         };
         self.groups.insert(name.clone(), group);
         Change::Group(name)
+    }
+
+    /// Whether the first watch shows what stood there before. After the stream has lost its end,
+    /// none does.
+    const fn joins(&self) -> bool {
+        !self.caught_up && !self.has_regressed
+    }
+
+    /// Forgets all but how far the stream had come: the member joins again.
+    pub fn join_again(&mut self) {
+        *self = Self {
+            watch: self.watch,
+            last: self.last,
+            has_regressed: self.has_regressed,
+            ..Self::default()
+        };
     }
 
     /// The watch has shown all that stood there. Returns the units that are missing since, or

@@ -133,6 +133,41 @@ fn units_of_a_dead_member_are_taken_after_its_lease() {
     });
 }
 
+/// 6: what a first watch shows is as old as it says. So a member that joins is given units at once,
+/// and takes what its predecessors left.
+#[test]
+fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
+    let mut world = World::settled(1, 4);
+    let joined = world.join(4);
+    world.run(10 * SECOND);
+    world.tell(0, GroupInput::Drain);
+    world.until(2 * SECOND, |world| {
+        (0..4).all(|number| world.owners(&unit(number)) == [joined])
+    });
+    world.nodes[0].alive = false;
+    world.nodes[joined].alive = false;
+    let last = world.join(4);
+    world.until(TTL + 4 * SECOND, |world| {
+        (0..4).all(|number| world.owners(&unit(number)) == [last])
+    });
+}
+
+/// 6: but a creation that a first watch shows may follow a purge.
+#[test]
+fn a_member_that_joins_lets_a_unit_age_that_was_created_again() {
+    let mut world = World::settled(1, 1);
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(0);
+    world.until(2 * SECOND, |world| {
+        world.stands(0) == Some(UnitRecord::Nobody)
+    });
+    world.nodes[0].alive = false;
+    world.join(1);
+    world.run(LONGEST_LEASE - 2 * SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(10 * SECOND, |world| !world.owners(&unit(0)).is_empty());
+}
+
 /// 4: each term has a record of its own, also after its handler ended by itself.
 #[test]
 fn the_next_term_of_an_owner_has_a_greater_token() {
