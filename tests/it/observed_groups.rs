@@ -241,3 +241,27 @@ async fn who_sees_nothing_says_so_and_sees_groups_when_nats_is_back() {
     assert_eq!(seen.groups["partitions"].units.len(), SHARDS as usize);
     a.stop(StopOptions::default()).await.expect("stop");
 }
+
+/// The server holds messages back until it is told that those before have come.
+#[tokio::test]
+async fn more_units_are_read_than_the_server_sends_at_once() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let units: usize = 10_000;
+    let mut stored = Vec::new();
+    for unit in 0..units {
+        let subject = format!("$KV.{BUCKET}._group.u.many.1.{unit}");
+        let record = r#"{"v":1}"#.into();
+        let sent = stranger.jetstream.publish(subject, record).await;
+        stored.push(sent.expect("publish"));
+        if stored.len() == 1000 {
+            for stored in stored.drain(..) {
+                stored.await.expect("stored");
+            }
+        }
+    }
+    let observer = observer(&server.url()).await;
+    let seen = observer.groups(Duration::ZERO).await.expect("a look");
+    assert_eq!(seen.groups["many"].count(UnitStanding::Free), units);
+}
