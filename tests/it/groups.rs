@@ -240,13 +240,17 @@ async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over
     })
     .await;
     stop(b).await;
-    let owned = all_owned(&[&a, &c], shards).await;
-    assert_eq!(owned["a"].abs_diff(owned["c"]), 0, "{owned:?}");
+    // It gives most of them to the first one, if the third had only just settled.
+    eventually(SOON, "fifteen shards on each", async || {
+        let owned = all_owned(&[&a, &c], shards).await;
+        (owned["a"] == 15).then_some(())
+    })
+    .await;
     let moves: usize = (0..shards)
         .map(|shard| journal.terms(&format!("{GROUP}/{shard}")).len() - 1)
         .sum();
-    // Twenty to those that joined, and ten back from the one that left.
-    assert!(moves <= 31, "{moves} moves");
+    // Fifteen to the first that joined, five from each to the next, ten from the one that left.
+    assert!(moves <= 35 + 5, "{moves} moves");
     stop(a).await;
     stop(c).await;
 }
