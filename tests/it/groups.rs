@@ -116,6 +116,13 @@ async fn a_purge_of_everything_makes_no_second_owner() {
         all.then_some(())
     })
     .await;
+    let count = || -> usize {
+        let shards = (0..shards).map(|shard| journal.terms(&format!("{GROUP}/{shard}")).len());
+        shards.sum()
+    };
+    let before = count();
+    tokio::time::sleep(LEASE + ms(500)).await;
+    assert_eq!(count(), before, "they knew the group, so it is not new");
     stop(a).await;
     stop(b).await;
 }

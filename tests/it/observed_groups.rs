@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::kv;
 use nats_elect::{
     Error, Group, GroupProblem, MemberConfig, ObservedGroups, Observer, RoleManager, StopOptions,
-    UnitKind, UnitStanding,
+    UnitKind, UnitOwner, UnitStanding,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -76,12 +76,21 @@ async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
         (Some(UnitKind::Spread), None)
     );
     assert_eq!(control.units.len(), 2);
+    // Units may be on their way to the second member still.
     let handle = a.group("partitions").expect("a group");
-    for (unit, owner) in handle.owners() {
-        let (seen, owner) = (partitions.unit(&unit).expect("it"), owner.expect("one"));
-        assert_eq!(seen.fencing_token, Some(owner.fencing_token), "{unit}");
-        assert_eq!(seen.instance_id, Some(owner.instance_id), "{unit}");
-    }
+    eventually(SOON, "what a member knows of its group", async || {
+        let seen = all_owned_by(&observer, &["a", "b"]).await;
+        let is_known = |(unit, owner): (String, Option<UnitOwner>)| {
+            let (seen, owner) = (seen.groups["partitions"].unit(&unit), owner);
+            let seen = seen.expect("it");
+            owner.is_some_and(|owner| {
+                seen.fencing_token == Some(owner.fencing_token)
+                    && seen.instance_id == Some(owner.instance_id)
+            })
+        };
+        handle.owners().into_iter().all(is_known).then_some(())
+    })
+    .await;
     let units: usize = seen.members.values().map(|it| it.units).sum();
     assert_eq!(units, SHARDS as usize + 2);
     assert_eq!(seen.members_of("partitions").count(), 2);

@@ -330,6 +330,10 @@ impl MemberState {
 
     /// Enters what has changed on the boards of the groups.
     pub(super) fn show(&mut self) {
+        // Before that units are known whose owners are not.
+        if !self.group.has_caught_up() {
+            return;
+        }
         for key in std::mem::take(&mut self.touched) {
             let Some(scope) = self.groups.get(&key.group) else {
                 continue;

@@ -115,6 +115,11 @@ impl Group {
         self.agenda.next()
     }
 
+    /// Whether its watch has shown all that stood there when it joined.
+    pub const fn has_caught_up(&self) -> bool {
+        self.view.caught_up
+    }
+
     /// Whether no unit is this member's: no handler of a unit runs, and no giving waits for its
     /// outcome.
     pub fn is_idle(&self) -> bool {

@@ -198,9 +198,8 @@ impl Group {
             }
             return self.tend_new_group(name, epoch, over, record);
         }
-        let generations = self.view.units_in(name).map(|(key, _)| key.generation);
-        let generation = generations.max();
-        // A group whose units are known is not new: somebody may own them.
+        let generation = self.view.generation(name);
+        // A group that is or was known is not new: somebody may own them.
         let (making, generation) = (generation.is_none(), generation.unwrap_or(1));
         let kind = match self.settings.groups.get(name)? {
             Units::Shards(shards) => GroupKind::Sharded {

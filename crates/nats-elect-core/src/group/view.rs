@@ -95,6 +95,9 @@ pub(super) struct View {
     last: u64,
     /// What is known was wrong once: the stream has lost its end.
     has_regressed: bool,
+    /// The latest generation of each group that was known before this member joined again. Such a
+    /// group is not new, whatever became of its keys.
+    earlier: BTreeMap<GroupName, u32>,
 }
 
 impl View {
@@ -303,7 +306,8 @@ impl View {
         // It was written when all units had been created, and stands since. So units of nobody that
         // are older never had an owner.
         let made = record.is_some_and(|record| !record.making && record.generation == 1);
-        if self.joins() && made && over.is_some_and(|over| over > 0) {
+        let is_fresh = self.joins() && !self.earlier.contains_key(&name);
+        if is_fresh && made && over.is_some_and(|over| over > 0) {
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| it.newborn && it.sequence < sequence) {
                 unit.quiet_until = now;
@@ -337,26 +341,41 @@ impl View {
         !self.caught_up && !self.has_regressed
     }
 
-    /// Forgets all but how far the stream had come: the member joins again.
+    /// Forgets all but how far the stream had come, and which groups there were: the member joins
+    /// again.
     pub fn join_again(&mut self) {
+        let generations = self.units.keys().map(|key| (&key.group, key.generation));
+        let recorded = self.groups.iter().filter_map(|(name, group)| {
+            let record = group.record?;
+            Some((name, record.generation))
+        });
+        let mut earlier = std::mem::take(&mut self.earlier);
+        for (name, generation) in generations.chain(recorded) {
+            let latest = earlier.entry(name.clone()).or_insert(generation);
+            *latest = generation.max(*latest);
+        }
         *self = Self {
             watch: self.watch,
             last: self.last,
             has_regressed: self.has_regressed,
+            earlier,
             ..Self::default()
         };
+    }
+
+    /// The latest generation of a group that is or was known. `None` if it may be new.
+    pub fn generation(&self, group: &GroupName) -> Option<u32> {
+        let units = self.units_in(group).map(|(key, _)| key.generation).max();
+        units.max(self.earlier.get(group).copied())
     }
 
     /// The watch has shown all that stood there. Returns the units that are missing since, or
     /// `None` if the stream has lost its end: then nothing that is known counts any more.
     pub fn caught_up(&mut self, last: u64, now: Moment) -> Option<Vec<UnitKey>> {
         if last < self.last {
-            let watch = self.watch;
-            *self = Self {
-                watch,
-                has_regressed: true,
-                ..Self::default()
-            };
+            self.join_again();
+            self.last = 0;
+            self.has_regressed = true;
             return None;
         }
         if !self.caught_up {

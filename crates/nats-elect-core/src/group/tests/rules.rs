@@ -152,6 +152,28 @@ fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
     });
 }
 
+/// 6: a member that lost its lease with all keys of its group does not take the group for a new one:
+/// another member may act on.
+#[test]
+fn a_group_whose_keys_are_gone_is_not_new_for_those_who_knew_it() {
+    let mut world = World::settled(2, 2);
+    for number in 0..2 {
+        world.purge(&GroupKey::Unit(unit(number)));
+        world.purge(&GroupKey::Member(epoch(
+            world.nodes[usize::from(number > 0)].epoch,
+        )));
+    }
+    world.purge(&GroupKey::Group(group()));
+    world.until(TTL, |world| {
+        (0..2).all(|number| world.owners(&unit(number)).is_empty())
+    });
+    world.run(LONGEST_LEASE - TTL);
+    assert!((0..2).all(|number| world.owners(&unit(number)).is_empty()));
+    world.until(2 * TTL, |world| {
+        (0..2).all(|number| world.owners(&unit(number)).len() == 1)
+    });
+}
+
 /// 6: but a creation that a first watch shows may follow a purge.
 #[test]
 fn a_member_that_joins_lets_a_unit_age_that_was_created_again() {
