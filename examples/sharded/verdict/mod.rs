@@ -152,8 +152,13 @@ fn counted(evidence: &Evidence) -> Result<String, String> {
                 return Err(format!("shard {shard}: {count} was confirmed twice"));
             }
         }
-        let unanswered = terms.iter().flat_map(|term| term.open());
-        let unanswered: BTreeSet<u64> = unanswered.filter(|it| !confirmed.contains(it)).collect();
+        let unanswered: Vec<u64> = terms.iter().flat_map(|term| term.open()).collect();
+        open += unanswered.len();
+        // The next owner may have written the same number. Then this one was not stored.
+        let unanswered: BTreeSet<u64> = unanswered
+            .into_iter()
+            .filter(|count| !confirmed.contains(count))
+            .collect();
         let last = evidence.finals.get(&shard).copied().unwrap_or(0);
         for count in 1..=last {
             if !confirmed.contains(&count) && !unanswered.contains(&count) {
@@ -168,7 +173,6 @@ fn counted(evidence: &Evidence) -> Result<String, String> {
             ));
         }
         all += confirmed.len();
-        open += unanswered.len();
         landed += unanswered.iter().filter(|count| **count <= last).count();
     }
     if all == 0 {
