@@ -1,5 +1,5 @@
-//! Several jobs, each with a handler and an owner of its own. A job that has no owner goes to one of
-//! the instances that are there, by a hash, and not to the one that is quickest.
+//! Several jobs, each with a handler and an owner of its own. They are spread over the instances, and
+//! some move when an instance joins or leaves.
 //!
 //! ```text
 //! cargo run --example spread -- a

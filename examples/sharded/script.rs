@@ -280,10 +280,24 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Gives the instances time to move shards.
+    /// Gives the instances time to move shards for balance. The verdict reports the balance, and
+    /// does not judge it.
     async fn settled(&mut self) -> Result<(), BoxError> {
-        let time = self.args.ttl;
-        self.until(time, |_| false).await?;
+        let limit = self.args.ttl * 4;
+        let is_balanced = |play: &Self| {
+            let owned = play.owned();
+            let well = play.fleet.well();
+            let least = well.iter().map(|instance| owned[*instance]).min();
+            let most = well.iter().map(|instance| owned[*instance]).max();
+            least
+                .zip(most)
+                .is_some_and(|(least, most)| most <= least + 1)
+        };
+        let since = Moment::now();
+        if self.until(limit, is_balanced).await? {
+            let took = Moment::now().since(since).as_secs_f64();
+            self.say(&format!("  balanced, after {took:.2} s"));
+        }
         self.all_owned("all shards have an owner").await
     }
 
