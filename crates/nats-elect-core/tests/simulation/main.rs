@@ -24,6 +24,7 @@ mod driver;
 mod faults;
 mod fenced;
 mod found;
+mod groups;
 mod liars;
 #[cfg(nats_elect_mutations)]
 mod mutations;

@@ -83,7 +83,8 @@ fn each_broken_rule_is_noticed() {
         }
         let known = crate::found::known(*mutation).filter(|_| only.is_empty());
         let (first, count) = known.map_or((0, MOST), |seed| (seed, 1));
-        let survey = survey(first, count, &[], 1, !only.is_empty());
+        let attempt = |seed| run(&Plan::of_seed(seed, &[]));
+        let survey = survey(first, count, 1, !only.is_empty(), attempt);
         let mut line = format!("{mutation:?}:{what}\n    ");
         match survey.failed.first() {
             Some(seed) => {

@@ -7,21 +7,12 @@ use nats_elect_core::config::RoleSettings;
 
 use crate::checkers::{Promise, Violation};
 use crate::plan::{Kind, Plan};
+use crate::seeds::Ending;
 use crate::tally::Tally;
 use crate::world::{World, ms};
 
-/// How a run ended.
-#[derive(Debug)]
-pub struct Ending {
-    pub violation: Option<Violation>,
-    pub tally: Tally,
-    /// From the end of the faults to a leader that stays, in parts of the bound.
-    pub recovery: f64,
-    pub simulated: Duration,
-}
-
 /// Runs a plan, to the end or to the first broken promise.
-pub fn run(plan: &Plan) -> Ending {
+pub fn run(plan: &Plan) -> Ending<Tally, Violation> {
     attempt(plan, false)
 }
 
@@ -30,7 +21,7 @@ pub fn tell(plan: &Plan) -> Option<Violation> {
     attempt(plan, true).violation
 }
 
-fn attempt(plan: &Plan, trace: bool) -> Ending {
+fn attempt(plan: &Plan, trace: bool) -> Ending<Tally, Violation> {
     match catch_unwind(AssertUnwindSafe(|| strike_and_heal(plan, trace))) {
         Ok(ending) => ending,
         Err(panic) => {
@@ -52,7 +43,7 @@ fn attempt(plan: &Plan, trace: bool) -> Ending {
     }
 }
 
-fn strike_and_heal(plan: &Plan, trace: bool) -> Ending {
+fn strike_and_heal(plan: &Plan, trace: bool) -> Ending<Tally, Violation> {
     let mut world = plan.world();
     world.trace |= trace;
     for blow in &plan.blows {

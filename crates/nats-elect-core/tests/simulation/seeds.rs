@@ -8,8 +8,10 @@
 //! | `SIM_SEED=17` | this seed alone, with all that happens in it, shrunk to what is needed to fail |
 
 use std::env;
+use std::fmt::Display;
 use std::io::Write;
 use std::num::NonZero;
+use std::ops::AddAssign;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -19,19 +21,28 @@ use crate::faults::KINDS;
 use crate::plan::Plan;
 use crate::run::run;
 use crate::shrink::shrink;
-use crate::tally::Tally;
 
 /// Seeds that are run if nothing else is asked for.
 const USUAL: u64 = 4_000;
 /// After so many violations a run is not worth its time.
-const ENOUGH: usize = 10;
+pub const ENOUGH: usize = 10;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ending<T, V> {
+    pub violation: Option<V>,
+    pub tally: T,
+    /// From the end of the faults to what is promised then, in parts of the bound.
+    pub recovery: f64,
+    pub simulated: Duration,
+}
 
 /// What many seeds came to.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct Survey<T> {
     pub seeds: u64,
     pub failed: Vec<u64>,
-    pub tally: Tally,
+    pub tally: T,
     pub slowest_recovery: f64,
     pub simulated: Duration,
 }
@@ -41,12 +52,22 @@ pub struct Survey {
     clippy::disallowed_methods,
     reason = "shown to people, decides nothing"
 )]
-fn stopwatch() -> Instant {
+pub fn stopwatch() -> Instant {
     Instant::now()
 }
 
 /// Runs seeds from `first` on, until so many are done or enough have failed.
-pub fn survey(first: u64, count: u64, kinds: &[String], enough: usize, progress: bool) -> Survey {
+pub fn survey<T, V>(
+    first: u64,
+    count: u64,
+    enough: usize,
+    progress: bool,
+    attempt: impl Fn(u64) -> Ending<T, V> + Sync,
+) -> Survey<T>
+where
+    T: Default + for<'a> AddAssign<&'a T> + Send,
+    V: Display,
+{
     let next = AtomicU64::new(0);
     let survey = Mutex::new(Survey::default());
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
@@ -61,7 +82,7 @@ pub fn survey(first: u64, count: u64, kinds: &[String], enough: usize, progress:
                         return;
                     }
                     let seed = first + i;
-                    let ending = run(&Plan::of_seed(seed, kinds));
+                    let ending = attempt(seed);
                     let mut survey = survey.lock().expect("no panic");
                     survey.seeds += 1;
                     survey.tally += &ending.tally;
@@ -85,7 +106,7 @@ pub fn survey(first: u64, count: u64, kinds: &[String], enough: usize, progress:
     survey.into_inner().expect("no panic")
 }
 
-fn report(survey: &Survey, count: u64, took: Duration) {
+fn report<T>(survey: &Survey<T>, count: u64, took: Duration) {
     let seconds = took.as_secs().max(1);
     let rate = survey.seeds / seconds;
     let left = (count - survey.seeds) / rate.max(1);
@@ -101,7 +122,7 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     let number = text.replace('_', "").parse();
     Some(number.unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
@@ -143,7 +164,8 @@ fn no_seed_breaks_a_promise() {
     let first = number("SIM_FIRST").unwrap_or(0);
     let asked = env::var_os("SIM_SEEDS").is_some();
     let start = stopwatch();
-    let survey = survey(first, count, &kinds, ENOUGH, asked);
+    let attempt = |seed| run(&Plan::of_seed(seed, &kinds));
+    let survey = survey(first, count, ENOUGH, asked, attempt);
     let took = start.elapsed();
     let failures: Vec<_> = survey
         .failed

@@ -7,11 +7,24 @@ use crate::run::run;
 
 /// A failing plan with all taken away that is not needed to fail in the same way, and how it fails.
 pub fn shrink(plan: &Plan, violation: Violation) -> (Plan, Violation) {
+    least(plan, violation, candidates, |plan, violation| {
+        let found = run(plan).violation?;
+        (found.promise == violation.promise).then_some(found)
+    })
+}
+
+/// The least of what is left when all is taken away that is not needed to fail alike.
+pub fn least<P: Clone, V>(
+    plan: &P,
+    violation: V,
+    candidates: impl Fn(&P) -> Vec<P>,
+    fails_alike: impl Fn(&P, &V) -> Option<V>,
+) -> (P, V) {
     let mut best = (plan.clone(), violation);
     loop {
         let smaller = candidates(&best.0).into_iter().find_map(|candidate| {
-            let found = run(&candidate).violation?;
-            (found.promise == best.1.promise).then_some((candidate, found))
+            let found = fails_alike(&candidate, &best.1)?;
+            Some((candidate, found))
         });
         match smaller {
             Some(smaller) => best = smaller,

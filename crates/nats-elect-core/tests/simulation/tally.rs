@@ -1,8 +1,5 @@
 //! What happened in a run: proof that its faults were met, and not only meant.
 
-use std::fmt;
-use std::ops::AddAssign;
-
 use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::{Effect, Reply};
@@ -15,7 +12,7 @@ macro_rules! tally {
         #[derive(Clone, Debug, Default)]
         pub struct Tally { $($(#[$doc])* pub $name: u64,)* }
 
-        impl AddAssign<&Self> for Tally {
+        impl std::ops::AddAssign<&Self> for Tally {
             fn add_assign(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
@@ -27,8 +24,18 @@ macro_rules! tally {
                 vec![$(($title, self.$name),)*]
             }
         }
+
+        impl std::fmt::Display for Tally {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                for (name, count) in self.all() {
+                    writeln!(f, "{count:>14} {name}")?;
+                }
+                Ok(())
+            }
+        }
     };
 }
+pub(crate) use tally;
 
 tally! {
     faults: "faults",
@@ -125,14 +132,5 @@ impl Tally {
             Fate::Slow(_) => self.slow += 1,
             Fate::Delivered | Fate::Denied | Fate::Ghost(_) => {}
         }
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, count) in self.all() {
-            writeln!(f, "{count:>14} {name}")?;
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,360 @@
+//! What can go wrong, and how it is drawn.
+
+use std::time::Duration;
+
+use nats_elect_core::group::{GroupInput, GroupKey, GroupKind, GroupRecord};
+
+use super::node::Trouble;
+use super::requests::Kind;
+use super::strangers::Stranger;
+use super::stream::Body;
+use super::world::{Happening, World};
+use crate::chance::Chance;
+use crate::network::{Fate, Weather, Wire};
+use crate::world::ms;
+
+/// Something that goes wrong.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    Storm(Box<Weather>, Duration),
+    /// What becomes of the next request of this kind.
+    Fate(Kind, Fate),
+    Outage(Duration),
+    Wire(Wire, Duration),
+    Disconnect(Duration),
+    Kill(Duration),
+    Restart,
+    Pause(Duration),
+    /// Watches fall silent, and nobody notices.
+    Silence,
+    /// The server reads on for the watches only after so long.
+    Stall(Duration),
+    /// A new watch, on a server that is so far behind.
+    Watch(Duration),
+    /// All handlers end by themselves.
+    HandlersEnd,
+    /// From now on handlers behave so.
+    Handlers {
+        listen: bool,
+        abort: bool,
+        fail_in: Option<Duration>,
+    },
+    Drain,
+    Hint,
+    Grow,
+    PurgeUnit,
+    PurgeMember,
+    PurgeGroup,
+    /// The stream loses its last changes.
+    LoseEnd(usize),
+    Stranger(Stranger),
+}
+
+/// The kinds of fault that a seed meets, in permille of its seeds.
+const KINDS: [(FaultKind, u32); 11] = [
+    (FaultKind::Messages, 500),
+    (FaultKind::Ghosts, 500),
+    (FaultKind::Partitions, 500),
+    (FaultKind::Processes, 500),
+    (FaultKind::Watches, 700),
+    (FaultKind::Handlers, 400),
+    (FaultKind::Requests, 500),
+    (FaultKind::Growth, 250),
+    (FaultKind::Purges, 500),
+    (FaultKind::Strangers, 600),
+    (FaultKind::History, 40),
+];
+
+#[derive(Clone, Copy, Debug)]
+pub enum FaultKind {
+    Messages,
+    Ghosts,
+    Partitions,
+    Processes,
+    Watches,
+    Handlers,
+    Requests,
+    Growth,
+    Purges,
+    Strangers,
+    History,
+}
+
+impl Fault {
+    pub fn choose_kinds(chance: &mut Chance) -> Vec<FaultKind> {
+        let drawn = KINDS.iter().filter(|(_, often)| chance.permille(*often));
+        drawn.map(|(kind, _)| *kind).collect()
+    }
+
+    pub fn draw(kinds: &[FaultKind], ttl: Duration, chance: &mut Chance) -> Option<Self> {
+        if kinds.is_empty() {
+            return None;
+        }
+        let long = ttl * 2;
+        Some(match chance.pick(kinds) {
+            FaultKind::Messages if chance.permille(250) => Self::Outage(chance.upto(ttl / 2)),
+            FaultKind::Messages => Self::Storm(Box::new(storm(ttl, chance)), chance.upto(long)),
+            FaultKind::Ghosts => {
+                let kind = chance.pick(&Kind::WRITES);
+                let late = chance.upto(ttl * 3);
+                let fates = [
+                    Fate::Lost,
+                    Fate::AckLost,
+                    Fate::Ghost(late),
+                    Fate::Twice(late),
+                ];
+                Self::Fate(kind, chance.pick(&fates))
+            }
+            FaultKind::Partitions if chance.permille(500) => Self::Disconnect(chance.upto(long)),
+            FaultKind::Partitions => {
+                let wire = chance.pick(&[Wire::Cut, Wire::Deaf, Wire::Mute]);
+                Self::Wire(wire, chance.upto(long))
+            }
+            FaultKind::Processes => match chance.below(4) {
+                0 => Self::Kill(chance.upto(long)),
+                1 => Self::Restart,
+                _ => Self::Pause(chance.upto(ttl * 3 / 2)),
+            },
+            FaultKind::Watches => match chance.below(4) {
+                0 => Self::Silence,
+                1 | 2 => Self::Stall(chance.upto(ttl * 3 / 2)),
+                _ => {
+                    let lags = [Duration::ZERO, ttl / 8, ttl];
+                    let lag = chance.pick(&lags);
+                    Self::Watch(chance.upto(lag))
+                }
+            },
+            FaultKind::Handlers => match chance.below(2) {
+                0 => Self::HandlersEnd,
+                _ => Self::Handlers {
+                    listen: chance.permille(400),
+                    abort: chance.permille(500),
+                    fail_in: chance.permille(300).then(|| chance.upto(ms(100))),
+                },
+            },
+            FaultKind::Requests => match chance.below(5) {
+                0 => Self::Drain,
+                _ => Self::Hint,
+            },
+            FaultKind::Growth => Self::Grow,
+            FaultKind::Purges => match chance.below(6) {
+                0 => Self::PurgeGroup,
+                1 => Self::PurgeMember,
+                _ => Self::PurgeUnit,
+            },
+            FaultKind::Strangers => Self::Stranger(Stranger::draw(chance)),
+            FaultKind::History => Self::LoseEnd(1 + usize::try_from(chance.below(8)).expect("few")),
+        })
+    }
+
+    pub fn strike(&self, world: &mut World, node: usize) {
+        world.tally.faults += 1;
+        world.say(node, "is struck by", self);
+        match self {
+            Self::Storm(weather, length) => {
+                world.weather = (**weather).clone();
+                world.storm_until = world.now + *length;
+                world.schedule(world.storm_until, Happening::Calm);
+            }
+            Self::Fate(kind, fate) => world.nodes[node].plans.push((*kind, *fate)),
+            Self::Outage(length) => world.outage_until = world.now + *length,
+            Self::Wire(wire, length) => {
+                world.nodes[node].wire = *wire;
+                world.afflict(node, Trouble::Wire, *length);
+            }
+            Self::Disconnect(length) => {
+                world.afflict(node, Trouble::Unlinked, *length);
+                world.disconnect(node);
+            }
+            Self::Kill(length) => {
+                world.kill(node);
+                world.afflict(node, Trouble::Dead, *length);
+            }
+            Self::Restart => {
+                world.kill(node);
+                world.boot(node);
+            }
+            Self::Pause(length) => {
+                world.pause(node);
+                world.afflict(node, Trouble::Paused, *length);
+            }
+            Self::Silence => world.break_watches(node),
+            Self::Stall(length) => {
+                let (until, life) = (world.now + *length, world.nodes[node].life);
+                if let Some(process) = &mut world.nodes[node].process {
+                    for watch in &mut process.watches {
+                        watch.stalled_until = until;
+                    }
+                }
+                world.schedule(until, Happening::ReadOn { node, life });
+            }
+            Self::Watch(lag) => world.watch(node, *lag),
+            Self::HandlersEnd => {
+                let process = world.nodes[node].process.as_ref();
+                let terms = process.into_iter().flat_map(|it| it.terms.keys());
+                for (unit, sequence) in terms.cloned().collect::<Vec<_>>() {
+                    if !world.nodes[node].paused {
+                        world.handler_ends(node, &unit, sequence);
+                    }
+                }
+            }
+            Self::Handlers {
+                listen,
+                abort,
+                fail_in,
+            } => {
+                let handler = &mut world.nodes[node].handler;
+                handler.winds_down_in = listen.then_some(ms(1));
+                handler.aborts_in = abort.then_some(ms(1));
+                handler.ends_by_itself = *fail_in;
+                let handler = *handler;
+                if let Some(process) = &mut world.nodes[node].process {
+                    for term in process.terms.values_mut() {
+                        term.handler = handler;
+                    }
+                }
+            }
+            Self::Drain => {
+                let at = &mut world.nodes[node];
+                if let Some(process) = at.process.as_mut().filter(|_| !at.paused) {
+                    process.drains = true;
+                    world.group_input(node, GroupInput::Drain);
+                }
+            }
+            Self::Hint => world.hint(node),
+            Self::Grow => world.grow(),
+            Self::PurgeUnit => world.purge(&|key| matches!(key, GroupKey::Unit(_))),
+            Self::PurgeMember => world.purge(&|key| matches!(key, GroupKey::Member(_))),
+            Self::PurgeGroup => world.purge(&|key| matches!(key, GroupKey::Group(_))),
+            Self::LoseEnd(changes) => {
+                world.tally.losses += 1;
+                world.history_lost = true;
+                world.stream.lose_end(*changes);
+                // The server that lost its end has lost its watches.
+                for node in 0..world.nodes.len() {
+                    world.break_watches(node);
+                    world.watch(node, Duration::ZERO);
+                }
+            }
+            Self::Stranger(stranger) => stranger.strike(world),
+        }
+    }
+}
+
+fn storm(ttl: Duration, chance: &mut Chance) -> Weather {
+    let upto = |most: u64, chance: &mut Chance| {
+        if chance.permille(400) {
+            0
+        } else {
+            u32::try_from(chance.below(most + 1)).expect("a permille")
+        }
+    };
+    let least = Duration::from_micros(200);
+    let slow = chance.upto(ttl / 16);
+    Weather {
+        latency: least..least + slow,
+        watch_delay: least..least + slow * 3,
+        lost: upto(150, chance),
+        ack_lost: upto(150, chance),
+        ghost: upto(150, chance),
+        ghost_delay: Duration::ZERO..ttl * 2,
+        twice: upto(80, chance),
+        contended: upto(80, chance),
+        doubted: upto(80, chance),
+        // Watches that begin slowly.
+        watch_lost: upto(600, chance),
+        stale_read: upto(200, chance),
+        staleness: chance.upto(ms(10_000)),
+        ..Weather::fair()
+    }
+}
+
+impl World {
+    /// A hint for a unit that is known, to an epoch that was claimed.
+    fn hint(&mut self, node: usize) {
+        let units: Vec<_> = self.units();
+        if units.is_empty() || self.nodes[node].paused || self.nodes[node].process.is_none() {
+            return;
+        }
+        let at = usize::try_from(self.chance.below(units.len() as u64)).expect("a few");
+        // Mostly a living one.
+        let to = usize::try_from(self.chance.below(self.nodes.len() as u64)).expect("a few");
+        let living = self.nodes[to].present_epoch();
+        let Some(to) = living
+            .filter(|_| self.chance.permille(850))
+            .or_else(|| self.any_epoch())
+        else {
+            return;
+        };
+        let unit = units[at].clone();
+        self.group_input(node, GroupInput::Hint { unit, to });
+    }
+
+    /// The operator lets the sharded group grow.
+    fn grow(&mut self) {
+        let keys: Vec<GroupKey> = self.stream.keys().cloned().collect();
+        for key in keys {
+            let Some(GroupRecord {
+                kind: GroupKind::Sharded { shards, .. },
+                generation,
+                making: false,
+            }) = self.group_record(&key)
+            else {
+                continue;
+            };
+            if generation >= 3 {
+                continue;
+            }
+            let record = GroupRecord {
+                kind: GroupKind::Sharded {
+                    shards: shards + 1,
+                    before: shards,
+                },
+                generation: generation + 1,
+                making: false,
+            };
+            let over = self.stream.sequence(&key);
+            let stored = self.store(key, Some(over), Body::Group(Some(record)));
+            self.tally.grown += u64::from(stored.is_ok());
+        }
+    }
+
+    /// An operator purges a key. A group is not removed under its members: something of it stays.
+    fn purge(&mut self, of: &dyn Fn(&GroupKey) -> bool) {
+        let keys: Vec<GroupKey> = self.stream.keys().filter(|key| of(key)).cloned().collect();
+        if keys.is_empty() {
+            return;
+        }
+        let at = usize::try_from(self.chance.below(keys.len() as u64)).expect("a few");
+        let key = keys[at].clone();
+        let group = match &key {
+            GroupKey::Member(_) => None,
+            GroupKey::Group(name) => Some(name),
+            GroupKey::Unit(unit) => Some(&unit.group),
+        };
+        if let Some(group) = group {
+            let of_group = |other: &&GroupKey| match other {
+                GroupKey::Member(_) => false,
+                GroupKey::Group(name) => name == group,
+                GroupKey::Unit(unit) => unit.group == *group,
+            };
+            let left = self
+                .stream
+                .keys()
+                .filter(of_group)
+                .any(|other| *other != key);
+            let record = self.group_record(&GroupKey::Group(group.clone()));
+            // Its record alone tells how many shards there were, once it has grown.
+            let grown = record.is_some_and(|record| record.generation > 1 || record.making);
+            if !left || (grown && matches!(key, GroupKey::Group(_))) {
+                return;
+            }
+        }
+        self.tally.purges += 1;
+        if self.trace {
+            eprintln!("{:>13.6?} {key} is purged", self.now);
+        }
+        let now = self.now;
+        self.stream.purge(&key, now);
+    }
+}

@@ -1,0 +1,35 @@
+//! Members that own units of groups: for each process a real [`Group`](nats_elect_core::group::Group),
+//! with a real election for each epoch of its lease, against one model stream.
+//!
+//! As for roles, a seed makes a [`plan`](plan): a fleet, its clocks, its groups, and a list of
+//! faults with their times. A [`World`](world::World) runs it. The [`checkers`] look at the truth
+//! after each event.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `stream.rs` | one message for each key, conditions stored with messages, purges, lost ends |
+//! | `watching.rs` | watches that lag, skip what was overwritten, break and begin anew |
+//! | `node.rs` | a process: its clock, its epochs, its units' handlers |
+//! | `driver.rs` | carries out effects |
+//! | `requests.rs` | requests to the server, and their answers |
+//! | `process.rs` | processes start, die, pause, are cut off, come back |
+//! | `strangers.rs` | what other hands write |
+//! | `faults.rs` | the faults, and how they are drawn |
+//! | `world.rs` | all there is, and the true time |
+//! | `checkers.rs` | what is promised |
+//! | `plan.rs`, `run.rs`, `seeds.rs` | from a seed to a verdict |
+
+mod checkers;
+mod driver;
+mod faults;
+mod node;
+mod plan;
+mod process;
+mod requests;
+mod run;
+mod seeds;
+mod strangers;
+mod stream;
+mod tally;
+mod watching;
+mod world;

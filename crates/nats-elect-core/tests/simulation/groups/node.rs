@@ -1,0 +1,146 @@
+//! One process: its clock, the elections of its epochs, its machine, and the handlers of its units.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use nats_elect_core::config::RoleSettings;
+use nats_elect_core::group::{Epoch, Group, GroupSettings, Identity, UnitKey};
+use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::{Election, Moment, OpId, TermId};
+
+use super::requests::Kind;
+use super::watching::Watch;
+use super::world::Happening;
+use crate::clock::Clock;
+use crate::network::{Fate, Wire};
+
+/// How the handlers of an application behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler {
+    /// How long they wind down when asked to end. `None`: they do not listen.
+    pub winds_down_in: Option<Duration>,
+    /// How long an abort takes to reach them. `None`: they block their threads.
+    pub aborts_in: Option<Duration>,
+    /// They end by themselves.
+    pub ends_by_itself: Option<Duration>,
+}
+
+impl Default for Handler {
+    fn default() -> Self {
+        Self {
+            winds_down_in: Some(Duration::from_millis(1)),
+            aborts_in: Some(Duration::from_micros(100)),
+            ends_by_itself: None,
+        }
+    }
+}
+
+/// A term of a unit, as the driver and the application share it.
+#[derive(Clone, Debug)]
+pub struct SharedTerm {
+    pub epoch: Epoch,
+    pub until: Moment,
+    pub revoked: bool,
+    pub running: bool,
+    pub cancelled: bool,
+    pub handler: Handler,
+}
+
+impl SharedTerm {
+    pub fn is_valid(&self, now: Moment) -> bool {
+        self.running && !self.revoked && now < self.until
+    }
+}
+
+/// One epoch of a process, and the election that keeps its lease.
+#[derive(Debug)]
+pub struct Keeper {
+    pub epoch: Epoch,
+    pub identity: Identity,
+    pub election: Election,
+    pub term: Option<TermId>,
+    pub wake: u64,
+}
+
+/// Whose request it is: an epoch's election, or the machine's.
+pub type Sender = Option<Epoch>;
+
+/// What runs while a process lives.
+#[derive(Debug)]
+pub struct Process {
+    pub group: Group,
+    pub wake: u64,
+    /// The last one is that of the present epoch.
+    pub keepers: Vec<Keeper>,
+    pub watches: Vec<Watch>,
+    pub terms: BTreeMap<(UnitKey, u64), SharedTerm>,
+    /// Epochs whose public key is known, by a record that proves it.
+    pub keys: BTreeSet<Epoch>,
+    /// All epochs of this process.
+    pub own: BTreeSet<Epoch>,
+    /// Requests without an answer, and whether they were given up.
+    pub requests: BTreeMap<(Sender, OpId), bool>,
+    pub drains: bool,
+}
+
+/// A kind of trouble that ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    Paused,
+    Wire,
+    Unlinked,
+    Dead,
+}
+
+/// A place where processes run, one after another.
+#[derive(Debug)]
+pub struct Node {
+    pub settings: RoleSettings,
+    pub group: GroupSettings,
+    pub clock: Clock,
+    pub handler: Handler,
+    /// How many processes there were.
+    pub life: u64,
+    pub process: Option<Process>,
+    pub linked: bool,
+    pub wire: Wire,
+    pub paused: bool,
+    pub backlog: Vec<Happening>,
+    pub troubles: BTreeMap<Trouble, Duration>,
+    /// What becomes of its next requests of a kind.
+    pub plans: Vec<(Kind, Fate)>,
+}
+
+impl Node {
+    pub fn planned(&mut self, kind: Kind) -> Option<Fate> {
+        let index = self.plans.iter().position(|(of, _)| *of == kind)?;
+        Some(self.plans.remove(index).1)
+    }
+
+    pub fn present_epoch(&self) -> Option<Epoch> {
+        Some(self.process.as_ref()?.keepers.last()?.epoch)
+    }
+
+    /// The units on which its application may act.
+    pub fn valid_terms(&self, now: Duration) -> impl Iterator<Item = (&UnitKey, u64)> {
+        let moment = self.clock.at(now);
+        let terms = self.process.iter().flat_map(|process| &process.terms);
+        terms
+            .filter(move |(_, term)| term.is_valid(moment))
+            .map(|((unit, sequence), _)| (unit, *sequence))
+    }
+}
+
+impl Process {
+    pub fn keeper(&mut self, epoch: Epoch) -> Option<&mut Keeper> {
+        self.keepers.iter_mut().find(|keeper| keeper.epoch == epoch)
+    }
+}
+
+/// An epoch that somebody claims, with what only its process knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed {
+    pub epoch: Epoch,
+    pub identity: Identity,
+    pub secret: ReleaseSecret,
+}

@@ -1,0 +1,172 @@
+//! What happens to processes: they start, die, pause, lose their connection, and come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use nats_elect_core::group::GroupInput;
+use nats_elect_core::{Input, Link};
+
+use super::node::{Handler, Process, Trouble};
+use super::world::{Happening, World};
+use crate::network::{Weather, Wire};
+
+impl World {
+    /// A process starts, connects, watches, and claims its first epoch.
+    pub fn boot(&mut self, node: usize) {
+        self.say(node, "starts", &());
+        let group = self.new_group(node);
+        let at = &mut self.nodes[node];
+        at.life += 1;
+        at.wire = Wire::Whole;
+        at.process = Some(Process {
+            group,
+            wake: 0,
+            keepers: Vec::new(),
+            watches: Vec::new(),
+            terms: BTreeMap::new(),
+            keys: BTreeSet::new(),
+            own: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            drains: false,
+        });
+        self.tally.processes += 1;
+        self.begin_epoch(node);
+        self.connect(node);
+    }
+
+    pub fn kill(&mut self, node: usize) {
+        self.say(node, "is killed", &());
+        let at = &mut self.nodes[node];
+        at.life += 1;
+        at.process = None;
+        at.linked = false;
+        at.paused = false;
+        at.backlog.clear();
+    }
+
+    pub fn connect(&mut self, node: usize) {
+        let (at, life) = (self.now + self.latency(), self.nodes[node].life);
+        self.nodes[node].wire = Wire::Whole;
+        self.schedule(at, Happening::Link { node, life });
+    }
+
+    /// The client is connected. All watches begin anew.
+    pub fn link(&mut self, node: usize) {
+        let now = self.now;
+        let at = &mut self.nodes[node];
+        let unlinked = at.troubles.get(&Trouble::Unlinked);
+        if at.wire != Wire::Whole || unlinked.is_some_and(|until| now < *until) {
+            return;
+        }
+        at.linked = true;
+        self.tell_link(node, &Link::Up(self.stream.made));
+        self.watch(node, Duration::ZERO);
+    }
+
+    pub fn disconnect(&mut self, node: usize) {
+        self.nodes[node].linked = false;
+        self.break_watches(node);
+        if !self.nodes[node].paused {
+            self.tell_link(node, &Link::Down);
+        }
+    }
+
+    fn tell_link(&mut self, node: usize, link: &Link) {
+        let process = self.nodes[node].process.as_ref();
+        let keepers = process.into_iter().flat_map(|process| &process.keepers);
+        for epoch in keepers.map(|keeper| keeper.epoch).collect::<Vec<_>>() {
+            self.keeper_input(node, epoch, Input::Link(link.clone()));
+        }
+    }
+
+    /// Nothing comes from its watches any more. Nobody tells the process.
+    pub fn break_watches(&mut self, node: usize) {
+        if let Some(process) = &mut self.nodes[node].process {
+            for watch in &mut process.watches {
+                watch.broken = true;
+            }
+        }
+    }
+
+    pub fn pause(&mut self, node: usize) {
+        if self.nodes[node].process.is_some() {
+            self.say(node, "is paused", &());
+            self.nodes[node].paused = true;
+        }
+    }
+
+    /// Its timers and what came in meanwhile are there at once, in either order.
+    pub fn resume(&mut self, node: usize) {
+        if !std::mem::take(&mut self.nodes[node].paused) {
+            return;
+        }
+        self.say(node, "goes on", &());
+        let backlog = std::mem::take(&mut self.nodes[node].backlog);
+        let first = self.chance.permille(500);
+        if first {
+            self.group_input(node, GroupInput::Tick);
+        }
+        for happening in backlog {
+            self.happen(happening);
+        }
+        self.group_input(node, GroupInput::Tick);
+    }
+
+    /// Something befalls a process and passes after a while.
+    pub fn afflict(&mut self, node: usize, trouble: Trouble, length: Duration) {
+        let until = self.now + length;
+        let longest = self.nodes[node].troubles.entry(trouble).or_default();
+        *longest = until.max(*longest);
+        self.schedule(until, Happening::Relief { node, trouble });
+    }
+
+    pub fn relieve(&mut self, node: usize, trouble: Trouble) {
+        let now = self.now;
+        let troubles = &mut self.nodes[node].troubles;
+        if troubles.get(&trouble).is_none_or(|until| now < *until) {
+            return;
+        }
+        troubles.remove(&trouble);
+        match trouble {
+            Trouble::Paused => self.resume(node),
+            Trouble::Wire | Trouble::Unlinked => self.connect(node),
+            Trouble::Dead if self.nodes[node].process.is_none() => self.boot(node),
+            Trouble::Dead => {}
+        }
+    }
+
+    /// All faults end: processes run, messages arrive, handlers listen.
+    pub fn heal(&mut self) {
+        self.weather = Weather::fair();
+        self.storm_until = self.now;
+        self.outage_until = self.outage_until.min(self.now);
+        self.drop_requests();
+        for node in 0..self.nodes.len() {
+            let at = &mut self.nodes[node];
+            at.plans.clear();
+            at.troubles.clear();
+            at.handler = Handler::default();
+            self.resume(node);
+            let drains = self.nodes[node].process.as_ref().is_none_or(|it| it.drains);
+            if drains {
+                self.kill(node);
+                self.boot(node);
+                continue;
+            }
+            let mut stuck = Vec::new();
+            if let Some(process) = &mut self.nodes[node].process {
+                for (key, term) in &mut process.terms {
+                    term.handler = Handler::default();
+                    if term.running && (term.cancelled || term.revoked) {
+                        stuck.push(key.clone());
+                    }
+                }
+            }
+            for (unit, sequence) in stuck {
+                self.handler_ends(node, &unit, sequence);
+            }
+            self.break_watches(node);
+            self.connect(node);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! All there is, and the true time under which it happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nats_elect_core::group::{GroupKey, GroupRecord, UnitKey};
+
+use super::checkers::{Checkers, Violation};
+use super::node::{Claimed, Node, Trouble};
+use super::plan::Plan;
+use super::requests::{Answer, Asker, Request};
+use super::stream::{Body, Stream};
+use super::tally::Tally;
+use super::watching::Brought;
+use crate::chance::Chance;
+use crate::network::Weather;
+
+/// Something that will happen.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "dozens at a time")]
+pub enum Happening {
+    /// A timer of the machine, or of an epoch's election.
+    Wake {
+        node: usize,
+        life: u64,
+        keeper: Option<nats_elect_core::group::Epoch>,
+        wake: u64,
+    },
+    Arrive {
+        asker: Asker,
+        request: Arc<Request>,
+        back: Option<Duration>,
+    },
+    Answer {
+        asker: Asker,
+        answer: Answer,
+    },
+    TimedOut {
+        asker: Asker,
+    },
+    Watch {
+        node: usize,
+        life: u64,
+        lag: Duration,
+    },
+    ReadOn {
+        node: usize,
+        life: u64,
+    },
+    Brought {
+        node: usize,
+        life: u64,
+        watch: u64,
+        brought: Brought,
+    },
+    Link {
+        node: usize,
+        life: u64,
+    },
+    Claim {
+        node: usize,
+        life: u64,
+    },
+    HandlerEnds {
+        node: usize,
+        life: u64,
+        unit: UnitKey,
+        sequence: u64,
+    },
+    Relief {
+        node: usize,
+        trouble: Trouble,
+    },
+    Calm,
+}
+
+impl Happening {
+    /// The process that it happens in, if it dies and stands still with one.
+    const fn process(&self) -> Option<(usize, u64)> {
+        match self {
+            Self::Wake { node, life, .. }
+            | Self::Brought { node, life, .. }
+            | Self::Link { node, life }
+            | Self::Claim { node, life }
+            | Self::HandlerEnds { node, life, .. } => Some((*node, *life)),
+            Self::Answer { asker, .. } | Self::TimedOut { asker } => Some((asker.node, asker.life)),
+            Self::Arrive { .. }
+            | Self::Watch { .. }
+            | Self::ReadOn { .. }
+            | Self::Relief { .. }
+            | Self::Calm => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub now: Duration,
+    pub stream: Stream,
+    pub nodes: Vec<Node>,
+    pub weather: Weather,
+    pub storm_until: Duration,
+    pub outage_until: Duration,
+    /// For how long a watch that begins may be held up.
+    pub slow_watch: Duration,
+    /// A process hands on what a new watch shows when it has caught up, and not before.
+    pub holds_snapshots: bool,
+    pub chance: Chance,
+    pub claimed: Vec<Claimed>,
+    /// Epochs of strangers, whose keys they have.
+    pub strangers: Vec<Claimed>,
+    /// NATS has lost confirmed writes.
+    pub history_lost: bool,
+    pub last_watch: u64,
+    pub tally: Tally,
+    pub violation: Option<Violation>,
+    pub trace: bool,
+    pub checkers: Checkers,
+    queue: BTreeMap<(Duration, u64), Happening>,
+    order: u64,
+}
+
+impl World {
+    pub fn of(plan: &Plan, trace: bool) -> Self {
+        let mut world = Self {
+            now: Duration::ZERO,
+            stream: Stream::new(plan.unique),
+            nodes: plan.nodes(),
+            weather: Weather::fair(),
+            storm_until: Duration::ZERO,
+            outage_until: Duration::ZERO,
+            slow_watch: plan.longest_ttl() / 2,
+            holds_snapshots: plan.holds_snapshots,
+            chance: Chance::new(plan.seed),
+            claimed: Vec::new(),
+            strangers: Vec::new(),
+            history_lost: false,
+            last_watch: 0,
+            tally: Tally::default(),
+            violation: None,
+            trace,
+            checkers: Checkers::default(),
+            queue: BTreeMap::new(),
+            order: 0,
+        };
+        for node in 0..world.nodes.len() {
+            world.boot(node);
+        }
+        world
+    }
+
+    pub fn schedule(&mut self, at: Duration, happening: Happening) {
+        self.order += 1;
+        self.queue.insert((at.max(self.now), self.order), happening);
+    }
+
+    /// A line for whoever looks into a failure.
+    pub fn say(&self, node: usize, what: &str, detail: &impl std::fmt::Debug) {
+        if self.trace {
+            eprintln!("{:>13.6?} node-{node} {what} {detail:?}", self.now);
+        }
+    }
+
+    pub fn latency(&mut self) -> Duration {
+        let latency = self.weather.latency.clone();
+        self.chance.within(&latency)
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    /// Runs until this holds, at most for so long. Returns whether it held.
+    pub fn run_until(&mut self, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + limit;
+        while self.violation.is_none() {
+            if holds(self) {
+                return true;
+            }
+            match self.queue.first_key_value() {
+                Some((&(at, _), _)) if at <= end => {
+                    let ((at, _), happening) = self.queue.pop_first().expect("there is one");
+                    self.now = at;
+                    self.happen(happening);
+                    self.look();
+                }
+                _ => {
+                    self.now = end;
+                    self.look();
+                    return holds(self);
+                }
+            }
+        }
+        false
+    }
+
+    /// Keeps the first broken promise.
+    pub fn judge(&mut self, verdict: Result<(), Violation>) {
+        if let Err(violation) = verdict
+            && self.violation.is_none()
+        {
+            self.violation = Some(violation);
+        }
+    }
+
+    fn look(&mut self) {
+        let verdict = Checkers::look(self);
+        self.judge(verdict);
+    }
+
+    pub fn happen(&mut self, happening: Happening) {
+        if let Some((node, life)) = happening.process() {
+            let at = &mut self.nodes[node];
+            if at.life != life || at.process.is_none() {
+                return;
+            }
+            if at.paused {
+                at.backlog.push(happening);
+                return;
+            }
+        }
+        match happening {
+            Happening::Wake {
+                node, keeper, wake, ..
+            } => self.wake(node, keeper, wake),
+            Happening::Arrive {
+                asker,
+                request,
+                back,
+            } => self.arrive(asker, &request, back),
+            Happening::Answer { asker, answer } => self.answer(asker, answer),
+            Happening::TimedOut { asker } => self.timed_out(asker),
+            Happening::Watch { node, life, lag } => {
+                if self.nodes[node].life == life {
+                    self.begin_watch(node, lag);
+                }
+            }
+            Happening::ReadOn { node, life } => {
+                if self.nodes[node].life == life {
+                    self.read_on(node, None);
+                }
+            }
+            Happening::Brought {
+                node,
+                watch,
+                brought,
+                ..
+            } => self.brought(node, watch, brought),
+            Happening::Link { node, .. } => self.link(node),
+            Happening::Claim { node, .. } => self.claim_if_needed(node),
+            Happening::HandlerEnds {
+                node,
+                unit,
+                sequence,
+                ..
+            } => self.handler_ends(node, &unit, sequence),
+            Happening::Relief { node, trouble } => self.relieve(node, trouble),
+            Happening::Calm => {
+                if self.now >= self.storm_until {
+                    self.weather = Weather::fair();
+                }
+            }
+        }
+    }
+
+    /// Stores a message, and shows it to all watches.
+    pub fn store(&mut self, key: GroupKey, over: Option<u64>, body: Body) -> Result<u64, u64> {
+        let stored = self.stream.store(key, over, body, self.now);
+        let stored = stored.inspect_err(|stands| {
+            if self.trace {
+                eprintln!("{:>13.6?} refused, it stands at {stands}", self.now);
+            }
+        })?;
+        if self.trace {
+            let (key, over) = (&stored.key, stored.over);
+            let (sequence, now) = (stored.sequence, self.now);
+            match &stored.body {
+                Body::Member(..) => eprintln!("{now:>13.6?} {key} = {sequence} over {over:?}"),
+                body => eprintln!("{now:>13.6?} {key} = {sequence} over {over:?}: {body:?}"),
+            }
+        }
+        self.announce();
+        Ok(stored.sequence)
+    }
+
+    /// A group's record as it stands.
+    pub fn group_record(&self, key: &GroupKey) -> Option<GroupRecord> {
+        match &self.stream.get(key)?.body {
+            Body::Group(record) => *record,
+            Body::Member(..) | Body::Unit(..) => None,
+        }
+    }
+
+    /// Removes what has no time left to happen: nothing is on its way any more.
+    pub fn drop_requests(&mut self) {
+        self.queue
+            .retain(|_, happening| !matches!(happening, Happening::Arrive { .. }));
+    }
+
+    /// Who may act on a unit now.
+    pub fn owners(&self, unit: &UnitKey) -> usize {
+        let valid = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.valid_terms(self.now));
+        valid.filter(|(key, _)| *key == unit).count()
+    }
+
+    /// The units that should have an owner.
+    pub fn units(&self) -> Vec<UnitKey> {
+        let mut units = Vec::new();
+        for (name, group) in &self.nodes[0].group.groups {
+            let key = GroupKey::Group(name.clone());
+            let Some(record) = self.group_record(&key) else {
+                continue;
+            };
+            units.extend(super::plan::units_of(name, group, &record));
+        }
+        units
+    }
+
+    /// Whether each unit has its one owner.
+    pub fn is_served(&self) -> bool {
+        let groups = &self.nodes[0].group.groups;
+        let known = |name| self.stream.get(&GroupKey::Group(name)).is_some();
+        groups.keys().cloned().all(known) && self.units().iter().all(|unit| self.owners(unit) == 1)
+    }
+}
