@@ -325,6 +325,15 @@ impl World {
                     term.handler.winds_down_in
                 });
             }
+            GroupEffect::Hint { to, hints } => {
+                let receiver = (0..self.nodes.len())
+                    .find(|index| self.nodes[*index].present_epoch() == Some(to));
+                let is_lost = self.chance.permille(100) || !self.nodes[node].linked;
+                if let (Some(node), false) = (receiver, is_lost) {
+                    let (at, life) = (self.now + self.latency(), self.nodes[node].life);
+                    self.schedule(at, Happening::Hinted { node, life, hints });
+                }
+            }
             GroupEffect::Revoke { unit, sequence } => {
                 self.tally.revoked += 1;
                 self.end_handler_after(node, &unit, sequence, |term| {

@@ -287,7 +287,9 @@ impl World {
             return;
         };
         let unit = units[at].clone();
-        self.group_input(node, GroupInput::Hint { unit, to });
+        let sequence = self.stream.sequence(&GroupKey::Unit(unit.clone()));
+        let hints = vec![nats_elect_core::group::Hint { unit, sequence, to }];
+        self.group_input(node, GroupInput::Hint { hints });
     }
 
     /// The operator lets the sharded group grow.

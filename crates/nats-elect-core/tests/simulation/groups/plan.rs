@@ -104,6 +104,7 @@ impl Plan {
                 heartbeat: settings.heartbeat,
                 stop_budget: settings.stop_budget,
                 groups: self.groups.clone(),
+                placements: std::collections::BTreeMap::new(),
             },
             settings: settings.clone(),
             clock: *clock,

@@ -62,6 +62,12 @@ pub enum Happening {
         node: usize,
         life: u64,
     },
+    /// Hints of another member arrive.
+    Hinted {
+        node: usize,
+        life: u64,
+        hints: Vec<nats_elect_core::group::Hint>,
+    },
     HandlerEnds {
         node: usize,
         life: u64,
@@ -83,6 +89,7 @@ impl Happening {
             | Self::Brought { node, life, .. }
             | Self::Link { node, life }
             | Self::Claim { node, life }
+            | Self::Hinted { node, life, .. }
             | Self::HandlerEnds { node, life, .. } => Some((*node, *life)),
             Self::Answer { asker, .. } | Self::TimedOut { asker } => Some((asker.node, asker.life)),
             Self::Arrive { .. }
@@ -249,6 +256,11 @@ impl World {
             } => self.brought(node, watch, brought),
             Happening::Link { node, .. } => self.link(node),
             Happening::Claim { node, .. } => self.claim_if_needed(node),
+            Happening::Hinted { node, hints, .. } => {
+                if self.nodes[node].linked {
+                    self.group_input(node, nats_elect_core::group::GroupInput::Hint { hints });
+                }
+            }
             Happening::HandlerEnds {
                 node,
                 unit,
