@@ -14,7 +14,7 @@ mod line;
 mod link;
 mod machine;
 mod membership;
-mod mutation;
+pub(crate) mod mutation;
 mod observed_record;
 mod operations;
 mod orders;
@@ -41,5 +41,5 @@ pub use input::{
     Snapshot, TermId, WriteOutcome,
 };
 #[cfg(nats_elect_mutations)]
-pub use mutation::{MUTATIONS, Mutation, mend};
+pub use mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 pub use operations::MOST_LATE;

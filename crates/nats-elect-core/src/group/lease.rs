@@ -5,6 +5,7 @@
 //! all that others wrote over its units before its last heartbeat that counts.
 
 use super::epoch::Epoch;
+use crate::election::mutation::mutated;
 use crate::moment::Moment;
 
 /// A confirmed write that the watch has not shown yet.
@@ -60,7 +61,11 @@ impl Lease {
     /// A record that is shown after the deadline extends nothing: what the watch left out before it
     /// may have stood for less than a lease.
     fn extend(&mut self, now: Moment) -> Option<Moment> {
-        let shown = self.shown;
+        let shown = if mutated!(ExtendUnshown) {
+            u64::MAX
+        } else {
+            self.shown
+        };
         let both = self.granted.iter().filter(|it| it.sequence <= shown);
         let until = both.map(|it| it.until).max();
         self.granted.retain(|it| it.sequence > shown);

@@ -12,6 +12,7 @@ use super::planner::{Advice, Planning};
 use super::record::MemberContent;
 use super::unit::Tenure;
 use super::view::{Change, View};
+use crate::election::mutation::mutated;
 use crate::election::{OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::name::GroupName;
@@ -217,6 +218,7 @@ impl Group {
 
     /// The epoch is over, and does not come back.
     fn lose_lease(&mut self) {
+        mutated!(KeepLostEpoch => return);
         let Some(lease) = self.lease.take() else {
             return;
         };

@@ -15,6 +15,7 @@ use super::machine::Group;
 use super::policy::{rank, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
 use super::view::KnownUnit;
+use crate::election::mutation::mutated;
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 
@@ -130,7 +131,8 @@ impl Group {
         }
         // Who may lead it: nobody's, a deposed epoch's, or unknown. For an unknown owner the record
         // that is written over it has to come of age in its turn.
-        if owner.is_some_and(|owner| !self.view.is_deposed(owner, self.now)) {
+        let lives = owner.is_some_and(|owner| !self.view.is_deposed(owner, self.now));
+        if lives && !mutated!(TakeFromLiving) {
             Need::Nothing
         } else if closing {
             Need::Write(seen.sequence, UnitRecord::Closed)
@@ -151,7 +153,7 @@ impl Group {
         if epoch == own || !self.view.caught_up {
             return None;
         }
-        if self.now < member.over_at {
+        if self.now < member.over_at && !mutated!(DeposeEarly) {
             return Some(member.over_at);
         }
         // It may have been the planner, and what it owns may be free now.

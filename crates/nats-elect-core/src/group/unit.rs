@@ -7,6 +7,7 @@ use super::key::UnitKey;
 use super::machine::Group;
 use super::record::UnitRecord;
 use super::view::KnownUnit;
+use crate::election::mutation::mutated;
 use crate::moment::Moment;
 
 /// A unit whose record named this member when its term began, or whose handler still runs.
@@ -97,6 +98,7 @@ impl Group {
             return;
         }
         (tenure.phase, tenure.next) = (Phase::Ending { revoke_at }, next);
+        mutated!(GiveBeforeEnd => tenure.phase = Phase::Giving { send_at: self.now });
         self.out.push(GroupEffect::Cancel {
             unit: unit.clone(),
             sequence: tenure.sequence,
@@ -131,6 +133,7 @@ impl Group {
             }
         };
         tenure.phase = Phase::Giving { send_at };
+        mutated!(BeginAgain => { self.tenures.remove(unit); self.agenda.note(Subject::Unit(unit.clone()), send_at); return; });
         self.raise_ended(unit, sequence);
         self.agenda.note(Subject::Unit(unit.clone()), send_at);
     }
@@ -173,7 +176,8 @@ impl Group {
         let stands = self.view.unit(unit).is_some_and(|it| {
             it.sequence == sequence && it.known == KnownUnit::Record(UnitRecord::Owned(epoch))
         });
-        if !stands && tenure.phase != Phase::Displaced {
+        let is_minded = !mutated!(IgnoreForeignRecord);
+        if !stands && tenure.phase != Phase::Displaced && is_minded {
             self.displace(unit);
             return None;
         }

@@ -11,6 +11,7 @@ use super::epoch::{Epoch, EpochKey, Identity};
 use super::input::{GroupContent, Message};
 use super::key::UnitKey;
 use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, MemberInfo, UnitRecord};
+use crate::election::mutation::mutated;
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 
@@ -238,7 +239,7 @@ impl View {
             Some(before) => match before.known {
                 KnownUnit::Record(UnitRecord::Nobody) => before.quiet_until,
                 KnownUnit::Record(UnitRecord::Owned(owner)) => {
-                    if signed == Some(owner) {
+                    if signed == Some(owner) || mutated!(BelieveUnsigned) {
                         before.quiet_until
                     } else {
                         let deposed = self.members.get(&owner).filter(|owner| owner.deposed);
@@ -262,7 +263,11 @@ impl View {
         let unit = Unit {
             sequence,
             known: record.map_or(KnownUnit::Opaque, KnownUnit::Record),
-            quiet_until,
+            quiet_until: if mutated!(UnknownIsOfAge) {
+                now
+            } else {
+                quiet_until
+            },
             newborn: is_created && record == Some(UnitRecord::Nobody),
             watch,
         };
@@ -511,7 +516,8 @@ impl View {
     /// to its end.
     pub fn deposable(&self, epoch: Epoch, now: Moment) -> Option<u64> {
         let member = self.members.get(&epoch)?;
-        (!member.deposed && member.over_at <= now).then_some(member.sequence)
+        let is_over = member.over_at <= now || mutated!(DeposeEarly);
+        (!member.deposed && is_over).then_some(member.sequence)
     }
 
     /// The members that may own units of the group now.

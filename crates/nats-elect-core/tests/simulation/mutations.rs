@@ -113,4 +113,5 @@ fn each_broken_rule_is_noticed() {
         MUTATIONS.len()
     ));
     assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+    crate::groups::each_broken_rule_of_groups_is_noticed();
 }

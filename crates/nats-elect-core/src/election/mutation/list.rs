@@ -5,122 +5,154 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static ON: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 macro_rules! mutations {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+    (
+        elections { $($(#[doc = $doc:literal])* $name:ident,)* }
+        groups { $($(#[doc = $group_doc:literal])* $group_name:ident,)* }
+    ) => {
         /// A rule of the protocol that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutation { $($(#[doc = $doc])* $name,)* }
+        pub enum Mutation {
+            $($(#[doc = $doc])* $name,)*
+            $($(#[doc = $group_doc])* $group_name,)*
+        }
 
-        /// All rules, each with its description.
+        /// All rules of elections, each with its description.
         pub const MUTATIONS: &[(Mutation, &str)] =
             &[$((Mutation::$name, concat!($($doc),*)),)*];
+
+        /// All rules of groups, each with its description.
+        pub const GROUP_MUTATIONS: &[(Mutation, &str)] =
+            &[$((Mutation::$group_name, concat!($($group_doc),*)),)*];
     };
 }
 
 mutations! {
-    /// The leader's deadline leaves no margin for clocks of different rates.
-    NoDriftMargin,
-    /// A heartbeat that is confirmed after the deadline extends the lease.
-    ExtendOnLateAck,
-    /// Instances write records without a compare-and-set.
-    BlindWrites,
-    /// A leader releases the role before its handler has ended.
-    ReleaseBeforeHandlerEnds,
-    /// A key that the server expired is free at once.
-    TrustServerExpiry,
-    /// A delete marker of another client counts as a release.
-    MarkerIsRelease,
-    /// An instance claims a missing key at once.
-    MissingIsFree,
-    /// A new leader writes no fence record.
-    SkipFence,
-    /// A new leader writes its fence record without a condition.
-    FenceWithoutCondition,
-    /// The term starts before its fence record is confirmed.
-    PromoteBeforeFence,
-    /// A leader releases the role before it revokes the shared deadline.
-    ReleaseBeforeRevoke,
-    /// A second attempt has the nonce of the first.
-    ReuseNonce,
-    /// The lease of a write that a read finds counts from the sending of the latest attempt.
-    AdoptFromLaterSend,
-    /// The sequence in a refusal's text counts as a record that was seen.
-    CountFromErrorText,
-    /// A lease counts from a timestamp in the record.
-    CountFromTimestamp,
-    /// A record of the own instance id counts as one of the own incarnation.
-    OwnIdIsOwn,
-    /// A recreated bucket numbers its messages from the beginning.
-    ReuseSequences,
-    /// A reconnect extends the lease.
-    ForgetDeadlineOnReconnect,
-    /// A heartbeat without an answer counts as confirmed.
-    TimeoutIsAck,
-    /// A read that shows the own record extends the lease.
-    ReadIsProof,
-    /// An instance sends writes while it has no connection.
-    SendWhileDown,
-    /// An instance takes a recreated bucket for the old one.
-    IgnoreEpoch,
-    /// An instance waits for no lease after writes were lost or the bucket was recreated.
-    NoQuarantine,
-    /// A term starts although its lease leaves no time to wind it down.
-    PromoteLate,
-    /// A leader never aborts a handler that does not end.
-    NeverAbort,
-    /// A refused heartbeat counts as confirmed.
-    ConflictIsAck,
-    /// Another client's short record ends the lease that it overwrites.
-    StrangerEndsLease,
-    /// An instance takes any higher sequence for one of the bucket that it read.
-    TrustAnyJump,
-    /// An instance does not wait for the lease that the fence record shows.
-    IgnoreFenceLease,
-    /// A leader takes an old release of its own for the one that it just sent.
-    BelieveOldRelease,
-    /// A leader reports each term as released at its end.
-    TellReleased,
-    /// An instance that may only ask for a role claims it from its living leader.
-    ForceWithoutLeave,
-    /// A paused instance claims the role.
-    ClaimWhilePaused,
-    /// A leader yields to a request for an earlier term.
-    YieldToOldRequests,
-    /// A new leader overwrites the fence record that refused its own.
-    FenceOverWhatStands,
-    /// The driver reads the bucket's settings before the keys.
-    BucketReadFirst,
-    /// Any client's release counts as the leader's.
-    BelieveAnyRelease,
-    /// A leader forgets its current record after a number of unanswered heartbeats.
-    ForgetWhatIsHeld,
-    /// An instance waits for a record's lease even if its writer never led.
-    BelieveAnyLease,
-    /// An instance drops an answer that comes after the timeout.
-    DropLateAnswers,
-    /// An instance waits for a fence record's lease without reading whether a newer one came.
-    BelieveOldFence,
-    /// A read that agrees with a refusal proves that a fence record has gone.
-    SupersededByRead,
-    /// An instance that finds its bucket unfit does not look at it again.
-    AskOnceForALook,
-    /// A leader waits for a heartbeat that can no longer be stored.
-    AwaitWhatIsRefused,
-    /// A leader waits for no earlier heartbeat once it has seen another record.
-    ForgetHeartbeatsForAnyRecord,
-    /// An instance ignores a message on the watch whose sequence is too low.
-    IgnoreShownLoss,
-    /// A forced takeover does not wait for a leader whose record another client overwrote.
-    ForceOverTheUnseen,
-    /// An instance does not wait for a leader whose fence record has expired.
-    ForgetExpiredFences,
-    /// An heir of the line of succession does not wait for the leader's lease.
-    HeirsDoNotWait,
-    /// A fence record of an earlier term of the same process counts as that of its present term.
-    VouchByProcess,
-    /// A companion releases a role before the death of its process is confirmed.
-    WillBeforeDeath,
-    /// A companion releases a role over the record of another incarnation.
-    WillOverStrangers,
+    elections {
+        /// The leader's deadline leaves no margin for clocks of different rates.
+        NoDriftMargin,
+        /// A heartbeat that is confirmed after the deadline extends the lease.
+        ExtendOnLateAck,
+        /// Instances write records without a compare-and-set.
+        BlindWrites,
+        /// A leader releases the role before its handler has ended.
+        ReleaseBeforeHandlerEnds,
+        /// A key that the server expired is free at once.
+        TrustServerExpiry,
+        /// A delete marker of another client counts as a release.
+        MarkerIsRelease,
+        /// An instance claims a missing key at once.
+        MissingIsFree,
+        /// A new leader writes no fence record.
+        SkipFence,
+        /// A new leader writes its fence record without a condition.
+        FenceWithoutCondition,
+        /// The term starts before its fence record is confirmed.
+        PromoteBeforeFence,
+        /// A leader releases the role before it revokes the shared deadline.
+        ReleaseBeforeRevoke,
+        /// A second attempt has the nonce of the first.
+        ReuseNonce,
+        /// The lease of a write that a read finds counts from the sending of the latest attempt.
+        AdoptFromLaterSend,
+        /// The sequence in a refusal's text counts as a record that was seen.
+        CountFromErrorText,
+        /// A lease counts from a timestamp in the record.
+        CountFromTimestamp,
+        /// A record of the own instance id counts as one of the own incarnation.
+        OwnIdIsOwn,
+        /// A recreated bucket numbers its messages from the beginning.
+        ReuseSequences,
+        /// A reconnect extends the lease.
+        ForgetDeadlineOnReconnect,
+        /// A heartbeat without an answer counts as confirmed.
+        TimeoutIsAck,
+        /// A read that shows the own record extends the lease.
+        ReadIsProof,
+        /// An instance sends writes while it has no connection.
+        SendWhileDown,
+        /// An instance takes a recreated bucket for the old one.
+        IgnoreEpoch,
+        /// An instance waits for no lease after writes were lost or the bucket was recreated.
+        NoQuarantine,
+        /// A term starts although its lease leaves no time to wind it down.
+        PromoteLate,
+        /// A leader never aborts a handler that does not end.
+        NeverAbort,
+        /// A refused heartbeat counts as confirmed.
+        ConflictIsAck,
+        /// Another client's short record ends the lease that it overwrites.
+        StrangerEndsLease,
+        /// An instance takes any higher sequence for one of the bucket that it read.
+        TrustAnyJump,
+        /// An instance does not wait for the lease that the fence record shows.
+        IgnoreFenceLease,
+        /// A leader takes an old release of its own for the one that it just sent.
+        BelieveOldRelease,
+        /// A leader reports each term as released at its end.
+        TellReleased,
+        /// An instance that may only ask for a role claims it from its living leader.
+        ForceWithoutLeave,
+        /// A paused instance claims the role.
+        ClaimWhilePaused,
+        /// A leader yields to a request for an earlier term.
+        YieldToOldRequests,
+        /// A new leader overwrites the fence record that refused its own.
+        FenceOverWhatStands,
+        /// The driver reads the bucket's settings before the keys.
+        BucketReadFirst,
+        /// Any client's release counts as the leader's.
+        BelieveAnyRelease,
+        /// A leader forgets its current record after a number of unanswered heartbeats.
+        ForgetWhatIsHeld,
+        /// An instance waits for a record's lease even if its writer never led.
+        BelieveAnyLease,
+        /// An instance drops an answer that comes after the timeout.
+        DropLateAnswers,
+        /// An instance waits for a fence record's lease without reading whether a newer one came.
+        BelieveOldFence,
+        /// A read that agrees with a refusal proves that a fence record has gone.
+        SupersededByRead,
+        /// An instance that finds its bucket unfit does not look at it again.
+        AskOnceForALook,
+        /// A leader waits for a heartbeat that can no longer be stored.
+        AwaitWhatIsRefused,
+        /// A leader waits for no earlier heartbeat once it has seen another record.
+        ForgetHeartbeatsForAnyRecord,
+        /// An instance ignores a message on the watch whose sequence is too low.
+        IgnoreShownLoss,
+        /// A forced takeover does not wait for a leader whose record another client overwrote.
+        ForceOverTheUnseen,
+        /// An instance does not wait for a leader whose fence record has expired.
+        ForgetExpiredFences,
+        /// An heir of the line of succession does not wait for the leader's lease.
+        HeirsDoNotWait,
+        /// A fence record of an earlier term of the same process counts as that of its present term.
+        VouchByProcess,
+        /// A companion releases a role before the death of its process is confirmed.
+        WillBeforeDeath,
+        /// A companion releases a role over the record of another incarnation.
+        WillOverStrangers,
+    }
+    groups {
+        /// An owner gives its unit away before its handler has ended. (Rule 2)
+        GiveBeforeEnd,
+        /// Members take units whose owner lives. (Rule 3)
+        TakeFromLiving,
+        /// A handler that ended is started again on the same record. (Rule 4)
+        BeginAgain,
+        /// An epoch is deposed before its lease was watched to its end. (Rule 5)
+        DeposeEarly,
+        /// Records that were written over something unknown are of age at once. (Rule 6)
+        UnknownIsOfAge,
+        /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
+        ExtendUnshown,
+        /// A lost epoch goes on. (Rule 11)
+        KeepLostEpoch,
+        /// An owner does not mind another record over its unit. (Rule 12)
+        IgnoreForeignRecord,
+        /// Any giving counts as signed by the owner. (Rule 12)
+        BelieveUnsigned,
+    }
 }
 
 impl Mutation {

@@ -21,7 +21,7 @@ macro_rules! mutated {
         }
     }};
 }
-pub(super) use mutated;
+pub(crate) use mutated;
 
 #[cfg(nats_elect_mutations)]
 mod breakages;
@@ -31,4 +31,4 @@ mod list;
 #[cfg(nats_elect_mutations)]
 pub(super) use breakages::free_at;
 #[cfg(nats_elect_mutations)]
-pub use list::{MUTATIONS, Mutation, mend};
+pub use list::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};

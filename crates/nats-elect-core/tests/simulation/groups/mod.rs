@@ -22,6 +22,8 @@
 mod checkers;
 mod driver;
 mod faults;
+#[cfg(nats_elect_mutations)]
+mod mutations;
 mod node;
 mod plan;
 mod process;
@@ -33,3 +35,6 @@ mod stream;
 mod tally;
 mod watching;
 mod world;
+
+#[cfg(nats_elect_mutations)]
+pub use mutations::each_broken_rule_of_groups_is_noticed;

@@ -1,0 +1,47 @@
+//! The simulation of groups can fail: each rule that is broken on purpose is noticed.
+//!
+//! `SIM_RULES=TombstoneFrees` chooses among them.
+
+use nats_elect_core::{GROUP_MUTATIONS, mend};
+
+use super::plan::Plan;
+use super::run::run;
+use super::seeds::shrink;
+use crate::seeds::{say, survey};
+
+/// A breakage that so many seeds do not show goes unnoticed.
+const MOST: u64 = 20_000;
+
+/// Breaks the rules of groups one after another. Only one rule of all can be broken at a time, so
+/// this is a part of the one test of broken rules.
+pub fn each_broken_rule_of_groups_is_noticed() {
+    let only = std::env::var("SIM_RULES").unwrap_or_default();
+    let mut unnoticed = Vec::new();
+    for (mutation, what) in GROUP_MUTATIONS {
+        if !only.is_empty() && !only.contains(&format!("{mutation:?}")) {
+            continue;
+        }
+        mutation.choose();
+        let attempt = |seed| run(&Plan::of_seed(seed), false);
+        let survey = survey(0, MOST, 1, false, attempt);
+        let Some(seed) = survey.failed.first() else {
+            say(&format!(
+                "{mutation:?}:{what}\n    NOT NOTICED in {} seeds",
+                survey.seeds
+            ));
+            unnoticed.push(*mutation);
+            continue;
+        };
+        let plan = Plan::of_seed(*seed);
+        let violation = run(&plan, false).violation.expect("it failed just now");
+        let (plan, violation) = shrink(&plan, violation);
+        say(&format!(
+            "{mutation:?}:{what}\n    {:?} broken by seed {seed}, with {} faults among {} members",
+            violation.promise,
+            plan.blows.len(),
+            plan.members.len()
+        ));
+    }
+    mend();
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}
