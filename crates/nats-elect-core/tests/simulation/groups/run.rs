@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use nats_elect_core::group::LONGEST_LEASE;
+use nats_elect_core::group::policy::PolicySettings;
 
 use super::checkers::{Promise, Violation};
 use super::plan::Plan;
@@ -114,11 +115,13 @@ fn served_within(world: &mut World, bound: Duration, plan: &Plan) -> Option<Dura
     }
 }
 
-/// When each unit has its owner and no fault is at work, writes come to an end: within one longest
-/// lease, in which records and epochs that nobody needs may still be waited for.
+/// When each unit has its owner and no fault is at work, writes come to an end. Records and epochs
+/// that nobody needs are waited for during one longest lease. A member that was lost before settles
+/// then, and units come back to it, with a pause between two rounds of moves.
 fn grows_calm(world: &mut World, plan: &Plan) {
     let ttl = plan.longest_ttl();
-    world.run(LONGEST_LEASE + ttl);
+    let policy = PolicySettings::new(Duration::ZERO);
+    world.run(LONGEST_LEASE + ttl + policy.settle_after_flap + policy.cool_down * 2);
     let before = world.checkers.writes;
     world.run(ttl);
     let more = world.checkers.writes - before;
