@@ -21,6 +21,7 @@ pages! {
     events = "../docs/events.md";
     failover = "../docs/failover.md";
     fencing = "../docs/fencing.md";
+    groups = "../docs/groups.md";
     guarantees = "../docs/guarantees.md";
     handlers = "../docs/handlers.md";
     health = "../docs/health.md";
