@@ -70,9 +70,10 @@ impl Bucket {
         let all = format!("{}{}", self.prefix(), GroupKey::ALL);
         let filters = [all.clone()];
         let mut watch = self.watch_keys(&filters, timeout).await?;
-        // Requested after the watch has begun, so later sequences are new messages.
-        let last = self.last(all, timeout).await?;
+        // Requested after the watch has begun, so later sequences are new messages. The keys come
+        // last: so the watch has shown all that stood there up to the stream's last sequence.
         let standing = self.standing_since(clock::now(), timeout).await?;
+        let last = self.last(all, timeout).await?;
         watch
             .feed
             .catches_up_at(last.map(|message| message.sequence));

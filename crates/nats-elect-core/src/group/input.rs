@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::epoch::Epoch;
-use super::key::UnitKey;
+use super::key::{GroupKey, UnitKey};
 use super::policy::{Policy, Unit};
 use super::record::{GroupKind, GroupRecord, MemberContent, UnitRecord};
 use crate::election::{OpId, WriteOutcome};
@@ -98,6 +98,17 @@ pub enum GroupContent {
     },
 }
 
+impl GroupContent {
+    /// The key that it is under.
+    pub(super) fn key(&self) -> GroupKey {
+        match self {
+            Self::Member(epoch, _) => GroupKey::Member(*epoch),
+            Self::Group(name, _) => GroupKey::Group(name.clone()),
+            Self::Unit { key, .. } => GroupKey::Unit(key.clone()),
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum GroupInput {
@@ -123,7 +134,8 @@ pub enum GroupInput {
     Shown(Message),
     /// The watch has shown all that was stored when it began.
     CaughtUp {
-        /// The last sequence of the stream, as the watch knows it.
+        /// The last sequence of the stream, read when the watch had begun. All that stood there up
+        /// to it was shown.
         last: u64,
     },
     /// A write ended.

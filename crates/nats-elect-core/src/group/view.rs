@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::epoch::{Epoch, EpochKey, Identity};
 use super::input::{GroupContent, Message};
-use super::key::UnitKey;
+use super::key::{GroupKey, UnitKey};
 use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, MemberInfo, UnitRecord};
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
@@ -94,6 +94,10 @@ pub(super) struct View {
     /// When the first watch had caught up.
     pub joined: Moment,
     last: u64,
+    /// Whether the present watch still shows what stood there when it began.
+    looks_back: bool,
+    /// Keys for which it has shown less than is known, and what is known.
+    behind: BTreeMap<GroupKey, u64>,
     /// What is known was wrong once: the stream has lost its end.
     has_regressed: bool,
     /// The latest generation of each group that was known before this member joined again. Such a
@@ -102,8 +106,10 @@ pub(super) struct View {
 }
 
 impl View {
-    pub const fn watch_began(&mut self) {
+    pub fn watch_began(&mut self) {
         self.watch += 1;
+        self.looks_back = true;
+        self.behind.clear();
     }
 
     /// Learns of a message. One that was shown before changes nothing.
@@ -114,6 +120,15 @@ impl View {
             content,
         } = message;
         self.last = self.last.max(sequence);
+        if self.looks_back {
+            let key = content.key();
+            let known = self.sequence_of(&key);
+            if sequence < known {
+                self.behind.insert(key, known);
+            } else {
+                self.behind.remove(&key);
+            }
+        }
         match content {
             GroupContent::Member(epoch, content) => {
                 self.learn_of_member(epoch, sequence, over, content, now)
@@ -127,6 +142,15 @@ impl View {
                 self.learn_of_group(name, sequence, over, record, now)
             }
         }
+    }
+
+    fn sequence_of(&self, key: &GroupKey) -> u64 {
+        match key {
+            GroupKey::Member(epoch) => self.members.get(epoch).map(|it| it.sequence),
+            GroupKey::Group(name) => self.groups.get(name).map(|it| it.sequence),
+            GroupKey::Unit(unit) => self.units.get(unit).map(|it| it.sequence),
+        }
+        .unwrap_or(0)
     }
 
     fn learn_of_member(
@@ -377,7 +401,11 @@ impl View {
     /// The watch has shown all that stood there. Returns the units that are missing since, or
     /// `None` if the stream has lost its end: then nothing that is known counts any more.
     pub fn caught_up(&mut self, last: u64, now: Moment) -> Option<Vec<UnitKey>> {
-        if last < self.last {
+        // What is known of a key was stored before the watch began, and is not there: the stream has
+        // lost its end, and may have grown again since.
+        self.looks_back = false;
+        let is_lost = self.behind.values().any(|known| *known <= last);
+        if last < self.last || is_lost {
             self.join_again();
             self.last = 0;
             self.has_regressed = true;
