@@ -11,11 +11,11 @@ use super::error::StoreError;
 use super::feed::broken;
 use super::read::standing_role;
 use super::watch::Watch;
-use super::write::expecting;
+use super::write::{expecting, releasing};
 use crate::clock;
 use nats_elect_core::group::{
-    Epoch, GroupContent, GroupKey, GroupRecord, Hint, MemberContent, Message, SIGNATURE_BYTES,
-    SeenMember, UnitKey, UnitRecord, split_signature, stored_condition,
+    Epoch, GroupContent, GroupKey, GroupRecord, Hint, Identity, MemberContent, Message,
+    SIGNATURE_BYTES, SeenMember, UnitKey, UnitRecord, split_signature, stored_condition,
 };
 use nats_elect_core::name::GroupName;
 use nats_elect_core::record::{Entry, RELEASE_SECRET_HEADER, Record, Release, Snapshot};
@@ -23,6 +23,9 @@ use nats_elect_core::release::ReleaseSecret;
 
 /// The header of a tombstone that another member wrote.
 const DEPOSED_HEADER: &str = "Nats-Elect-Deposed";
+
+/// The header with which a tombstone tells what the name of its epoch proves.
+const IDENTITY_HEADER: &str = "Nats-Elect-Identity";
 
 /// A watch over all keys of groups.
 pub struct GroupWatch {
@@ -103,13 +106,15 @@ impl Bucket {
     /// Writes the tombstone of one's own epoch, with its secret.
     pub fn retire_member(
         &self,
-        epoch: Epoch,
+        identity: &Identity,
         over: u64,
         release: &Release,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let subject = self.subject_of(&GroupKey::Member(epoch));
-        self.free(subject, over, release, timeout)
+        let subject = self.subject_of(&GroupKey::Member(identity.epoch()));
+        let mut headers = releasing(over, release);
+        headers.insert(IDENTITY_HEADER, identity.to_string());
+        self.publish(subject, Request::new().headers(headers), timeout)
     }
 
     /// Writes the tombstone of another member's epoch over the sequence of its last record, or 0 if
@@ -118,11 +123,15 @@ impl Bucket {
         &self,
         epoch: Epoch,
         over: u64,
+        identity: Option<Identity>,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let mut headers = expecting(over);
         headers.insert(OPERATION_HEADER, DELETE);
         headers.insert(DEPOSED_HEADER, "1");
+        if let Some(identity) = identity {
+            headers.insert(IDENTITY_HEADER, identity.to_string());
+        }
         let subject = self.subject_of(&GroupKey::Member(epoch));
         let request = Request::new().headers(headers);
         self.publish(subject, request, timeout).await
@@ -241,7 +250,11 @@ fn read(prefix: &str, sequence: u64, message: &NatsMessage) -> GroupDelivery {
                 MemberContent::Record(Box::new(SeenMember::parse(epoch, &message.payload)))
             } else {
                 let secret = headers.and_then(secret_in);
-                MemberContent::Tombstone { secret }
+                let identity = headers.and_then(|headers| {
+                    let text = headers.get_last(IDENTITY_HEADER)?.as_str();
+                    Identity::parse(text, epoch)
+                });
+                MemberContent::Tombstone { secret, identity }
             };
             GroupContent::Member(epoch, content)
         }

@@ -76,32 +76,8 @@ impl Bucket {
         release: &Release,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.free(self.role_subject(role), over, release, timeout)
-    }
-
-    pub(super) fn free(
-        &self,
-        subject: String,
-        over: u64,
-        release: &Release,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let mut headers = expecting(over);
-        headers.insert(OPERATION_HEADER, DELETE);
-        if let Some(nonce) = release.nonce {
-            headers.insert(RELEASE_HEADER, nonce.to_string());
-        }
-        if let Some(secret) = release.secret {
-            headers.insert(RELEASE_SECRET_HEADER, secret.expose());
-        }
-        if let Some(heir) = release.heir {
-            headers.insert(HEIR_HEADER, heir.to_string());
-        }
-        if !release.line.is_empty() {
-            headers.insert(LINE_HEADER, release.line.to_string());
-        }
-        let request = Request::new().headers(headers);
-        self.publish(subject, request, timeout)
+        let request = Request::new().headers(releasing(over, release));
+        self.publish(self.role_subject(role), request, timeout)
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
@@ -165,6 +141,25 @@ pub(super) fn require_above(expected: u64, sequence: u64) -> Result<(), StoreErr
 fn expected_in(headers: &HeaderMap) -> u64 {
     let condition = headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE);
     condition.map_or(0, |it| it.as_str().parse().unwrap_or(0))
+}
+
+/// Returns the headers of a release.
+pub(super) fn releasing(over: u64, release: &Release) -> HeaderMap {
+    let mut headers = expecting(over);
+    headers.insert(OPERATION_HEADER, DELETE);
+    if let Some(nonce) = release.nonce {
+        headers.insert(RELEASE_HEADER, nonce.to_string());
+    }
+    if let Some(secret) = release.secret {
+        headers.insert(RELEASE_SECRET_HEADER, secret.expose());
+    }
+    if let Some(heir) = release.heir {
+        headers.insert(HEIR_HEADER, heir.to_string());
+    }
+    if !release.line.is_empty() {
+        headers.insert(LINE_HEADER, release.line.to_string());
+    }
+    headers
 }
 
 pub(super) fn expecting(sequence: u64) -> HeaderMap {

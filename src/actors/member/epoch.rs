@@ -24,6 +24,7 @@ const FORMAT: u32 = 1;
 /// The keeper of one epoch's lease.
 pub(super) struct Keeper {
     pub epoch: Epoch,
+    pub identity: Identity,
     key: SigningKey,
     pub election: Election,
     pub asked: Asked,
@@ -76,6 +77,7 @@ impl Keeper {
         };
         Self {
             epoch: identity.epoch(),
+            identity,
             key,
             election: Election::new(candidate, clock::now()),
             asked: Asked::default(),

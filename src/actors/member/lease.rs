@@ -153,8 +153,7 @@ impl MemberState {
 
     /// Has the member's record say whether it takes units, from the next heartbeat on.
     pub(super) fn tell_of_itself(&mut self, steps: &mut VecDeque<Step>) {
-        let has_lease = self.group.own_epoch().is_some();
-        let cordoned = self.cordoned || self.stopping.is_some() || !has_lease;
+        let cordoned = self.cordoned || self.stopping.is_some() || !self.group.has_joined();
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));
         if let Some(keeper) = keeper
             && let Some(tell) = keeper.tell(cordoned)
@@ -182,7 +181,8 @@ impl MemberState {
         let Write {
             op, within, kind, ..
         } = write;
-        let Some(bucket) = self.bucket.clone() else {
+        let keeper = self.keeper(epoch).map(|keeper| keeper.identity);
+        let (Some(bucket), Some(identity)) = (self.bucket.clone(), keeper) else {
             return;
         };
         let patience = self.settings.ttl;
@@ -192,7 +192,9 @@ impl MemberState {
                     bucket.write_member(epoch, over, &record, patience).await
                 }
                 WriteKind::Release { over, release } => {
-                    bucket.retire_member(epoch, over, &release, patience).await
+                    bucket
+                        .retire_member(&identity, over, &release, patience)
+                        .await
                 }
                 WriteKind::Fence { .. } => unreachable!("a member's lease has no fence record"),
             })

@@ -316,7 +316,11 @@ impl MemberState {
                 GroupWrite::Unit { key, over, .. } => {
                     bucket.write_unit(&key, over, value, within).await
                 }
-                GroupWrite::Depose { epoch, over } => bucket.depose(epoch, over, within).await,
+                GroupWrite::Depose {
+                    epoch,
+                    over,
+                    identity,
+                } => bucket.depose(epoch, over, identity, within).await,
                 GroupWrite::Group {
                     group,
                     over,

@@ -1,6 +1,6 @@
 //! The effects of a member's machine.
 
-use super::epoch::Epoch;
+use super::epoch::{Epoch, Identity};
 use super::input::Hint;
 use super::key::UnitKey;
 use super::record::{GroupRecord, UnitRecord};
@@ -87,6 +87,8 @@ pub enum GroupWrite {
         epoch: Epoch,
         /// The sequence of its last record, or 0 if it is missing.
         over: u64,
+        /// What its name proves, for those who join later. `None` if its record did not tell it.
+        identity: Option<Identity>,
     },
     /// The record of a group.
     Group {

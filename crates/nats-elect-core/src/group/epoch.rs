@@ -50,6 +50,29 @@ impl Identity {
     }
 }
 
+/// Its text is what a tombstone tells: the key, the lease in milliseconds and the release hash, with
+/// dots between.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ttl_ms = self.ttl.as_millis();
+        write!(f, "{}.{ttl_ms}.{}", self.key, self.release)
+    }
+}
+
+impl Identity {
+    /// Parses such a text. Returns `None` for other text, and if it is not true of this epoch.
+    pub fn parse(text: &str, epoch: Epoch) -> Option<Self> {
+        let mut parts = text.split('.');
+        let (key, ttl_ms, release) = (parts.next()?, parts.next()?, parts.next()?);
+        let identity = Self {
+            key: EpochKey::parse(key)?,
+            ttl: Duration::from_millis(ttl_ms.parse().ok()?),
+            release: ReleaseHash::parse(release)?,
+        };
+        (parts.next().is_none() && identity.epoch() == epoch).then_some(identity)
+    }
+}
+
 impl Epoch {
     /// The epoch with these bytes as its name.
     pub const fn new(name: [u8; 16]) -> Self {
@@ -168,6 +191,20 @@ mod tests {
             assert_eq!(Epoch::parse(bad), None, "{bad}");
         }
         assert_eq!(Epoch::parse("AAAAAAAAAAAAAAAAAAAAAA"), Some(Epoch([0; 16])));
+    }
+
+    #[test]
+    fn an_identity_is_read_for_its_own_epoch_alone() {
+        let text = identity().to_string();
+        assert_eq!(Identity::parse(&text, identity().epoch()), Some(identity()));
+        let other = Identity {
+            ttl: Duration::from_millis(1),
+            ..identity()
+        };
+        assert_eq!(Identity::parse(&text, other.epoch()), None);
+        for text in ["", ".", "..", "a.b.c", &format!("{text}."), &text[1..]] {
+            assert_eq!(Identity::parse(text, identity().epoch()), None, "{text}");
+        }
     }
 
     proptest! {

@@ -121,6 +121,12 @@ impl Group {
         self.view.caught_up
     }
 
+    /// Whether it can own what it found when it joined. Before, it is to tell others that it takes
+    /// no units, by [`MemberInfo::cordoned`](super::MemberInfo::cordoned).
+    pub fn has_joined(&self) -> bool {
+        self.view.caught_up && self.view.found_until <= self.now && self.valid_lease().is_some()
+    }
+
     /// Whether no unit is this member's: no handler of a unit runs, and no giving waits for its
     /// outcome.
     pub fn is_idle(&self) -> bool {
@@ -313,7 +319,8 @@ impl Group {
     }
 
     fn caught_up(&mut self, last: u64) {
-        if self.view.caught_up(last, self.now).is_none() {
+        let own = self.lease.as_ref().map(|it| it.epoch);
+        if self.view.caught_up(last, own, self.now).is_none() {
             // What this member was shown is gone. So may be what it wrote.
             self.begun.clear();
             if self.lease.is_some() {
@@ -378,7 +385,7 @@ impl Group {
         let now = self.now;
         self.agenda.note(write.subject(), now);
         match write {
-            GroupWrite::Depose { epoch, over } => {
+            GroupWrite::Depose { epoch, over, .. } => {
                 self.view.deposed(epoch, over, revision);
             }
             GroupWrite::Unit {

@@ -181,7 +181,12 @@ impl Group {
         if self.now < since + turn {
             return Some(since + turn);
         }
-        self.write(GroupWrite::Depose { epoch, over });
+        let identity = self.view.identity_of(epoch);
+        self.write(GroupWrite::Depose {
+            epoch,
+            over,
+            identity,
+        });
         None
     }
 

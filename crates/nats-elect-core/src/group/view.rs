@@ -46,6 +46,8 @@ pub(super) struct Unit {
     pub quiet_until: Moment,
     /// Whether it is known by its creation as nobody's alone.
     newborn: bool,
+    /// Whether it stood there when this member joined, written by compare-and-set.
+    was_found: bool,
     watch: u64,
 }
 
@@ -94,6 +96,8 @@ pub(super) struct View {
     /// When the first watch had caught up.
     pub joined: Moment,
     last: u64,
+    /// Until when what this member found when it joined may have another owner.
+    pub found_until: Moment,
     /// Whether the present watch still shows what stood there when it began.
     looks_back: bool,
     /// Keys for which it has shown less than is known, and what is known.
@@ -201,7 +205,8 @@ impl View {
                     now + lease_of(identity),
                 )
             }
-            MemberContent::Tombstone { secret } => {
+            MemberContent::Tombstone { secret, identity } => {
+                let known = known.or(identity);
                 let told = secret.map(crate::release::ReleaseSecret::hash);
                 let own = told.is_some() && told == known.map(|known| known.release);
                 let watched = before.filter(|before| over == Some(before.sequence));
@@ -251,14 +256,12 @@ impl View {
         let longest = now + LONGEST_LEASE;
         let before = self.units.get(&key);
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
-        // A member that joins takes what its first watch shows as it stands, if it was written by
-        // compare-and-set over an earlier record, as members write it.
+        // A record that was written by compare-and-set over an earlier one, as members write it.
         let is_trusted = before.is_none()
             && self.joins()
             && over.is_some_and(|over| over > 0)
             && record.is_some();
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
-            None if is_trusted => now,
             None => longest,
             Some(before) => match before.known {
                 KnownUnit::Record(UnitRecord::Nobody) => before.quiet_until,
@@ -293,6 +296,7 @@ impl View {
                 quiet_until
             },
             newborn: is_created && record == Some(UnitRecord::Nobody),
+            was_found: is_trusted,
             watch,
         };
         self.units.insert(key.clone(), unit);
@@ -400,7 +404,12 @@ impl View {
 
     /// The watch has shown all that stood there. Returns the units that are missing since, or
     /// `None` if the stream has lost its end: then nothing that is known counts any more.
-    pub fn caught_up(&mut self, last: u64, now: Moment) -> Option<Vec<UnitKey>> {
+    pub fn caught_up(
+        &mut self,
+        last: u64,
+        own: Option<Epoch>,
+        now: Moment,
+    ) -> Option<Vec<UnitKey>> {
         // What is known of a key was stored before the watch began, and is not there: the stream has
         // lost its end, and may have grown again since.
         self.looks_back = false;
@@ -413,6 +422,7 @@ impl View {
         }
         if !self.caught_up {
             (self.caught_up, self.joined) = (true, now);
+            self.age_what_was_found(own, now);
         }
         let watch = self.watch;
         for member in self.members.values_mut().filter(|it| it.watch != watch) {
@@ -439,6 +449,22 @@ impl View {
             self.note_missing(owner, now);
         }
         Some(missing)
+    }
+
+    /// An owner that was not shown what this member found has a lease from before it was written. So
+    /// it waits for the leases of all that are there.
+    fn age_what_was_found(&mut self, own: Option<Epoch>, now: Moment) {
+        let has_found = self.units.values().any(|it| it.was_found);
+        let others = self.members.iter().filter(|(epoch, _)| {
+            let is_own = own.is_some_and(|own| own == **epoch);
+            has_found && !is_own
+        });
+        // A tombstone that tells no secret may be a stranger's.
+        let last = others.map(|(_, it)| it.over_at).max();
+        self.found_until = last.map_or(now, |last| last.max(now));
+        for unit in self.units.values_mut().filter(|it| it.was_found) {
+            unit.quiet_until = self.found_until;
+        }
     }
 
     /// Nobody watches the lease of an epoch that has no record. So it is counted from the moment at
@@ -506,6 +532,11 @@ impl View {
             KnownUnit::Record(record) => record.owner(),
             KnownUnit::Opaque | KnownUnit::Missing => None,
         }
+    }
+
+    /// What the name of an epoch proves, if its record told it.
+    pub fn identity_of(&self, epoch: Epoch) -> Option<Identity> {
+        self.members.get(&epoch)?.identity
     }
 
     /// The public key of an epoch, if its record proved it.

@@ -139,7 +139,7 @@ fn units_of_a_dead_member_are_taken_after_its_lease() {
 fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
     let mut world = World::settled(1, 4);
     let joined = world.join(4);
-    world.run(10 * SECOND);
+    world.run(TTL + 2 * SECOND);
     world.tell(0, GroupInput::Drain);
     world.until(2 * SECOND, |world| {
         (0..4).all(|number| world.owners(&unit(number)) == [joined])
@@ -167,7 +167,7 @@ fn a_group_whose_keys_are_gone_is_not_new_for_those_who_knew_it() {
     world.until(TTL, |world| {
         (0..2).all(|number| world.owners(&unit(number)).is_empty())
     });
-    world.run(LONGEST_LEASE - TTL);
+    world.run_short_of(LONGEST_LEASE, TTL);
     assert!((0..2).all(|number| world.owners(&unit(number)).is_empty()));
     world.until(2 * TTL, |world| {
         (0..2).all(|number| world.owners(&unit(number)).len() == 1)
@@ -185,7 +185,7 @@ fn a_member_that_joins_lets_a_unit_age_that_was_created_again() {
     });
     world.nodes[0].alive = false;
     world.join(1);
-    world.run(LONGEST_LEASE - 2 * SECOND);
+    world.run_short_of(LONGEST_LEASE, 2 * SECOND);
     assert!(world.owners(&unit(0)).is_empty());
     world.until(10 * SECOND, |world| !world.owners(&unit(0)).is_empty());
 }
@@ -208,7 +208,13 @@ fn a_forged_tombstone_frees_nothing_at_once() {
     let epoch = epoch(world.nodes[owner].epoch);
     world.nodes[owner].silent = true;
     let key = GroupKey::Member(epoch);
-    let tombstone = GroupContent::Member(epoch, MemberContent::Tombstone { secret: None });
+    let tombstone = GroupContent::Member(
+        epoch,
+        MemberContent::Tombstone {
+            secret: None,
+            identity: None,
+        },
+    );
     world.store(key, None, tombstone);
     world.nodes[owner].mute = true;
     let other = 1 - owner;
@@ -237,7 +243,13 @@ fn a_tombstone_with_a_wrong_secret_frees_nothing_at_once() {
     let epoch = epoch(world.nodes[owner].epoch);
     (world.nodes[owner].silent, world.nodes[owner].mute) = (true, true);
     let wrong = Some(secret(99));
-    let tombstone = GroupContent::Member(epoch, MemberContent::Tombstone { secret: wrong });
+    let tombstone = GroupContent::Member(
+        epoch,
+        MemberContent::Tombstone {
+            secret: wrong,
+            identity: None,
+        },
+    );
     world.store(GroupKey::Member(epoch), None, tombstone);
     world.run(TTL * 8 / 10);
     assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
@@ -288,6 +300,7 @@ fn the_units_of_a_member_without_a_record_are_taken_after_the_longest_lease() {
     let tombstone = GroupWrite::Depose {
         epoch: gone,
         over: 0,
+        identity: Some(identity(world.nodes[owner].epoch)),
     };
     assert!(world.nodes[heir].written.contains(&tombstone));
 }

@@ -50,6 +50,8 @@ pub struct Node {
     pub deaf: bool,
     /// Its record says that it takes no more units.
     pub cordoned: bool,
+    /// It says so as it has not joined yet.
+    is_joining: bool,
     /// The load that its record tells for each unit that it acts on.
     pub unit_loads: BTreeMap<u32, u32>,
     pub epoch: u8,
@@ -209,6 +211,7 @@ impl World {
             stubborn: false,
             deaf: false,
             cordoned: false,
+            is_joining: true,
             unit_loads: BTreeMap::new(),
             epoch: 0,
             held: 0,
@@ -403,6 +406,12 @@ impl World {
         let node = &mut self.nodes[index];
         node.inbox.push_back(GroupInput::Tick);
         self.drain(index);
+        // It says at once that it takes units now.
+        let node = &self.nodes[index];
+        if node.is_joining && node.group.has_joined() {
+            self.beat(index);
+            self.drain(index);
+        }
     }
 
     /// The election of the member writes its record.
@@ -416,7 +425,9 @@ impl World {
         let runs = node.terms.iter().filter(|(_, term)| term.runs);
         let units = runs.filter_map(|(key, _)| key.unit.as_shard());
         let load = units.filter_map(|it| node.unit_loads.get(&it)).sum();
-        let record = heartbeat(number, node.cordoned, load);
+        node.is_joining = !node.group.has_joined();
+        let cordoned = node.cordoned || node.is_joining;
+        let record = heartbeat(number, cordoned, load);
         let key = GroupKey::Member(epoch(number));
         match self.store(key, Some(held), record) {
             Some(sequence) => {
@@ -523,7 +534,13 @@ impl World {
         let key = GroupKey::Member(old);
         let over = self.sequence(&key);
         if over > 0 {
-            let tombstone = GroupContent::Member(old, MemberContent::Tombstone { secret });
+            let tombstone = GroupContent::Member(
+                old,
+                MemberContent::Tombstone {
+                    secret,
+                    identity: None,
+                },
+            );
             self.store(key, Some(over), tombstone);
         }
     }
@@ -544,8 +561,15 @@ impl World {
                 };
                 (GroupKey::Unit(key), over, content)
             }
-            GroupWrite::Depose { epoch, over } => {
-                let tombstone = MemberContent::Tombstone { secret: None };
+            GroupWrite::Depose {
+                epoch,
+                over,
+                identity,
+            } => {
+                let tombstone = MemberContent::Tombstone {
+                    secret: None,
+                    identity,
+                };
                 let content = GroupContent::Member(epoch, tombstone);
                 (GroupKey::Member(epoch), over, content)
             }

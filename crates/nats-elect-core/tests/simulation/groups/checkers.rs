@@ -129,7 +129,7 @@ impl Checkers {
         world.checkers.writes += 1;
         let (key, over) = match write {
             GroupWrite::Unit { key, over, .. } => (GroupKey::Unit(key.clone()), *over),
-            GroupWrite::Depose { epoch, over } => (GroupKey::Member(*epoch), *over),
+            GroupWrite::Depose { epoch, over, .. } => (GroupKey::Member(*epoch), *over),
             GroupWrite::Group { group, over, .. } => (GroupKey::Group(group.clone()), *over),
         };
         if let GroupWrite::Unit {

@@ -130,7 +130,8 @@ impl World {
                         }
                         WriteKind::Release { over, release } => {
                             let secret = release.secret;
-                            let tombstone = MemberContent::Tombstone { secret };
+                            let identity = Some(identity);
+                            let tombstone = MemberContent::Tombstone { secret, identity };
                             (*over, Body::Member(Content::Release(*release), tombstone))
                         }
                         WriteKind::Fence { .. } => {
@@ -424,9 +425,16 @@ impl World {
                 let body = Body::Unit(Some(record), signature);
                 (Kind::Unit, GroupKey::Unit(key), over, body)
             }
-            GroupWrite::Depose { epoch, over } => {
+            GroupWrite::Depose {
+                epoch,
+                over,
+                identity,
+            } => {
                 self.tally.deposed += 1;
-                let tombstone = MemberContent::Tombstone { secret: None };
+                let tombstone = MemberContent::Tombstone {
+                    secret: None,
+                    identity,
+                };
                 let body = Body::Member(Content::ForeignMarker, tombstone);
                 (Kind::Tombstone, GroupKey::Member(epoch), over, body)
             }

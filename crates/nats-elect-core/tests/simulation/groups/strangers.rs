@@ -93,7 +93,10 @@ impl Stranger {
                     return;
                 };
                 let secret = guesses.then(|| ReleaseSecret::new(7));
-                let tombstone = MemberContent::Tombstone { secret };
+                let tombstone = MemberContent::Tombstone {
+                    secret,
+                    identity: None,
+                };
                 let body = Body::Member(Content::ForeignMarker, tombstone);
                 world.forge(GroupKey::Member(epoch), knows, body);
             }
