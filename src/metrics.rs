@@ -3,10 +3,12 @@
 //! The library installs no exporter. The recorder that the application has set for the `metrics`
 //! crate receives them.
 
+mod groups;
 mod labels;
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
+pub(crate) use groups::{GroupGauges, GroupLabels, MemberLabels, UnitTermEnd};
 pub(crate) use labels::{InstanceLabels, Labels, Stage};
 
 /// The kind of a metric.
@@ -32,6 +34,8 @@ nats_elect_core::labels!(MetricKind {
 pub enum MetricScope {
     /// One role on one instance. The metric has the labels `role`, `instance_id` and `bucket`.
     Role,
+    /// One group on one instance. The metric has the labels `group`, `instance_id` and `bucket`.
+    Group,
     /// The instance itself. The metric has the labels `instance_id` and `bucket`.
     Instance,
 }
@@ -88,6 +92,11 @@ impl Metric {
 
     const fn of_instance(mut self) -> Self {
         self.scope = MetricScope::Instance;
+        self
+    }
+
+    const fn of_group(mut self) -> Self {
+        self.scope = MetricScope::Group;
         self
     }
 
@@ -325,6 +334,66 @@ const INFO: Metric = gauge(
 .of_instance()
 .labelled(&["version"]);
 
+const GROUP_UNITS: Metric = gauge(
+    "election_group_units",
+    "Units of the group whose handlers run here and may act",
+)
+.of_group();
+const GROUP_UNOWNED: Metric = gauge(
+    "election_group_units_unowned",
+    "Units of the group without a living owner, as this instance sees them, brought up to date each second while something changes",
+)
+.of_group();
+const GROUP_UNOWNED_FOR: Metric = gauge(
+    "election_group_unowned_seconds",
+    "How long without a break some unit of the group has had no living owner, as this instance sees them; 0 while all have one",
+)
+.of_group()
+.seconds();
+const GROUP_MEMBERS: Metric = gauge(
+    "election_group_members",
+    "Living members that take units of the group, as this instance sees them",
+)
+.of_group();
+const GROUP_PLANNER: Metric = gauge(
+    "election_group_planner",
+    "1 while this instance plans for the group, else 0",
+)
+.of_group();
+const GROUP_IMBALANCE: Metric = gauge(
+    "election_group_imbalance_ratio",
+    "By how much the member with the most load is above its fair share, as a share of that; 0 unless this instance plans for the group",
+)
+.of_group();
+const GROUP_IMBALANCE_PLANNED: Metric = gauge(
+    "election_group_imbalance_planned_ratio",
+    "The imbalance that is left when all planned moves have ended; 0 unless this instance plans for the group",
+)
+.of_group();
+const GROUP_TERMS_STARTED: Metric = counter(
+    "election_group_terms_started_total",
+    "Terms of this instance on units of the group",
+)
+.of_group();
+const GROUP_TERMS_ENDED: Metric = counter(
+    "election_group_terms_ended_total",
+    "Terms of this instance on units of the group that are over, by cause",
+)
+.of_group()
+.labelled(&["cause"]);
+const MEMBER_LEASE_REMAINING: Metric = gauge(
+    "election_member_lease_remaining_seconds",
+    "Time until this instance's lease as a member of groups ends unless it is renewed, brought up to date at least once a second; 0 if it holds none",
+)
+.of_instance()
+.seconds();
+const MEMBER_LEASE_TTL: Metric = gauge(
+    "election_member_lease_ttl_seconds",
+    "How long this instance's lease as a member of groups lasts without renewal; 0 once it has left them",
+)
+.of_instance()
+.seconds();
+
 /// Every metric that this crate records.
 pub const METRICS: &[Metric] = &[
     IS_LEADER,
@@ -362,6 +431,17 @@ pub const METRICS: &[Metric] = &[
     LAST_WILL,
     LAST_WILL_ENDED,
     INFO,
+    GROUP_UNITS,
+    GROUP_UNOWNED,
+    GROUP_UNOWNED_FOR,
+    GROUP_MEMBERS,
+    GROUP_PLANNER,
+    GROUP_IMBALANCE,
+    GROUP_IMBALANCE_PLANNED,
+    GROUP_TERMS_STARTED,
+    GROUP_TERMS_ENDED,
+    MEMBER_LEASE_REMAINING,
+    MEMBER_LEASE_TTL,
 ];
 
 /// Describes every metric to the recorder that is installed now.

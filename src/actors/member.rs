@@ -6,6 +6,7 @@
 
 mod epoch;
 mod lease;
+mod meter;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,11 +18,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::epoch::{Checked, Keeper};
+use self::meter::Meter;
 use super::Link;
 use super::latest_task::LatestTask;
 use super::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use crate::model::config::RoleSettings;
 use crate::repeated::Repeated;
 use crate::role::{GroupScope, HandlerReport, Instance, Request, RunningTerm};
@@ -93,6 +96,7 @@ pub(super) struct MemberState {
     logged: Repeated,
     /// Whether an operator wants its units to move away.
     cordoned: bool,
+    meter: Meter,
     stopping: Option<Stopping>,
     /// The bucket is another one. All that is known counts no more once the handlers have ended.
     forget: bool,
@@ -105,6 +109,10 @@ struct Running {
     term: RunningTerm,
     /// Whether the term may be extended.
     lives: bool,
+    /// Why the term ends, once it does.
+    cause: Option<UnitTermEnd>,
+    /// Whether its end was counted.
+    counted: bool,
 }
 
 /// A caller who waits until the ownership of a unit is proved.
@@ -148,6 +156,7 @@ impl Actor for MemberActor {
         // The first step is taken outside the start, so that a failure restarts this actor alone.
         myself.send_message(MemberMsg::LinkChanged(setup.link))?;
         let group = machine(&setup.settings, &setup.groups);
+        let meter = Meter::new(&setup.instance, &setup.groups);
         Ok(MemberState {
             instance: setup.instance,
             settings: setup.settings,
@@ -173,6 +182,7 @@ impl Actor for MemberActor {
             timer: LatestTask::default(),
             logged: Repeated::default(),
             cordoned: setup.cordoned,
+            meter,
             stopping: None,
             forget: false,
         })
@@ -270,8 +280,10 @@ impl MemberState {
         self.run(myself, &mut steps);
         self.keepers.retain(|it| !it.election.is_stopped());
         self.show();
+        self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {
+            self.meter.clear();
             myself.stop(None);
         }
     }
@@ -358,16 +370,17 @@ impl MemberState {
             steps.push_back(Step::Group(GroupInput::Drain));
         } else {
             self.stopping = Some(Stopping::Keeping);
-            for running in self.running.values() {
-                running.term.cancel();
+            for running in self.running.values_mut() {
+                running.cancel(UnitTermEnd::Drained);
             }
         }
     }
 
     fn abandon(&mut self) {
         self.stopping = Some(Stopping::Keeping);
-        for running in self.running.values_mut() {
-            running.end();
+        for (unit, running) in &mut self.running {
+            running.end(UnitTermEnd::Drained);
+            running.count_end(&self.groups, unit);
         }
     }
 
@@ -421,8 +434,9 @@ impl MemberState {
     fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
         self.forget = true;
         self.watch.stop();
-        for running in self.running.values_mut() {
-            running.end();
+        for (unit, running) in &mut self.running {
+            running.end(UnitTermEnd::Lost);
+            running.count_end(&self.groups, unit);
         }
         self.written.clear();
         for keeper in &mut self.keepers {
@@ -546,7 +560,7 @@ impl MemberState {
                     && running.sequence == sequence
                 {
                     running.term.revoke();
-                    running.term.cancel();
+                    running.cancel(UnitTermEnd::Lost);
                 }
             }
             _ => {}
@@ -573,10 +587,27 @@ impl MemberState {
 }
 
 impl Running {
+    /// Asks the handler to end.
+    fn cancel(&mut self, cause: UnitTermEnd) {
+        self.cause.get_or_insert(cause);
+        self.term.cancel();
+    }
+
     /// Ends the term for good, and aborts its handler.
-    fn end(&mut self) {
+    fn end(&mut self, cause: UnitTermEnd) {
         self.lives = false;
+        self.cause = Some(cause);
         self.term.revoke();
         self.term.abort();
+    }
+
+    /// Counts the end of the term, once. A handler that was not told to end has ended by itself.
+    fn count_end(&mut self, groups: &Groups, unit: &UnitKey) {
+        if !std::mem::replace(&mut self.counted, true)
+            && let Some(scope) = groups.get(&unit.group)
+        {
+            let cause = self.cause.unwrap_or(UnitTermEnd::Handler);
+            scope.meter.ended(cause, 1);
+        }
     }
 }

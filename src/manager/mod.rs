@@ -23,7 +23,6 @@ use crate::clock;
 use crate::error::Error;
 use crate::group::{Group, Settled};
 use crate::last_will::{Keeper, LastWillStatus};
-use crate::metrics::Labels;
 use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
@@ -194,9 +193,6 @@ impl Fleet {
             } = group;
             let mut settings = settings.clone();
             settings.data_limit = data_limit;
-            let instance = &self.instance;
-            let (id, bucket) = (instance.id.as_str(), instance.bucket.as_str());
-            let labels = Labels::new(name.as_str(), id, bucket);
             let runtime = self.runtime.clone();
             let scope = GroupScope::new(
                 name.clone(),
@@ -205,7 +201,7 @@ impl Fleet {
                 handlers,
                 settings,
                 runtime,
-                labels,
+                &self.instance,
             );
             if scopes.insert(name.clone(), scope).is_some() {
                 return Err(Error::DuplicateGroup(name));

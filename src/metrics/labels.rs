@@ -309,11 +309,11 @@ impl InstanceLabels {
 }
 
 /// The value is shared, because each recording clones its labels.
-fn label(key: &'static str, value: &str) -> Label {
+pub(super) fn label(key: &'static str, value: &str) -> Label {
     Label::new(key, Arc::<str>::from(value))
 }
 
-fn with(labels: &[Label], more: &[(&'static str, &'static str)]) -> Vec<Label> {
+pub(super) fn with(labels: &[Label], more: &[(&'static str, &'static str)]) -> Vec<Label> {
     let more = more
         .iter()
         .map(|(key, value)| Label::from_static_parts(key, value));

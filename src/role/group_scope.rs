@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use super::handler::ErasedHandler;
+use super::instance::Instance;
 use super::running::{HandlerReport, RunningTerm, TermSetup};
 use super::scope::Ask;
 use crate::lock::lock;
-use crate::metrics::Labels;
+use crate::metrics::{GroupLabels, Labels};
 use crate::model::config::RoleSettings;
 use crate::store::{Bucket, DataOwner};
 use nats_elect_core::TermStart;
@@ -42,7 +43,10 @@ pub(crate) struct GroupScope {
     pub settings: RoleSettings,
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
+    /// Failures and fenced writes are counted as those of a role with the group's name.
     pub labels: Labels,
+    /// The labels of its own metrics.
+    pub meter: GroupLabels,
     pub connection: watch::Sender<ConnectionStatus>,
     /// The bucket on the current connection, once there is one.
     pub bucket: watch::Sender<Option<Bucket>>,
@@ -130,8 +134,11 @@ impl GroupScope {
         handlers: UnitHandlers,
         settings: RoleSettings,
         runtime: Handle,
-        labels: Labels,
+        instance: &Instance,
     ) -> Arc<Self> {
+        let (id, bucket) = (instance.id.as_str(), instance.bucket.as_str());
+        let labels = Labels::new(name.as_str(), id, bucket);
+        let meter = GroupLabels::new(name.as_str(), id, bucket);
         Arc::new(Self {
             name,
             units,
@@ -140,6 +147,7 @@ impl GroupScope {
             settings,
             runtime,
             labels,
+            meter,
             connection: watch::Sender::new(ConnectionStatus::Suspended),
             bucket: watch::Sender::new(None),
             running: Mutex::default(),

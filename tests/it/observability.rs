@@ -6,17 +6,19 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{
-    Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
-    Refusal, RoleState, StepDown, Vacancy,
+    Distrust, EndCause, FailureKind, Group, Handoff, METRICS, MemberConfig, Metric, MetricKind,
+    MetricScope, Outcome, Refusal, RoleManager, RoleState, StepDown, StopOptions, Vacancy,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::instance;
+use crate::support::instance::{Recorded, instance};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+
+const GROUP: &str = "partitions";
 
 const FENCED_WRITES: [&str; 9] = [
     "written",
@@ -33,6 +35,8 @@ const FENCED_WRITES: [&str; 9] = [
 fn labels<T: Copy>(all: &[T], as_str: fn(T) -> &'static str) -> Vec<&'static str> {
     all.iter().copied().map(as_str).collect()
 }
+
+const UNIT_TERM_ENDS: [&str; 5] = ["given", "drained", "handler", "overrun", "lost"];
 
 const STAGES: [&str; 4] = ["detection", "claim", "fence", "start"];
 
@@ -51,6 +55,7 @@ fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
             vec!["unhealthy", "runtime_blocked"]
         }
         (_, "reason") => labels(Distrust::ALL, Distrust::as_str),
+        ("election_group_terms_ended_total", "cause") => UNIT_TERM_ENDS.to_vec(),
         (_, "cause") => labels(EndCause::ALL, EndCause::as_str),
         (_, "outcome") => {
             let outcomes = labels(Handoff::ALL, Handoff::as_str);
@@ -107,8 +112,8 @@ fn every_histogram_has_buckets_that_rise_and_nothing_else_has_any() {
 
 /// With its kind, its help, the labels of its scope and its own, whose values are in their closed
 /// sets.
-fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
-    for metric in METRICS {
+fn every_metric_is_there(scrape: &Scrape, ids: &[&str], is_meant: fn(&Metric) -> bool) {
+    for metric in METRICS.iter().filter(|metric| is_meant(metric)) {
         let name = metric.name;
         let kind = scrape.kinds.get(name).map(String::as_str);
         assert_eq!(kind, Some(metric.kind.as_str()), "{name}");
@@ -116,14 +121,18 @@ fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
         let samples: Vec<_> = ids.iter().flat_map(|id| scrape.of(name, id)).collect();
         assert!(!samples.is_empty(), "no sample of {name}");
         let mut expected = BTreeSet::from(["instance_id", "bucket"]);
-        let of_role = metric.scope == MetricScope::Role;
-        expected.extend(of_role.then_some("role"));
+        let subject = match metric.scope {
+            MetricScope::Role => Some(("role", ROLE)),
+            MetricScope::Group => Some(("group", GROUP)),
+            _ => None,
+        };
+        expected.extend(subject.map(|(label, _)| label));
         expected.extend(metric.labels);
         for sample in samples {
             let labels: BTreeSet<_> = sample.labels.keys().map(String::as_str).collect();
             assert_eq!(labels, expected, "{name}");
-            if of_role {
-                assert_eq!(sample.labels["role"], ROLE);
+            if let Some((label, value)) = subject {
+                assert_eq!(sample.labels[label], value);
             }
             assert_eq!(sample.labels["bucket"], BUCKET);
             for label in metric.labels {
@@ -131,6 +140,128 @@ fn every_metric_is_there(scrape: &Scrape, ids: &[&str]) {
                 assert!(values_of(name, label).contains(&value), "{name}: {value}");
             }
         }
+    }
+}
+
+/// Whether a metric is told by members of groups alone.
+fn is_of_members(metric: &Metric) -> bool {
+    metric.scope == MetricScope::Group || metric.name.starts_with("election_member_")
+}
+
+/// A member of a group with these shards, whose lease is the shortest that there may be.
+async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
+    RoleManager::builder()
+        .servers(url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(ms(3000)))
+        .group(Group::sharded(
+            GROUP,
+            shards,
+            Recorded::obedient(id, journal),
+        ))
+        .start()
+        .await
+        .expect("start")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
+    dashboard::install();
+    let server = NatsServer::start().expect("start");
+    let proxies = [(); 2].map(|()| TcpProxy::start(server.url()).expect("start"));
+    let journal = Journal::default();
+    let (one, other) = ("grouped-1", "grouped-2");
+    let shards = 12;
+    let both = [one, other];
+    let all = f64::from(shards);
+    let a = member(&proxies[0].url(), one, shards, &journal).await;
+    eventually(SOON, "all units on one", async || {
+        (Scrape::now().value("election_group_units", one, None) == all).then_some(())
+    })
+    .await;
+    let b = member(&proxies[1].url(), other, shards, &journal).await;
+    let sum = |scrape: &Scrape, metric| -> f64 {
+        both.iter().map(|id| scrape.value(metric, id, None)).sum()
+    };
+    eventually(SOON, "an even group", async || {
+        let scrape = Scrape::now();
+        let value = |metric, id| scrape.value(metric, id, None);
+        let is_so = both.iter().all(|id| {
+            value("election_group_units", id) == all / 2.0
+                && value("election_group_units_unowned", id) == 0.0
+                && value("election_group_unowned_seconds", id) == 0.0
+                && value("election_group_members", id) == 2.0
+                && value("election_group_imbalance_ratio", id) == 0.0
+                && value("election_member_lease_remaining_seconds", id) > 0.0
+                && value("election_member_lease_ttl_seconds", id) == 3.0
+        });
+        (is_so && sum(&scrape, "election_group_planner") == 1.0).then_some(())
+    })
+    .await;
+    let scrape = Scrape::now();
+    every_metric_is_there(&scrape, &both, is_of_members);
+    // The first owned them before the second came.
+    let given = Some(("cause", "given"));
+    assert!(scrape.value("election_group_terms_ended_total", one, given) >= 1.0);
+    assert!(sum(&scrape, "election_group_terms_started_total") >= all);
+
+    // One is cut off, and the other takes its units.
+    proxies[0].black_hole();
+    eventually(SOON, "all units on the other", async || {
+        let scrape = Scrape::now();
+        let value = |metric, id| scrape.value(metric, id, None);
+        let lost = scrape.value(
+            "election_group_terms_ended_total",
+            one,
+            Some(("cause", "lost")),
+        );
+        let is_so = value("election_group_units", other) == all
+            && value("election_group_units_unowned", other) == 0.0
+            && value("election_group_members", other) == 1.0
+            && value("election_group_planner", other) == 1.0
+            && value("election_group_units", one) == 0.0
+            && value("election_group_planner", one) == 0.0
+            && value("election_member_lease_remaining_seconds", one) == 0.0;
+        (is_so && lost == all / 2.0).then_some(())
+    })
+    .await;
+
+    // The other is cut off, too: nobody owns anything.
+    proxies[1].black_hole();
+    eventually(SOON, "units without an owner", async || {
+        let scrape = Scrape::now();
+        let value = |metric| scrape.value(metric, other, None);
+        let is_so = value("election_group_units_unowned") == all
+            && value("election_group_unowned_seconds") >= 1.0
+            && value("election_group_units") == 0.0
+            && value("election_group_members") == 0.0;
+        is_so.then_some(())
+    })
+    .await;
+    for proxy in &proxies {
+        proxy.restore();
+    }
+    eventually(SOON, "owners for all units", async || {
+        let scrape = Scrape::now();
+        let value = |metric| scrape.value(metric, other, None);
+        let unowned =
+            value("election_group_units_unowned") + value("election_group_unowned_seconds");
+        (unowned == 0.0 && sum(&scrape, "election_group_units") == all).then_some(())
+    })
+    .await;
+    a.stop(StopOptions::default()).await.expect("stop");
+    b.stop(StopOptions::default()).await.expect("stop");
+    let scrape = Scrape::now();
+    let drained = Some(("cause", "drained"));
+    assert!(scrape.value("election_group_terms_ended_total", other, drained) >= 1.0);
+    for id in both {
+        let value = |metric| scrape.value(metric, id, None);
+        assert_eq!(value("election_group_units"), 0.0);
+        assert_eq!(value("election_member_lease_ttl_seconds"), 0.0);
+        let ended = value("election_group_terms_ended_total");
+        assert_eq!(value("election_group_terms_started_total"), ended, "{id}");
     }
 }
 
@@ -192,7 +323,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     let scrape = Scrape::now();
     let terms = journal.terms(ROLE);
 
-    every_metric_is_there(&scrape, &[one, other]);
+    every_metric_is_there(&scrape, &[one, other], |it| !is_of_members(it));
     let value = |metric, id: &str| scrape.value(metric, id, None);
     assert_eq!(value("election_is_leader", &follower.id), 0.0);
     assert!(value("election_lease_remaining_seconds", &leader.id) > 0.0);

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use nats_elect::health::HealthServer;
-use nats_elect::{BoxError, METRICS, RoleConfig, RoleManager, StepDown, Storage, Term, handler_fn};
+use nats_elect::{
+    BoxError, Group, METRICS, MemberConfig, RoleConfig, RoleManager, StepDown, Storage, Term,
+    handler_fn,
+};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -14,6 +17,8 @@ pub const ORDERS: &str = "NATS_ELECT_TEST_INSTANCE";
 pub const BUCKET: &str = "leaders";
 pub const ROLES: [&str; 3] = ["scheduler", "network", "metrics"];
 pub const TTL: Duration = Duration::from_secs(1);
+/// The shortest lease that a member may have.
+const MEMBER_TTL: Duration = Duration::from_secs(3);
 
 /// What an instance starts with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +54,10 @@ async fn obey(orders: Orders) {
     for role in ROLES {
         builder = builder.role(role, RoleConfig::default().ttl(TTL), handler_fn(lead));
     }
+    let units = Group::sharded("partitions", 6, handler_fn(own));
+    let builder = builder
+        .member(MemberConfig::default().ttl(MEMBER_TTL))
+        .group(units);
     let manager = builder.start().await.expect("start");
     let server = HealthServer::builder().metrics(move || metrics.render());
     let server = server
@@ -86,6 +95,12 @@ async fn lead(term: Term) -> Result<(), BoxError> {
         // A refusal ends the term.
         let _ = store.put("progress", n.to_string()).await;
     }
+    Ok(())
+}
+
+/// Owns a unit until it goes.
+async fn own(term: Term) -> Result<(), BoxError> {
+    term.cancelled().await;
     Ok(())
 }
 

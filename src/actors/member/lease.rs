@@ -10,6 +10,7 @@ use crate::actors::Link;
 use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use nats_elect_core::event::Event;
 use nats_elect_core::group::{Epoch, GroupInput};
 use nats_elect_core::release::ReleaseSecret;
@@ -93,9 +94,14 @@ impl MemberState {
             Effect::Extend { lease, .. } => steps.extend(granted(lease)),
             // The lease may last on for the handlers to finish.
             Effect::Cancel { .. } => {
-                for running in self.running.values() {
+                let cause = if self.stopping.is_some() {
+                    UnitTermEnd::Drained
+                } else {
+                    UnitTermEnd::Lost
+                };
+                for running in self.running.values_mut() {
                     if running.epoch == Some(epoch) {
-                        running.term.cancel();
+                        running.cancel(cause);
                     }
                 }
                 self.end_lease_if_idle(epoch, steps);

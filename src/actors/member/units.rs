@@ -9,6 +9,7 @@ use ractor::ActorRef;
 use super::{MemberState, Running, Step};
 use crate::actors::messages::MemberMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
+use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, UnitOnBoard};
 use crate::store::{Shown, StoreError};
 use nats_elect_core::event::FailureKind;
@@ -46,6 +47,7 @@ impl MemberState {
                         GroupKind::Spread => None,
                     };
                     let generation = record.generation;
+                    self.meter.unit_changed();
                     scope.write(|board| {
                         if board.generation != generation {
                             board.units.clear();
@@ -113,8 +115,13 @@ impl MemberState {
                 until,
             } => self.start(myself, unit, sequence, until, steps),
             GroupEffect::Cancel { unit, sequence } => {
+                let cause = if self.stopping.is_some() {
+                    UnitTermEnd::Drained
+                } else {
+                    UnitTermEnd::Given
+                };
                 if let Some(running) = self.running_at(&unit, sequence) {
-                    running.term.cancel();
+                    running.cancel(cause);
                 }
                 self.touched.insert(unit);
             }
@@ -128,8 +135,19 @@ impl MemberState {
                 }
             }
             GroupEffect::Revoke { unit, sequence } => {
-                if let Some(running) = self.running_at(&unit, sequence) {
-                    running.end();
+                // Its record and its lease stand: then it is the handler that took too long.
+                let (own, stands) = (self.group.own_epoch(), self.group.unit_owner(&unit));
+                let is_held = own.is_some() && stands == Some((sequence, own));
+                let cause = if is_held {
+                    UnitTermEnd::Overrun
+                } else {
+                    UnitTermEnd::Lost
+                };
+                if let Some(running) = self.running.get_mut(&unit)
+                    && running.sequence == sequence
+                {
+                    running.end(cause);
+                    running.count_end(&self.groups, &unit);
                 }
                 self.touched.insert(unit);
             }
@@ -188,7 +206,10 @@ impl MemberState {
             epoch: self.present,
             term,
             lives: true,
+            cause: None,
+            counted: false,
         };
+        scope.meter.started(1);
         self.touched.insert(unit.clone());
         self.running.insert(unit, running);
     }
@@ -205,7 +226,9 @@ impl MemberState {
         let epoch = running.epoch;
         running.lives = false;
         running.term.revoke();
-        self.running.remove(&unit);
+        if let Some(mut running) = self.running.remove(&unit) {
+            running.count_end(&self.groups, &unit);
+        }
         if let Some(scope) = self.groups.get(&unit.group) {
             scope.ended(&unit.unit);
         }
@@ -338,7 +361,11 @@ impl MemberState {
         if !self.group.has_caught_up() {
             return;
         }
-        for key in std::mem::take(&mut self.touched) {
+        let touched = std::mem::take(&mut self.touched);
+        if !touched.is_empty() {
+            self.meter.unit_changed();
+        }
+        for key in touched {
             let Some(scope) = self.groups.get(&key.group) else {
                 continue;
             };

@@ -17,8 +17,8 @@ use super::input::Hint;
 use super::key::UnitKey;
 use super::machine::Group;
 use super::policy::{
-    Balanced, Explanation, Fleet, Hold, Member, Plan, Policy, PolicySettings, Round, Standing,
-    Unfit, Unit,
+    Balanced, Explanation, Fleet, Hold, Imbalance, Member, Plan, Policy, PolicySettings, Round,
+    Standing, Unfit, Unit,
 };
 use super::record::{GroupRecord, UnitRecord};
 use super::view::{KnownUnit, Unit as SeenUnit};
@@ -39,6 +39,8 @@ pub(super) struct Planning {
     /// move: loads follow later, and units would move on and on.
     weights: BTreeMap<UnitName, u32>,
     weigh_at: Moment,
+    /// Of the last plan: before its moves, and after them.
+    pub imbalance: Option<(Imbalance, Imbalance)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +93,7 @@ impl Group {
         let fleet = self.fleet(group, &record, &planning);
         let plan = self.policy(group).plan(&fleet);
         planning.round = plan.round;
+        planning.imbalance = Some((plan.before, plan.after));
         self.hint(group, &record, &plan, &mut planning);
         if !planning.hinted.is_empty() {
             planning.weigh_at = self.now + self.settings.heartbeat * CALM_BEATS;

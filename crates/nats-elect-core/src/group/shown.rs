@@ -4,7 +4,7 @@
 use super::epoch::Epoch;
 use super::key::UnitKey;
 use super::machine::Group;
-use super::policy::first;
+use super::policy::{Imbalance, first};
 use super::record::{MemberInfo, UnitRecord};
 use super::view::{KnownUnit, Member};
 use crate::moment::Moment;
@@ -126,6 +126,17 @@ impl Group {
     /// The epoch of this member, while its lease is valid.
     pub fn own_epoch(&self) -> Option<Epoch> {
         self.valid_lease().map(|(epoch, _)| epoch)
+    }
+
+    /// Until when this member's lease is valid, if nothing more is confirmed. `None` if it has none.
+    pub fn lease_until(&self) -> Option<Moment> {
+        self.valid_lease().map(|(_, until)| until)
+    }
+
+    /// The imbalance of the present owners, and the one that is left when all moves have ended, as
+    /// this member planned last. `None` while it does not plan for the group.
+    pub fn planned_imbalance(&self, group: &GroupName) -> Option<(Imbalance, Imbalance)> {
+        self.plans.get(group)?.imbalance
     }
 
     /// The member that plans for the group: of those that may own units of it the first by

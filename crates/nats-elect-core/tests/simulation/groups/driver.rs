@@ -21,7 +21,6 @@ use super::world::{Happening, World};
 use crate::bucket::seen;
 
 /// An input, for the machine or for an epoch's election.
-#[expect(clippy::large_enum_variant, reason = "few at a time")]
 enum To {
     Group(GroupInput),
     Keeper(Epoch, Input),
