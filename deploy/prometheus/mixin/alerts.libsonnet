@@ -14,6 +14,7 @@
     },
   },
   local fleet = std.join(', ', ['%s {{ $labels.%s }}' % [label, label] for label in $._config.fleet]),
+  local group = 'Group {{ $labels.group }} (%s)' % fleet,
   local role = 'Role {{ $labels.role }} (%s)' % fleet,
   local here = 'Role {{ $labels.role }} on {{ $labels.%s }} (%s)' % [$._config.instance, fleet],
   local failures(kinds) = 'standing:election_failures:increase10m{error_type=~"%s"}' % kinds,
@@ -70,6 +71,37 @@
             'No `nats-elect serve` sees the bucket.',
             'What `nats-elect serve` shows of %s is {{ $value | humanizeDuration }} old. Alerts on roles that rest on it alone are silent ' % fleet
             + 'meanwhile.',
+            '1m'
+          ),
+        ],
+      },
+      {
+        name: 'nats-elect.groups',
+        rules: [
+          alert(
+            'NatsElectUnitsUnowned', 'critical', 'group:election_group_unowned:leases', '> 2',
+            'Units of {{ $labels.group }} have no owner.',
+            group + ': for {{ $value | humanize }} leases some of its units have had no living owner. After a crash they wait for one lease.',
+            // So long an instance that starts may see no units.
+            '15s'
+          ),
+          alert(
+            'NatsElectNoPlanner', 'warning', 'group:election_group_planners:sum', '< 1',
+            'Nobody plans for {{ $labels.group }}.',
+            group + ': no member has planned for five minutes. Units do not move for balance.',
+            '5m'
+          ),
+          alert(
+            'NatsElectGroupImbalanced', 'warning', 'group:election_group_imbalance:excess', '> 0.1',
+            'Units of {{ $labels.group }} do not move where they should.',
+            group + ': for half an hour the most loaded member has had {{ $value | humanizePercentage }} of a fair share more than planned.',
+            '30m'
+          ),
+          alert(
+            'NatsElectMemberLeaseLow', 'warning', 'instance:election_member_lease_remaining:leases', '< 0.3',
+            'The lease of member {{ $labels.%s }} is about to end, or has ended.' % $._config.instance,
+            'Instance {{ $labels.%s }} (%s): for a minute {{ $value | humanizePercentage }} of its lease or less has been left. '
+            % [$._config.instance, fleet] + 'When it ends, the instance loses all units that it owns.',
             '1m'
           ),
         ],

@@ -19,12 +19,13 @@
     },
   },
 
-  // For rules: series of a metric, the labels that are kept of a fleet, of a role and of an instance.
+  // For rules: series of a metric, the labels that are kept of a fleet, of a role, of a group and of an instance.
   series(metric, matchers='')::
     local all = std.filter(function(it) it != '', [$._config.selector, matchers]);
     metric + if all == [] then '' else '{' + std.join(', ', all) + '}',
   fleet:: std.join(', ', $._config.fleet),
   role:: std.join(', ', $._config.fleet + ['role']),
+  group:: std.join(', ', $._config.fleet + ['group']),
   standing:: std.join(', ', $._config.fleet + ['role', $._config.instance]),
   instance:: std.join(', ', $._config.fleet + [$._config.instance]),
 }

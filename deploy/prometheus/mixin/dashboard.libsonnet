@@ -23,6 +23,13 @@
   local rec(metric, more=[]) = '%s{%s}' % [metric, matchers(['role', instance], more)],
   local rec_instance(metric, more=[]) = '%s{%s}' % [metric, matchers([instance], more)],
 
+  // Groups are not among the variables: there are few.
+  local of_group(metric) = $.series(metric, matchers([instance], [])),
+  local rec_group(metric) = '%s{%s}' % [metric, matchers([], [])],
+  local group = $.group,
+  local the_group = of_fleet + ' · {{group}}',
+  local the_member = '%s · {{%s}}' % [the_group, instance],
+
   local rate(series, by) = 'sum by (%s) (rate(%s[$__rate_interval]))' % [by, series],
   local grown(series, by) = 'sum by (%s) (increase(%s[$__rate_interval]))' % [by, series],
   local quantile(q, metric) = 'histogram_quantile(%s, %s)' % [q, rate(of(metric + '_bucket'), role + ', le')],
@@ -149,6 +156,28 @@
         target(grown(of('election_token_validation_failures_total'), role), the_role + ': proof failed'),
         target(grown(of('election_untrusted_records_total'), role + ', reason'), the_role + ': {{reason}}'),
       ], width=8, style=bars),
+    ]),
+    row('Groups', [
+      graph('Units of each member', 'Units whose handlers run there and may act.', [
+        target('max by (%s, %s) (%s)' % [group, instance, of_group('election_group_units')], the_member),
+      ]),
+      graph('Units without a living owner', 'As the members see them. After a crash for some heartbeats, else 0.', [
+        target(rec_group('group:election_group_units_unowned:min'), the_group),
+      ]),
+      graph('Imbalance', 'By how much the most loaded member is above its fair share, and how much of that the planned moves would take away.', [
+        target(rec_group('group:election_group_imbalance_ratio:max'), the_group),
+        target(rec_group('group:election_group_imbalance:excess'), the_group + ': to be moved'),
+      ], 'percentunit'),
+      graph('Terms on units that ended, by cause', '`given`: the unit goes to another member. `drained`: the member leaves. `handler`, `overrun`, `lost`: it did not end in order.', [
+        target(grown(of_group('election_group_terms_ended_total'), group + ', cause'), the_group + ': {{cause}}'),
+      ], style=bars),
+      graph('Members and planners', 'Members that take units, as each sees them, and how many say that they plan: one.', [
+        target('min by (%s) (%s)' % [group, of_group('election_group_members')], the_group + ': members'),
+        target(rec_group('group:election_group_planners:sum'), the_group + ': planners'),
+      ]),
+      graph('Lease of each member', 'The share of its lease that is left, at each scrape. At 0 it has lost its units.', [
+        target(rec_instance('instance:election_member_lease_remaining:leases'), the_instance),
+      ], 'percentunit'),
     ]),
     row('Instances', [
       timeline(

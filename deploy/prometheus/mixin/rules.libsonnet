@@ -1,10 +1,17 @@
 // What dashboards and alerts need. Each rule keeps the labels that its name begins with: of a fleet (`fleet:`), of a role in it
-// (`role:`), of a role on one instance (`standing:`), of an instance (`instance:`).
+// (`role:`), of a group (`group:`), of a role on one instance (`standing:`), of an instance (`instance:`).
 {
   local s = $.series,
   local role = $.role,
   local standing = $.standing,
+  local group = $.group,
   local instance = $.instance,
+  // What members tell that have not left their groups, and of them those whose lease holds.
+  local ofMembers(metric) = '(%s and on (%s) %s > 0)' % [s(metric), instance, s('election_member_lease_ttl_seconds')],
+  local ofHolders(metric) = '(%s and on (%s) %s > 0)' % [s(metric), instance, s('election_member_lease_remaining_seconds')],
+  // The least that a member with a lease sees: one that has just started, or is cut off, sees more. If none has a lease,
+  // the most.
+  local seen(metric) = 'min by (%s) %s or max by (%s) %s' % [group, ofHolders(metric), group, ofMembers(metric)],
   // Of roles that this instance has not left.
   local here(metric) = '(%s and %s == 1)' % [s(metric), s('election_standing')],
   local grown(metric, window, keep=standing, matchers='') =
@@ -101,6 +108,38 @@
         rules: [
           // `nats-elect serve`: one of several that sees the bucket is enough.
           rule('fleet:election_observed_stale_seconds:min', 'min by (%s) (%s)' % [$.fleet, s('election_observed_stale_seconds')]),
+        ],
+      },
+      {
+        name: 'nats-elect.groups',
+        [if $._config.interval != null then 'interval']: $._config.interval,
+        rules: [
+          rule('group:election_group_units:sum', 'sum by (%s) (%s)' % [group, s('election_group_units')]),
+          rule('group:election_group_units_unowned:min', seen('election_group_units_unowned')),
+          rule('group:election_group_unowned_seconds:min', seen('election_group_unowned_seconds')),
+          // In leases of members. Those of one group may differ; the longest counts.
+          rule(
+            'group:election_group_unowned:leases',
+            'group:election_group_unowned_seconds:min / on (%s) group_left max by (%s) (%s > 0)'
+            % [$.fleet, $.fleet, s('election_member_lease_ttl_seconds')]
+          ),
+          // A group that nobody has any more counts zero for an hour.
+          rule(
+            'group:election_group_planners:sum',
+            'sum by (%s) %s or 0 * max by (%s) (max_over_time(%s[1h]) > 0)'
+            % [group, ofMembers('election_group_planner'), group, s('election_group_members')]
+          ),
+          rule('group:election_group_imbalance_ratio:max', 'max by (%s) (%s)' % [group, s('election_group_imbalance_ratio')]),
+          // By how much the planned moves would lower it, by the planner.
+          rule(
+            'group:election_group_imbalance:excess',
+            'max by (%s) (%s - %s)' % [group, s('election_group_imbalance_ratio'), s('election_group_imbalance_planned_ratio')]
+          ),
+          // Only of instances that have not left their groups.
+          rule(
+            'instance:election_member_lease_remaining:leases',
+            'min by (%s) (%s / (%s > 0))' % [instance, s('election_member_lease_remaining_seconds'), s('election_member_lease_ttl_seconds')]
+          ),
         ],
       },
       {
