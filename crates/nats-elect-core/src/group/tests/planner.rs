@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::policy::{Verdict, first};
+use super::super::policy::{Imbalance, Verdict, first};
 use super::super::*;
 use super::world::*;
 
@@ -100,6 +100,34 @@ fn a_member_that_joins_gets_its_part_by_the_least_moves_and_without_a_pause() {
     world.run(20 * SECOND);
     let moves = moves(&world, from);
     assert_eq!((moves.len(), moves.values().max()), (15, Some(&1)));
+}
+
+#[test]
+fn the_planner_alone_tells_the_imbalance_before_and_after_its_moves() {
+    let mut world = World::settled(3, 60);
+    let told = |world: &World| -> Vec<_> {
+        let nodes = world.nodes.iter();
+        let told = nodes.map(|it| it.group.planned_imbalance(&group()));
+        told.collect()
+    };
+    let even = Imbalance {
+        most: 1000,
+        least: 1000,
+    };
+    let plans = planner(&world);
+    for (index, told) in told(&world).into_iter().enumerate() {
+        assert_eq!(told, (index == plans).then_some((even, even)));
+    }
+    world.join(60);
+    // Three have twenty units each, and fifteen are fair.
+    world.until(10 * SECOND, |world| {
+        let mut told = told(world).into_iter().flatten();
+        told.any(|(before, after)| before.most == 1333 && after == even)
+    });
+    world.until(10 * SECOND, |world| {
+        let told: Vec<_> = told(world).into_iter().flatten().collect();
+        world.owned() == [15; 4] && told == [(even, even)]
+    });
 }
 
 #[test]
