@@ -119,6 +119,7 @@ fn the_planner_alone_tells_the_imbalance_before_and_after_its_moves() {
         assert_eq!(told, (index == plans).then_some((even, even)));
     }
     world.join(60);
+    world.run(TTL);
     // Three have twenty units each, and fifteen are fair.
     world.until(10 * SECOND, |world| {
         let mut told = told(world).into_iter().flatten();
