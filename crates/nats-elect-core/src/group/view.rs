@@ -169,8 +169,7 @@ impl View {
         let before = self.members.get_mut(&epoch);
         if let Some(before) = before {
             before.watch = watch;
-            // A tombstone is final.
-            if before.deposed || sequence <= before.sequence {
+            if sequence <= before.sequence {
                 return Change::Nothing;
             }
         }

@@ -223,6 +223,27 @@ fn a_forged_tombstone_frees_nothing_at_once() {
     world.until(TTL, |world| world.owners(&unit(0)) == [other]);
 }
 
+/// 5: a stranger's tombstone was there before the epoch's claim, and is gone.
+#[test]
+fn an_epoch_lives_whose_record_follows_a_tombstone() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let number = world.nodes[owner].epoch;
+    let (epoch, key) = (epoch(number), GroupKey::Member(epoch(number)));
+    world.nodes[owner].alive = false;
+    let tombstone = MemberContent::Tombstone {
+        secret: None,
+        identity: None,
+    };
+    world.store(key.clone(), None, GroupContent::Member(epoch, tombstone));
+    world.run(TTL * 8 / 10);
+    world.purge(&key);
+    world.store(key, Some(0), heartbeat(number, false, 0));
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+    world.until(TTL, |world| world.owners(&unit(0)) == [1 - owner]);
+}
+
 /// 5: a tombstone with the epoch's secret frees at once.
 #[test]
 fn a_lost_lease_is_retired_and_its_units_go_on_at_once() {

@@ -27,7 +27,7 @@ pub enum Fault {
     Pause(Duration),
     /// Watches fall silent, and nobody notices.
     Silence,
-    /// The server reads on for the watches only after so long.
+    /// The server reads on for the watch only after so long.
     Stall(Duration),
     /// A new watch, on a server that is so far behind.
     Watch(Duration),
@@ -178,13 +178,12 @@ impl Fault {
                 world.pause(node);
                 world.afflict(node, Trouble::Paused, *length);
             }
-            Self::Silence => world.break_watches(node),
+            Self::Silence => world.break_watch(node),
             Self::Stall(length) => {
                 let (until, life) = (world.now + *length, world.nodes[node].life);
-                if let Some(process) = &mut world.nodes[node].process {
-                    for watch in &mut process.watches {
-                        watch.stalled_until = until;
-                    }
+                let process = world.nodes[node].process.as_mut();
+                if let Some(watch) = process.and_then(|process| process.watch.as_mut()) {
+                    watch.stalled_until = until;
                 }
                 world.schedule(until, Happening::ReadOn { node, life });
             }
@@ -232,7 +231,6 @@ impl Fault {
                 world.stream.lose_end(*changes);
                 // The server that lost its end has lost its watches.
                 for node in 0..world.nodes.len() {
-                    world.break_watches(node);
                     world.watch(node, Duration::ZERO);
                 }
             }

@@ -72,7 +72,7 @@ pub struct Process {
     pub wake: u64,
     /// The last one is that of the present epoch.
     pub keepers: Vec<Keeper>,
-    pub watches: Vec<Watch>,
+    pub watch: Option<Watch>,
     pub terms: BTreeMap<(UnitKey, u64), SharedTerm>,
     /// Epochs whose public key is known, by a record that proves it.
     pub keys: BTreeSet<Epoch>,

@@ -35,7 +35,6 @@ pub struct Blow {
 pub struct Plan {
     pub seed: u64,
     pub unique: bool,
-    pub holds_snapshots: bool,
     pub members: Vec<Member>,
     pub groups: BTreeMap<GroupName, Units>,
     pub blows: Vec<Blow>,
@@ -68,7 +67,6 @@ impl Plan {
             groups.insert(name("spread"), Units::Named(vec![unit]));
         }
         let unique = chance.permille(750);
-        let holds_snapshots = chance.permille(500);
         let kinds = Fault::choose_kinds(&mut chance);
         let longest = members.iter().map(|it| it.settings.ttl).max();
         let longest = longest.expect("somebody");
@@ -85,7 +83,6 @@ impl Plan {
         Self {
             seed,
             unique,
-            holds_snapshots,
             members,
             groups,
             blows,
@@ -151,16 +148,8 @@ pub fn units_of(name: &GroupName, units: &Units, record: &GroupRecord) -> Vec<Un
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            unique,
-            holds_snapshots,
-            groups,
-            ..
-        } = self;
-        writeln!(
-            f,
-            "  {groups:?}, unique sequences: {unique}, snapshots held: {holds_snapshots}"
-        )?;
+        let Self { unique, groups, .. } = self;
+        writeln!(f, "  {groups:?}, unique sequences: {unique}")?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(
                 f,

@@ -22,7 +22,7 @@ impl World {
             group,
             wake: 0,
             keepers: Vec::new(),
-            watches: Vec::new(),
+            watch: None,
             terms: BTreeMap::new(),
             keys: BTreeSet::new(),
             own: BTreeSet::new(),
@@ -50,7 +50,7 @@ impl World {
         self.schedule(at, Happening::Link { node, life });
     }
 
-    /// The client is connected. All watches begin anew.
+    /// The client is connected. Its watch begins anew.
     pub fn link(&mut self, node: usize) {
         let now = self.now;
         let at = &mut self.nodes[node];
@@ -65,7 +65,7 @@ impl World {
 
     pub fn disconnect(&mut self, node: usize) {
         self.nodes[node].linked = false;
-        self.break_watches(node);
+        self.break_watch(node);
         if !self.nodes[node].paused {
             self.tell_link(node, &Link::Down);
         }
@@ -79,12 +79,11 @@ impl World {
         }
     }
 
-    /// Nothing comes from its watches any more. Nobody tells the process.
-    pub fn break_watches(&mut self, node: usize) {
-        if let Some(process) = &mut self.nodes[node].process {
-            for watch in &mut process.watches {
-                watch.broken = true;
-            }
+    /// Nothing comes from its watch any more. Nobody tells the process.
+    pub fn break_watch(&mut self, node: usize) {
+        let process = self.nodes[node].process.as_mut();
+        if let Some(watch) = process.and_then(|process| process.watch.as_mut()) {
+            watch.broken = true;
         }
     }
 
@@ -165,7 +164,7 @@ impl World {
             for (unit, sequence) in stuck {
                 self.handler_ends(node, &unit, sequence);
             }
-            self.break_watches(node);
+            self.break_watch(node);
             self.connect(node);
         }
     }

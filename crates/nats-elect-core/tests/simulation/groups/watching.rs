@@ -29,8 +29,6 @@ pub struct Watch {
     shown_until: Duration,
     /// Nothing comes from it any more, and its process does not know.
     pub broken: bool,
-    /// What it has shown, where the process waits until it has caught up.
-    held: Option<Vec<GroupInput>>,
 }
 
 /// What a watch brings.
@@ -42,10 +40,14 @@ pub enum Brought {
 }
 
 impl World {
-    /// Asks for a new watch, where messages get through.
+    /// Gives up the watch, and asks for a new one where messages get through.
     pub fn watch(&mut self, node: usize, lag: Duration) {
-        let at = &self.nodes[node];
-        if at.process.is_none() || !at.linked || !at.wire.carries_requests() {
+        let at = &mut self.nodes[node];
+        let Some(process) = &mut at.process else {
+            return;
+        };
+        process.watch = None;
+        if !at.linked || !at.wire.carries_requests() {
             return;
         }
         let life = at.life;
@@ -70,15 +72,11 @@ impl World {
         } else {
             Duration::ZERO
         };
-        let holds = self.holds_snapshots;
         let lagged = (!lag.is_zero()).then(|| self.stream.standing_at(now.saturating_sub(lag)));
         let Some(process) = &mut self.nodes[node].process else {
             return;
         };
-        // One that runs, and the newest.
-        process.watches.truncate(1);
-        let first = process.watches.is_empty();
-        process.watches.push(Watch {
+        process.watch = Some(Watch {
             id,
             position: 0,
             catches_up: Some(last),
@@ -86,7 +84,6 @@ impl World {
             lag,
             shown_until: now,
             broken: false,
-            held: (holds && !first).then(Vec::new),
         });
         self.tally.watches += 1;
         self.bring(node, id, Brought::Began);
@@ -105,68 +102,62 @@ impl World {
                 watch.catches_up = None;
             }
         } else if slow {
-            self.read_on(node, Some(last / 2));
+            self.read_on(node, true);
             let life = self.nodes[node].life;
             self.schedule(now + stalled, Happening::ReadOn { node, life });
         } else {
-            self.read_on(node, None);
+            self.read_on(node, false);
         }
     }
 
     fn watch_of(&mut self, node: usize, id: u64) -> Option<&mut Watch> {
-        let watches = &mut self.nodes[node].process.as_mut()?.watches;
-        watches.iter_mut().find(|watch| watch.id == id)
+        let watch = self.nodes[node].process.as_mut()?.watch.as_mut();
+        watch.filter(|watch| watch.id == id)
     }
 
     /// All watches are shown what is new.
     pub fn announce(&mut self) {
         for node in 0..self.nodes.len() {
-            self.read_on(node, None);
+            self.read_on(node, false);
         }
     }
 
-    /// The server reads on for all watches of a process. `half`: a new one only up to about there.
-    pub fn read_on(&mut self, node: usize, half: Option<u64>) {
-        let count = self.nodes[node]
-            .process
-            .as_ref()
-            .map_or(0, |it| it.watches.len());
-        for index in 0..count {
-            let Some(process) = &mut self.nodes[node].process else {
-                return;
-            };
-            let watch = &mut process.watches[index];
-            let begins = half.is_some() && watch.position == 0 && watch.catches_up.is_some();
-            if watch.broken || (self.now < watch.stalled_until && !begins) {
-                continue;
-            }
-            let id = watch.id;
-            let mut unread: Vec<_> = self.stream.after(watch.position).cloned().collect();
-            if begins {
-                unread.truncate(unread.len() / 2);
-            }
-            let target = watch.catches_up;
-            watch.position = match unread.last() {
-                Some(stored) if begins => stored.sequence,
-                None if begins => 0,
-                _ => watch.position.max(self.stream.last),
-            };
-            if !begins {
-                watch.catches_up = None;
-            }
-            let (before, after): (Vec<_>, Vec<_>) = match target {
-                Some(target) => unread.into_iter().partition(|it| it.sequence <= target),
-                None => (Vec::new(), unread),
-            };
-            for stored in before {
-                self.bring(node, id, Brought::Message(stored));
-            }
-            if let Some(target) = target.filter(|_| !begins) {
-                self.bring(node, id, Brought::CaughtUp(target));
-            }
-            for stored in after {
-                self.bring(node, id, Brought::Message(stored));
-            }
+    /// The server reads on for the watch of a process. `half`: a new one only up to about there.
+    pub fn read_on(&mut self, node: usize, half: bool) {
+        let process = self.nodes[node].process.as_mut();
+        let Some(watch) = process.and_then(|process| process.watch.as_mut()) else {
+            return;
+        };
+        let begins = half && watch.position == 0 && watch.catches_up.is_some();
+        if watch.broken || (self.now < watch.stalled_until && !begins) {
+            return;
+        }
+        let id = watch.id;
+        let mut unread: Vec<_> = self.stream.after(watch.position).cloned().collect();
+        if begins {
+            unread.truncate(unread.len() / 2);
+        }
+        let target = watch.catches_up;
+        watch.position = match unread.last() {
+            Some(stored) if begins => stored.sequence,
+            None if begins => 0,
+            _ => watch.position.max(self.stream.last),
+        };
+        if !begins {
+            watch.catches_up = None;
+        }
+        let (before, after): (Vec<_>, Vec<_>) = match target {
+            Some(target) => unread.into_iter().partition(|it| it.sequence <= target),
+            None => (Vec::new(), unread),
+        };
+        for stored in before {
+            self.bring(node, id, Brought::Message(stored));
+        }
+        if let Some(target) = target.filter(|_| !begins) {
+            self.bring(node, id, Brought::CaughtUp(target));
+        }
+        for stored in after {
+            self.bring(node, id, Brought::Message(stored));
         }
     }
 
@@ -202,40 +193,20 @@ impl World {
         if watch.broken {
             return;
         }
-        let mut inputs = Vec::new();
-        let mut entries = Vec::new();
-        let caught_up = matches!(brought, Brought::CaughtUp(_));
-        match brought {
-            Brought::Began => inputs.push(GroupInput::WatchBegan),
-            Brought::CaughtUp(last) => inputs.push(GroupInput::CaughtUp { last }),
+        let input = match brought {
+            Brought::Began => GroupInput::WatchBegan,
+            Brought::CaughtUp(last) => GroupInput::CaughtUp { last },
             Brought::Message(stored) => {
-                inputs.push(GroupInput::Shown(self.understand(node, &stored)));
+                let message = self.understand(node, &stored);
                 if let GroupKey::Member(epoch) = stored.key
                     && let Some(entry) = entry(&stored)
                 {
-                    entries.push((epoch, entry));
+                    self.keeper_input(node, epoch, Input::Observed(entry));
                 }
+                GroupInput::Shown(message)
             }
-        }
-        let Some(watch) = self.watch_of(node, id) else {
-            return;
         };
-        if let Some(held) = &mut watch.held {
-            held.append(&mut inputs);
-            if caught_up {
-                inputs = watch.held.take().unwrap_or_default();
-            }
-        }
-        if caught_up && let Some(process) = &mut self.nodes[node].process {
-            // The one before is not needed any more.
-            process.watches.retain(|watch| watch.id >= id);
-        }
-        for (epoch, entry) in entries {
-            self.keeper_input(node, epoch, Input::Observed(entry));
-        }
-        for input in inputs {
-            self.group_input(node, input);
-        }
+        self.group_input(node, input);
     }
 
     /// A message as the driver hands it to the machine: with the signatures that it can check.

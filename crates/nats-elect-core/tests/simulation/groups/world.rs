@@ -111,8 +111,6 @@ pub struct World {
     pub outage_until: Duration,
     /// For how long a watch that begins may be held up.
     pub slow_watch: Duration,
-    /// A process hands on what a new watch shows when it has caught up, and not before.
-    pub holds_snapshots: bool,
     pub chance: Chance,
     pub claimed: Vec<Claimed>,
     /// Epochs of strangers, whose keys they have.
@@ -138,7 +136,6 @@ impl World {
             storm_until: Duration::ZERO,
             outage_until: Duration::ZERO,
             slow_watch: plan.longest_ttl() / 2,
-            holds_snapshots: plan.holds_snapshots,
             chance: Chance::new(plan.seed),
             claimed: Vec::new(),
             strangers: Vec::new(),
@@ -245,7 +242,7 @@ impl World {
             }
             Happening::ReadOn { node, life } => {
                 if self.nodes[node].life == life {
-                    self.read_on(node, None);
+                    self.read_on(node, false);
                 }
             }
             Happening::Brought {
