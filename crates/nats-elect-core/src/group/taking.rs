@@ -26,7 +26,8 @@ enum Need {
     Later(Moment),
     /// A term of ours begins on its record.
     Begin(u64),
-    /// Its record names us, and we do not want it.
+    /// Its record names us, and this one is to follow it: we do not want the unit, or a term has ended on
+    /// its record.
     Decline(u64, UnitRecord),
     /// This record, over what stands at this sequence, by a member in its turn.
     Write(u64, UnitRecord),
@@ -123,9 +124,12 @@ impl Group {
         if owner == Some(epoch) {
             let ended = self.ended.get(unit).copied().unwrap_or(0);
             return match self.wanted(unit, epoch) {
-                _ if seen.sequence <= ended => Need::Nothing,
                 Some(to) => Need::Decline(seen.sequence, to),
                 None if !self.has_begun(&unit.group, &record) => Need::Nothing,
+                // The next term begins with a record of its own.
+                None if seen.sequence <= ended => {
+                    Need::Decline(seen.sequence, UnitRecord::Owned(epoch))
+                }
                 None => Need::Begin(seen.sequence),
             };
         }

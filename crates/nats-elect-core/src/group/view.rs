@@ -424,7 +424,10 @@ impl View {
             self.age_what_was_found(own, now);
         }
         let watch = self.watch;
-        for member in self.members.values_mut().filter(|it| it.watch != watch) {
+        // What this member wrote since the watch began comes later.
+        let is_gone = |of: u64, sequence: u64| of != watch && sequence <= last;
+        let members = self.members.values_mut();
+        for member in members.filter(|it| is_gone(it.watch, it.sequence)) {
             member.watch = watch;
             if !member.deposed && member.sequence > 0 {
                 (member.sequence, member.info) = (0, None);
@@ -432,7 +435,8 @@ impl View {
             }
         }
         let mut missing = Vec::new();
-        for (key, unit) in self.units.iter_mut().filter(|(_, it)| it.watch != watch) {
+        let units = self.units.iter_mut();
+        for (key, unit) in units.filter(|(_, it)| is_gone(it.watch, it.sequence)) {
             unit.watch = watch;
             if unit.known != KnownUnit::Missing {
                 (unit.known, unit.sequence, unit.newborn) = (KnownUnit::Missing, 0, false);
