@@ -47,11 +47,8 @@ pub struct Group {
     /// The writes that are not answered yet, and their keys.
     pub(super) sent: BTreeMap<OpId, GroupWrite>,
     pub(super) busy: BTreeSet<GroupKey>,
-    /// Until when nobody is deposed, as this member's watch began anew.
-    pub(super) calm_until: Moment,
     /// When a new watch was last asked for.
     rewatched: Option<Moment>,
-    watches: bool,
     pub(super) draining: bool,
     last_op: u64,
     pub(super) now: Moment,
@@ -77,9 +74,7 @@ impl Group {
             agenda: Agenda::default(),
             sent: BTreeMap::new(),
             busy: BTreeSet::new(),
-            calm_until: now,
             rewatched: None,
-            watches: false,
             draining: false,
             last_op: 0,
             now,
@@ -161,7 +156,7 @@ impl Group {
                     self.lose_lease();
                 }
             }
-            GroupInput::WatchBegan => self.watch_began(),
+            GroupInput::WatchBegan => self.view.watch_began(),
             GroupInput::Shown(message) => self.shown(message),
             GroupInput::CaughtUp { last } => self.caught_up(last),
             GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
@@ -262,14 +257,6 @@ impl Group {
             return Some(ends_at.map_or(again, |ends_at| ends_at.min(again)));
         }
         [ends_at, unseen].into_iter().flatten().min()
-    }
-
-    fn watch_began(&mut self) {
-        if self.watches {
-            self.calm_until = self.now + self.settings.ttl;
-        }
-        self.watches = true;
-        self.view.watch_began();
     }
 
     fn shown(&mut self, message: Message) {

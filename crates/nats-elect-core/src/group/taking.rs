@@ -171,10 +171,6 @@ impl Group {
             return None;
         }
         let over = self.view.deposable(epoch, self.now)?;
-        // Whoever was cut off itself may have missed the others' heartbeats.
-        if self.now < self.calm_until {
-            return Some(self.calm_until);
-        }
         let key = GroupKey::Member(epoch);
         let first = owned.first()?.clone();
         if self.busy.contains(&key) {
@@ -327,7 +323,8 @@ impl Group {
     /// Whether units of the present generation may have owners.
     pub(super) fn has_begun(&self, name: &GroupName, record: &GroupRecord) -> bool {
         let generation = record.generation;
-        !record.making && (generation == 1 || self.begun.get(name) == Some(&generation))
+        let has_begun = self.begun.get(name) == Some(&generation) || mutated!(BeginBesideOldUnits);
+        !record.making && (generation == 1 || has_begun)
     }
 
     /// Begins the present generation of a group if all units before it are closed for good. It

@@ -192,6 +192,7 @@ impl Group {
             Phase::Ending { .. } => {
                 let give_at = self.now + self.settings.ttl;
                 self.set_phase(unit, Phase::Overrun { give_at });
+                mutated!(NeverRevoke => return Some(give_at));
                 self.out.push(GroupEffect::Revoke {
                     unit: unit.clone(),
                     sequence,

@@ -465,6 +465,7 @@ impl View {
         // A tombstone that tells no secret may be a stranger's.
         let last = others.map(|(_, it)| it.over_at).max();
         self.found_until = last.map_or(now, |last| last.max(now));
+        mutated!(JoinAtOnce => self.found_until = now);
         for unit in self.units.values_mut().filter(|it| it.was_found) {
             unit.quiet_until = self.found_until;
         }

@@ -146,8 +146,14 @@ mutations! {
         UnknownIsOfAge,
         /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
         ExtendUnshown,
-        /// A lost epoch goes on. (Rule 11)
+        /// A member acts on when its lease is over. (Rule 1)
         KeepLostEpoch,
+        /// A handler that does not end keeps its term while its unit is given away. (Rule 8)
+        NeverRevoke,
+        /// A member that joins does not wait for the leases that it finds. (Rule 9)
+        JoinAtOnce,
+        /// Units of a new generation begin beside those of the old one. (Rule 10)
+        BeginBesideOldUnits,
         /// An owner does not mind another record over its unit. (Rule 12)
         IgnoreForeignRecord,
         /// Any giving counts as signed by the owner. (Rule 12)

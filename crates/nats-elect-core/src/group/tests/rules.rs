@@ -417,19 +417,6 @@ fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
     );
 }
 
-/// 9: a member whose own watch began anew deposes nobody for a lease.
-#[test]
-fn whoever_was_cut_off_itself_deposes_nobody_for_a_lease() {
-    let mut world = World::settled(2, 1);
-    let (owner, other) = (world.owner(0), 1 - world.owner(0));
-    world.nodes[owner].alive = false;
-    world.run_short_of(TTL, SECOND);
-    world.watch(other);
-    world.run_short_of(TTL, 2 * SECOND);
-    assert!(world.owners(&unit(0)).is_empty());
-    world.until(6 * SECOND, |world| world.owners(&unit(0)) == [other]);
-}
-
 /// The group grows from 2 units to 4.
 fn grow(world: &mut World) {
     let record = GroupRecord {

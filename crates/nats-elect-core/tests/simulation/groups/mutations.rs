@@ -1,13 +1,13 @@
 //! The simulation of groups can fail: each rule that is broken on purpose is noticed.
 //!
-//! `SIM_RULES=TombstoneFrees` chooses among them.
+//! `SIM_RULES=DeposeEarly` chooses among them, and `SIM_GROUP_SEEDS=100000` looks further.
 
 use nats_elect_core::{GROUP_MUTATIONS, mend};
 
 use super::plan::Plan;
 use super::run::run;
 use super::seeds::shrink;
-use crate::seeds::{say, survey};
+use crate::seeds::{number, say, survey};
 
 /// A breakage that so many seeds do not show goes unnoticed.
 const MOST: u64 = 20_000;
@@ -16,6 +16,7 @@ const MOST: u64 = 20_000;
 /// this is a part of the one test of broken rules.
 pub fn each_broken_rule_of_groups_is_noticed() {
     let only = std::env::var("SIM_RULES").unwrap_or_default();
+    let most = number("SIM_GROUP_SEEDS").unwrap_or(MOST);
     let mut unnoticed = Vec::new();
     for (mutation, what) in GROUP_MUTATIONS {
         if !only.is_empty() && !only.contains(&format!("{mutation:?}")) {
@@ -23,7 +24,7 @@ pub fn each_broken_rule_of_groups_is_noticed() {
         }
         mutation.choose();
         let attempt = |seed| run(&Plan::of_seed(seed), false);
-        let survey = survey(0, MOST, 1, false, attempt);
+        let survey = survey(0, most, 1, false, attempt);
         let Some(seed) = survey.failed.first() else {
             say(&format!(
                 "{mutation:?}:{what}\n    NOT NOTICED in {} seeds",

@@ -77,8 +77,7 @@ fn strike_and_heal(plan: &Plan, trace: bool) -> Ending<Tally, Violation> {
 
 /// How long a unit may be without an owner once faults have stopped. In the worst case:
 ///
-/// - A member notices what it missed: its lease ends, or its new watch begins (one ttl), and it
-///   deposes nobody for another one.
+/// - A member's lease ends (one ttl), and it waits for the leases that it finds when it joins again.
 /// - A value that nobody understands ages for the longest lease. What is written over it ages for
 ///   as long. A generation that is to be closed has such units, and its successor's units age
 ///   meanwhile.
