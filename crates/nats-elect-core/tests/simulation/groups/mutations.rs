@@ -10,7 +10,7 @@ use super::seeds::shrink;
 use crate::seeds::{number, say, survey};
 
 /// A breakage that so many seeds do not show goes unnoticed.
-const MOST: u64 = 20_000;
+const MOST: u64 = 100_000;
 
 /// Breaks the rules of groups one after another. Only one rule of all can be broken at a time, so
 /// this is a part of the one test of broken rules.
