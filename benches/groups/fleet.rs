@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::clock::Moment;
 use crate::member::{Event, Orders};
@@ -19,13 +19,36 @@ pub type Problem = Box<dyn std::error::Error>;
 
 /// How long to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Nothing moves any more if nothing moved for so long.
-const CALM: Duration = Duration::from_secs(5);
+/// Nothing moves any more if nothing moved for a lease and so long: a member that joins waits for a
+/// lease before it takes anything, and the planner pauses between two rounds.
+const CALM: Duration = Duration::from_secs(11);
 /// Ticks of CPU time a second.
 const TICKS: f64 = 100.0;
 
+/// One server, or a cluster with a copy of the bucket on each node.
+enum Servers {
+    One(NatsServer),
+    Cluster(NatsCluster),
+}
+
+impl Servers {
+    fn nodes(&self) -> &[NatsServer] {
+        match self {
+            Self::One(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => cluster.nodes(),
+        }
+    }
+
+    fn urls(&self) -> String {
+        match self {
+            Self::One(server) => server.url(),
+            Self::Cluster(cluster) => cluster.urls(),
+        }
+    }
+}
+
 pub struct Fleet {
-    server: NatsServer,
+    servers: Servers,
     shards: u32,
     ttl: Duration,
     members: BTreeMap<usize, Child>,
@@ -63,10 +86,20 @@ pub struct Moves {
 }
 
 impl Fleet {
-    pub fn start(shards: u32, members: usize, ttl: Duration) -> Result<Self, Problem> {
+    pub fn start(
+        shards: u32,
+        members: usize,
+        ttl: Duration,
+        replicas: usize,
+    ) -> Result<Self, Problem> {
         let (tell, told) = mpsc::channel();
+        let servers = if replicas == 1 {
+            Servers::One(NatsServer::start()?)
+        } else {
+            Servers::Cluster(NatsCluster::start(replicas)?)
+        };
         let mut fleet = Self {
-            server: NatsServer::start()?,
+            servers,
             shards,
             ttl,
             members: BTreeMap::new(),
@@ -85,15 +118,20 @@ impl Fleet {
     }
 
     pub fn version(&self) -> String {
-        let (major, minor, patch) = self.server.version();
-        format!("nats-server {major}.{minor}.{patch}")
+        let nodes = self.servers.nodes();
+        let (major, minor, patch) = nodes[0].version();
+        format!(
+            "nats-server {major}.{minor}.{patch}, {} replicas",
+            nodes.len()
+        )
     }
 
     fn spawn(&mut self) -> Result<usize, Problem> {
         let number = self.born;
         self.born += 1;
         let orders = Orders {
-            server: self.server.url(),
+            servers: self.servers.urls(),
+            replicas: self.servers.nodes().len(),
             name: format!("member-{number}"),
             shards: self.shards,
             ttl: self.ttl,
@@ -162,7 +200,7 @@ impl Fleet {
         let mut moves = 0;
         let begun = Moment::now();
         loop {
-            match self.told.recv_timeout(CALM) {
+            match self.told.recv_timeout(self.ttl + CALM) {
                 Ok((number, event)) => {
                     moves += usize::from(matches!(event, Event::Started { .. }));
                     self.take(number, event);
@@ -191,7 +229,7 @@ impl Fleet {
             .zip(&after)
             .map(|(before, after)| (after - before) / TICKS / seconds * 100.0)
             .collect();
-        let (server, members) = used.split_first().ok_or("no server")?;
+        let (servers, members) = used.split_at(self.servers.nodes().len());
         let memory: Result<Vec<f64>, Problem> = self
             .members
             .values()
@@ -202,7 +240,7 @@ impl Fleet {
             messages: (self.varz("in_msgs")? - messages) / seconds,
             mean_cpu: members.iter().sum::<f64>() / count,
             most_cpu: members.iter().copied().fold(0.0, f64::max),
-            server_cpu: *server,
+            server_cpu: servers.iter().sum(),
             memory: memory?.iter().sum::<f64>() / count,
         })
     }
@@ -277,22 +315,17 @@ impl Fleet {
         Ok(Moves { whole, gaps, bytes })
     }
 
-    /// The CPU time in ticks of the server, and of each member.
+    /// The CPU time in ticks of the servers, and of each member.
     fn cpu(&self) -> Result<Vec<f64>, Problem> {
-        let server = self.server.pid().ok_or("no server")?;
+        let servers = self.servers.nodes().iter().filter_map(NatsServer::pid);
         let members = self.members.values().map(Child::id);
-        std::iter::once(server).chain(members).map(cpu).collect()
+        servers.chain(members).map(cpu).collect()
     }
 
+    /// The sum of a count over all servers. In a cluster it has what they send each other.
     fn varz(&self, field: &str) -> Result<f64, Problem> {
-        let address = self.server.monitor_url().replace("http://", "");
-        let mut stream = TcpStream::connect(&address)?;
-        write!(stream, "GET /varz HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page)?;
-        let (_, body) = page.split_once("\r\n\r\n").ok_or("no page")?;
-        let page: serde_json::Value = serde_json::from_str(body)?;
-        Ok(page[field].as_f64().ok_or("no count")?)
+        let nodes = self.servers.nodes().iter();
+        nodes.map(|node| varz(node, field)).sum()
     }
 }
 
@@ -303,6 +336,17 @@ impl Drop for Fleet {
             let _ = child.wait();
         }
     }
+}
+
+fn varz(node: &NatsServer, field: &str) -> Result<f64, Problem> {
+    let address = node.monitor_url().replace("http://", "");
+    let mut stream = TcpStream::connect(&address)?;
+    write!(stream, "GET /varz HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    let (_, body) = page.split_once("\r\n\r\n").ok_or("no page")?;
+    let page: serde_json::Value = serde_json::from_str(body)?;
+    Ok(page[field].as_f64().ok_or("no count")?)
 }
 
 fn float(count: usize) -> f64 {

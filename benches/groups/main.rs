@@ -30,6 +30,10 @@ struct Args {
     #[arg(long, default_value_t = 15)]
     ttl: u64,
 
+    /// Number of servers, with a copy of the bucket on each.
+    #[arg(long, default_value_t = 1)]
+    replicas: usize,
+
     /// For how long the fleet is looked at while nothing happens, in seconds.
     #[arg(long, default_value_t = 20)]
     idle: u64,
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Problem> {
     for &shards in &args.shards {
         let ttl = Duration::from_secs(args.ttl);
-        let mut fleet = Fleet::start(shards, args.members, ttl)?;
+        let mut fleet = Fleet::start(shards, args.members, ttl, args.replicas)?;
         println!(
             "\n{shards} shards on {} members, ttl {ttl:?}, {}",
             args.members,

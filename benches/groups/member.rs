@@ -16,7 +16,8 @@ const ORDERS: &str = "NATS_ELECT_BENCH_MEMBER";
 /// What a member is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
-    pub server: String,
+    pub servers: String,
+    pub replicas: usize,
     pub name: String,
     pub shards: u32,
     pub ttl: Duration,
@@ -77,8 +78,9 @@ pub fn run(orders: &Orders) {
         .expect("a runtime");
     runtime.block_on(async {
         let manager = RoleManager::builder()
-            .servers(&orders.server)
+            .servers(&orders.servers)
             .bucket_auto_create()
+            .replicas(orders.replicas)
             .instance_id(&orders.name)
             .member(MemberConfig::default().ttl(orders.ttl))
             .group(Group::sharded("partitions", orders.shards, Handler(tell)))
