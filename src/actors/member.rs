@@ -294,8 +294,14 @@ impl MemberState {
             match step {
                 Step::Group(_) if self.forget => {}
                 Step::Group(input) => {
+                    let had_all = !self.group.has_regressed();
                     for effect in self.group.step(clock::now(), input) {
                         self.carry_out(myself, effect, steps);
+                    }
+                    if had_all && self.group.has_regressed() {
+                        tracing::error!(
+                            "the stream lost confirmed messages: units of groups wait for a minute until old owners have surely ended"
+                        );
                     }
                 }
                 Step::Lease(epoch, input) => self.step_lease(myself, epoch, *input, steps),

@@ -1,7 +1,5 @@
 //! Every way to show NATS who one is: the companion connects in the same way.
 
-use std::time::Duration;
-
 use nats_elect::{AuthConfig, ManagerConfig, TlsConfig};
 use nats_elect_testing::NatsServer;
 use nkeys::KeyPair;
@@ -186,7 +184,7 @@ async fn signed() {
     let keys = std::iter::once(key.public_key().clone()).collect();
     let watching = nats_elect::RoleManager::builder()
         .config(stage.config.clone().instance_id("watching"))
-        .trusted_keys(keys, Duration::ZERO)
+        .trusted_keys(keys, std::time::Duration::ZERO)
         .start();
     let watching = watching.await.expect("a manager");
     let role = nats_elect::RoleConfig::default().ttl(LONG).priority(-1);

@@ -3,6 +3,7 @@
 mod metrics;
 mod role;
 mod signals;
+mod spread;
 mod witness;
 mod worker;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
-use nats_elect::{BoxError, EventsConfig, RoleConfig, RoleManager, StopOptions};
+use nats_elect::{BoxError, EventsConfig, MemberConfig, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
 pub use role::{Role, short};
@@ -36,6 +37,8 @@ pub struct Settings {
     pub replicas: usize,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
+    /// The roles are spread over the instances, as units of a group.
+    pub spread: bool,
     /// The port of `/metrics` and of health checks; 0 takes a free one.
     pub metrics_port: u16,
 }
@@ -60,10 +63,18 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         // For `nats-elect history`.
         .events(EventsConfig::published().keep(Duration::from_secs(24 * 60 * 60)))
         .instance_id(&settings.id);
-    for role in Role::ALL {
-        let config = RoleConfig::default().ttl(settings.ttl);
-        let witness = Arc::clone(&witness);
-        builder = builder.role(role.name(), config, Worker { role, witness });
+    let worker = |role| Worker {
+        role,
+        witness: Arc::clone(&witness),
+    };
+    if settings.spread {
+        let lease = MemberConfig::default().ttl(settings.ttl);
+        builder = builder.member(lease).group(spread::group(worker));
+    } else {
+        for role in Role::ALL {
+            let config = RoleConfig::default().ttl(settings.ttl);
+            builder = builder.role(role.name(), config, worker(role));
+        }
     }
     let manager = tokio::select! {
         started = builder.start() => started?,
@@ -74,6 +85,10 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     let metrics = format!("http://{}/metrics", server.address());
 
     witness.started(&metrics);
+    if settings.spread {
+        let owners = manager.group(spread::NAME)?;
+        tokio::spawn(spread::watch(owners, Arc::clone(&witness)));
+    }
     tell(&format!(
         "{} stands for election; metrics at {metrics}",
         settings.id

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
 use nats_elect::duration;
 
@@ -31,12 +32,18 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0, requires = "instance")]
     pub metrics_port: u16,
 
+    /// Spread the roles over the instances, as units of a group: each instance has one lease for all
+    /// that it leads. Without this each role is elected by itself.
+    #[arg(long)]
+    pub spread: bool,
+
     /// How long a lease lasts without renewal: about how long a role is without a leader after a
-    /// crash.
+    /// crash. With `--spread` 3s unless told otherwise.
     #[arg(
         long,
         value_name = "DURATION",
         default_value = "2s",
+        default_value_if("spread", ArgPredicate::IsPresent, "3s"),
         value_parser = duration::parse
     )]
     pub ttl: Duration,

@@ -29,6 +29,7 @@ pub async fn run(id: &str, args: &Args) -> Result<ExitCode, BoxError> {
         bucket: args.bucket.clone(),
         replicas: args.replicas,
         ttl: args.ttl,
+        spread: args.spread,
         metrics_port: args.metrics_port,
     };
     app::run(settings, witness).await?;

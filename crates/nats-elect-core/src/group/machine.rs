@@ -122,6 +122,11 @@ impl Group {
         self.view.caught_up && self.view.found_until <= self.now && self.valid_lease().is_some()
     }
 
+    /// Whether a watch has shown less than was known before: the stream lost messages from its end.
+    pub const fn has_regressed(&self) -> bool {
+        self.view.has_regressed
+    }
+
     /// Whether no unit is this member's: no handler of a unit runs, and no giving waits for its
     /// outcome.
     pub fn is_idle(&self) -> bool {

@@ -96,6 +96,8 @@ pub(super) struct View {
     /// When the first watch had caught up.
     pub joined: Moment,
     last: u64,
+    /// The last sequence that was shown when the present watch began.
+    last_before: u64,
     /// Until when what this member found when it joined may have another owner.
     pub found_until: Moment,
     /// Whether the present watch still shows what stood there when it began.
@@ -103,7 +105,7 @@ pub(super) struct View {
     /// Keys for which it has shown less than is known, and what is known.
     behind: BTreeMap<GroupKey, u64>,
     /// What is known was wrong once: the stream has lost its end.
-    has_regressed: bool,
+    pub has_regressed: bool,
     /// The latest generation of each group that was known before this member joined again. Such a
     /// group is not new, whatever became of its keys.
     earlier: BTreeMap<GroupName, u32>,
@@ -113,6 +115,7 @@ impl View {
     pub fn watch_began(&mut self) {
         self.watch += 1;
         self.looks_back = true;
+        self.last_before = self.last;
         self.behind.clear();
     }
 
@@ -389,6 +392,7 @@ impl View {
         *self = Self {
             watch: self.watch,
             last: self.last,
+            last_before: self.last_before,
             has_regressed: self.has_regressed,
             earlier,
             ..Self::default()
@@ -413,9 +417,9 @@ impl View {
         // lost its end, and may have grown again since.
         self.looks_back = false;
         let is_lost = self.behind.values().any(|known| *known <= last);
-        if last < self.last || is_lost {
+        if last < self.last_before || is_lost {
             self.join_again();
-            self.last = 0;
+            (self.last, self.last_before) = (0, 0);
             self.has_regressed = true;
             return None;
         }

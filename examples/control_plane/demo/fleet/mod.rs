@@ -39,6 +39,7 @@ struct Settings {
     credentials: String,
     bucket: String,
     ttl: Duration,
+    spread: bool,
     replicas: usize,
     sabotage: Option<Sabotage>,
 }
@@ -70,6 +71,7 @@ impl Fleet {
             credentials,
             bucket,
             ttl: args.ttl,
+            spread: args.spread,
             replicas: args.replicas,
             sabotage: args.sabotage.filter(|how| how.concerns_instances()),
         };

@@ -57,6 +57,9 @@ impl Node {
             .args(["--metrics-port", &self.metrics_port.to_string()])
             .arg("--history")
             .arg(&self.history);
+        if settings.spread {
+            command.arg("--spread");
+        }
         if let Some(how) = settings.sabotage {
             command.args(["--sabotage", &how.name()]);
         }

@@ -71,7 +71,8 @@ impl Story {
     fn begin(args: &Args) -> Result<Self, BoxError> {
         let style = Style::of_stdout();
         let roles = list(&Role::ALL);
-        say(&style.bold(&format!("A control plane: three instances elect {roles}")));
+        let how = if args.spread { "share" } else { "elect" };
+        say(&style.bold(&format!("A control plane: three instances {how} {roles}")));
         let fleet = Fleet::prepare(args)?;
         say(&format!("  NATS     {}", fleet.describe_nats()));
         say(&format!("  history  {}", fleet.folder().display()));

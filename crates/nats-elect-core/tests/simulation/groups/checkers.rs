@@ -79,6 +79,11 @@ impl Checkers {
         }
         let mut valid: Vec<(usize, &UnitKey, u64)> = Vec::new();
         for (node, at) in world.nodes.iter().enumerate() {
+            let process = at.process.as_ref();
+            if process.is_some_and(|process| process.group.has_regressed()) {
+                let detail = format!("node-{node} says that the stream lost messages");
+                return Err(world.broken_conduct(detail));
+            }
             let terms = at.valid_terms(world.now);
             valid.extend(terms.map(|(unit, sequence)| (node, unit, sequence)));
         }

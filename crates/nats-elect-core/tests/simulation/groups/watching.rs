@@ -21,6 +21,8 @@ pub struct Watch {
     /// The last sequence of the stream, by its leader, when the watch began. It has caught up when
     /// that is shown.
     catches_up: Option<u64>,
+    /// The process learns that only after what was stored since, as far as it has arrived.
+    learns_late: bool,
     /// The server reads on then.
     pub stalled_until: Duration,
     /// Its server's copy of the stream is behind by so much.
@@ -73,6 +75,7 @@ impl World {
             Duration::ZERO
         };
         let lagged = (!lag.is_zero()).then(|| self.stream.standing_at(now.saturating_sub(lag)));
+        let learns_late = self.chance.permille(500);
         let Some(process) = &mut self.nodes[node].process else {
             return;
         };
@@ -80,6 +83,7 @@ impl World {
             id,
             position: 0,
             catches_up: Some(last),
+            learns_late,
             stalled_until: now + stalled,
             lag,
             shown_until: now,
@@ -146,8 +150,11 @@ impl World {
         if !begins {
             watch.catches_up = None;
         }
+        let learns_late = watch.learns_late;
         let (before, after): (Vec<_>, Vec<_>) = match target {
-            Some(target) => unread.into_iter().partition(|it| it.sequence <= target),
+            Some(target) => unread
+                .into_iter()
+                .partition(|it| learns_late || it.sequence <= target),
             None => (Vec::new(), unread),
         };
         for stored in before {
