@@ -238,7 +238,7 @@ impl Group {
         self.retire_if_idle(lease.epoch);
         self.out.push(GroupEffect::NewEpoch);
         // What it knows has gaps, and would have to age. It owns nothing, as if it had just begun.
-        self.view.join_again();
+        self.view.join_again(self.now);
         self.begun.clear();
         self.rewatched = Some(self.now);
         self.out.push(GroupEffect::Rewatch);

@@ -182,7 +182,7 @@ impl View {
         let mut change = Change::Member(epoch);
         let (since, flapped) = match (well, before) {
             (Some(well), _) => (well.since, well.flapped),
-            (None, None) if !self.caught_up => (Moment::default(), false),
+            (None, _) if !self.caught_up => (Moment::default(), false),
             (None, _) => (now, before.is_some()),
         };
         let (identity, id, info, deposed, over_at) = match content {
@@ -376,9 +376,15 @@ impl View {
         !self.caught_up && !self.has_regressed
     }
 
-    /// Forgets all but how far the stream had come, and which groups there were: the member joins
-    /// again.
-    pub fn join_again(&mut self) {
+    /// Forgets all but how far the stream had come, which groups there were, and who may have a
+    /// lease: the member joins again.
+    pub fn join_again(&mut self, now: Moment) {
+        let mut members = std::mem::take(&mut self.members);
+        members.retain(|_, member| !member.deposed);
+        for member in members.values_mut() {
+            (member.sequence, member.info) = (0, None);
+            member.over_at = now + lease_of(member.identity);
+        }
         let generations = self.units.keys().map(|key| (&key.group, key.generation));
         let recorded = self.groups.iter().filter_map(|(name, group)| {
             let record = group.record?;
@@ -390,6 +396,7 @@ impl View {
             *latest = generation.max(*latest);
         }
         *self = Self {
+            members,
             watch: self.watch,
             last: self.last,
             last_before: self.last_before,
@@ -418,15 +425,13 @@ impl View {
         self.looks_back = false;
         let is_lost = self.behind.values().any(|known| *known <= last);
         if last < self.last_before || is_lost {
-            self.join_again();
+            self.join_again(now);
             (self.last, self.last_before) = (0, 0);
             self.has_regressed = true;
             return None;
         }
-        if !self.caught_up {
-            (self.caught_up, self.joined) = (true, now);
-            self.age_what_was_found(own, now);
-        }
+        let joins = !self.caught_up;
+        self.caught_up = true;
         let watch = self.watch;
         // What this member wrote since the watch began comes later.
         let is_gone = |of: u64, sequence: u64| of != watch && sequence <= last;
@@ -454,6 +459,10 @@ impl View {
         self.groups.retain(|_, group| group.watch == watch);
         for owner in self.owned.keys().copied().collect::<Vec<_>>() {
             self.note_missing(owner, now);
+        }
+        if joins {
+            self.joined = now;
+            self.age_what_was_found(own, now);
         }
         Some(missing)
     }
