@@ -61,7 +61,8 @@ pub enum Units {
 }
 
 impl Units {
-    pub(super) const fn is_of(&self, kind: GroupKind) -> bool {
+    /// Whether they are of this kind.
+    pub const fn is_of(&self, kind: GroupKind) -> bool {
         matches!(
             (self, kind),
             (Self::Shards(_), GroupKind::Sharded { .. }) | (Self::Named(_), GroupKind::Spread)

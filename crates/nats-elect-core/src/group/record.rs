@@ -3,6 +3,7 @@
 //! Any client may have written what is read here. So no bytes make a parser fail. A value that
 //! cannot be understood proves nothing, and costs time where it stands.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -305,6 +306,39 @@ impl GroupRecord {
             object["making"] = true.into();
         }
         object.to_string().into_bytes()
+    }
+
+    /// The record by which a sharded group gets another number of shards, in a new generation. Units
+    /// of that one begin when those of this one are closed.
+    ///
+    /// `None` if there can be none: for named units, for a group that is only being made, for a
+    /// number beyond 1 to [`MOST_SHARDS`], and after the last generation.
+    pub fn resized(&self, shards: u32) -> Option<Self> {
+        let GroupKind::Sharded { shards: before, .. } = self.kind else {
+            return None;
+        };
+        let can_be = !self.making && (1..=MOST_SHARDS).contains(&shards);
+        let generation = self.generation.checked_add(1).filter(|_| can_be)?;
+        Some(Self {
+            kind: GroupKind::Sharded { shards, before },
+            generation,
+            making: false,
+        })
+    }
+
+    /// Whether members write this one over that one: a later generation, or the same one, made. A
+    /// generation never gets other units.
+    pub fn may_follow(&self, before: &Self) -> bool {
+        let units = |it: &Self| match it.kind {
+            GroupKind::Sharded { shards, .. } => Some(shards),
+            GroupKind::Spread => None,
+        };
+        let (now, then) = (units(self), units(before));
+        match self.generation.cmp(&before.generation) {
+            Ordering::Less => false,
+            Ordering::Equal => now == then && (before.making || !self.making),
+            Ordering::Greater => now.is_some() == then.is_some(),
+        }
     }
 
     /// Parses a value. Returns `None` if it is no group's record, breaks a bound, or is of a later

@@ -5,7 +5,7 @@ use super::epoch::Epoch;
 use super::key::UnitKey;
 use super::machine::Group;
 use super::policy::{Imbalance, first};
-use super::record::{MemberInfo, UnitRecord};
+use super::record::{GroupRecord, MemberInfo, UnitRecord};
 use super::view::{KnownUnit, Member};
 use crate::moment::Moment;
 use crate::name::GroupName;
@@ -77,6 +77,12 @@ pub enum MemberState {
 }
 
 impl Group {
+    /// The record of a group by which this member acts. `None` if there is none, if it is not
+    /// understood, or if the group has another kind of units than this member's settings have.
+    pub fn record(&self, group: &GroupName) -> Option<GroupRecord> {
+        self.record_of(group)
+    }
+
     /// The units of a group that this member knows, in the order of their generations and names.
     pub fn owners<'a>(
         &'a self,

@@ -117,7 +117,9 @@ impl Group {
         if self.now < seen.quiet_until {
             return Need::Later(seen.quiet_until);
         }
-        if stands == Some(UnitRecord::Closed) {
+        // Members close units of earlier generations. Any other *closed* is a stranger's, unless this
+        // member was not shown yet that the group has grown.
+        if stands == Some(UnitRecord::Closed) && (closing || self.view.has_later(unit)) {
             return Need::Nothing;
         }
         let owner = stands.and_then(UnitRecord::owner);
@@ -198,7 +200,10 @@ impl Group {
             return None;
         }
         if let Some(seen) = self.view.group(name) {
-            let (over, record) = (seen.sequence, self.record_of(name)?);
+            let (over, is_behind, record) = (seen.sequence, seen.is_behind, self.record_of(name)?);
+            if is_behind {
+                return self.restore_group(name, epoch, over, record);
+            }
             if !record.making {
                 self.look_at_units(name);
                 return None;
@@ -209,9 +214,10 @@ impl Group {
         // A group that is or was known is not new: somebody may own them.
         let (making, generation) = (generation.is_none(), generation.unwrap_or(1));
         let kind = match self.settings.groups.get(name)? {
+            // No generation gets another number of shards: a key would have two owners.
             Units::Shards(shards) => GroupKind::Sharded {
-                shards: *shards,
-                before: 0,
+                shards: self.view.shards_in(name, generation).unwrap_or(*shards),
+                before: self.view.shards_in(name, generation - 1).unwrap_or(0),
             },
             Units::Named(_) => GroupKind::Spread,
         };
@@ -233,6 +239,33 @@ impl Group {
         self.write(GroupWrite::Group {
             group: name.clone(),
             over: 0,
+            record,
+        });
+        None
+    }
+
+    /// Writes the group's record again, over one that goes back behind it.
+    fn restore_group(
+        &mut self,
+        name: &GroupName,
+        epoch: Epoch,
+        over: u64,
+        record: GroupRecord,
+    ) -> Option<Moment> {
+        self.look_at_units(name);
+        let first = UnitKey {
+            group: name.clone(),
+            generation: record.generation,
+            unit: UnitName::shard(0),
+        };
+        let turn = self.turn(&first, epoch);
+        let since = self.free_since(GroupKey::Group(name.clone()), over);
+        if self.now < since + turn {
+            return Some(since + turn);
+        }
+        self.write(GroupWrite::Group {
+            group: name.clone(),
+            over,
             record,
         });
         None
@@ -340,6 +373,7 @@ impl Group {
         {
             self.begun.insert(name.clone(), generation);
             self.look_at_units(name);
+            self.agenda.note(Subject::Plan(name.clone()), self.now);
         }
     }
 

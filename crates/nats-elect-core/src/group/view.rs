@@ -64,7 +64,10 @@ pub(super) enum KnownUnit {
 #[derive(Clone, Debug)]
 pub(super) struct SeenGroup {
     pub sequence: u64,
+    /// The record that counts. `None` if what stands there is not understood.
     pub record: Option<GroupRecord>,
+    /// What stands there goes back behind the one that counts.
+    pub is_behind: bool,
     /// Whether this record began the group where nothing was.
     began: bool,
     watch: u64,
@@ -88,6 +91,8 @@ pub(super) struct View {
     /// The units whose records name an epoch.
     owned: BTreeMap<Epoch, BTreeSet<UnitKey>>,
     groups: BTreeMap<GroupName, SeenGroup>,
+    /// The last record of each group that counted, whatever became of its key.
+    known: BTreeMap<GroupName, GroupRecord>,
     /// The most shards that each generation was ever said to have.
     shards: BTreeMap<(GroupName, u32), u32>,
     /// The number of the watch.
@@ -348,11 +353,17 @@ impl View {
                 unit.quiet_until = now;
             }
         }
+        let known = self.known.get(&name).copied();
+        let is_behind = record.is_some_and(|it| known.is_some_and(|known| !it.may_follow(&known)));
+        let counts = if is_behind { known } else { record };
+        if let Some(record) = counts {
+            self.known.insert(name.clone(), record);
+        }
         if let Some(GroupRecord {
             kind: GroupKind::Sharded { shards, before },
             generation,
             ..
-        }) = record
+        }) = counts
         {
             for (generation, shards) in [(generation, shards), (generation - 1, before)] {
                 let most = self.shards.entry((name.clone(), generation)).or_insert(0);
@@ -362,7 +373,8 @@ impl View {
         let is_first = !self.groups.contains_key(&name) && over == Some(0);
         let group = SeenGroup {
             sequence,
-            record,
+            record: counts,
+            is_behind,
             began: is_first && record.is_some_and(|record| record.making),
             watch,
         };
@@ -402,6 +414,8 @@ impl View {
             last_before: self.last_before,
             has_regressed: self.has_regressed,
             earlier,
+            known: std::mem::take(&mut self.known),
+            shards: std::mem::take(&mut self.shards),
             ..Self::default()
         };
     }
@@ -410,6 +424,18 @@ impl View {
     pub fn generation(&self, group: &GroupName) -> Option<u32> {
         let units = self.units_in(group).map(|(key, _)| key.generation).max();
         units.max(self.earlier.get(group).copied())
+    }
+
+    /// How many shards a generation has, if a record that counted told it.
+    pub fn shards_in(&self, group: &GroupName, generation: u32) -> Option<u32> {
+        let told = self.shards.get(&(group.clone(), generation)).copied();
+        told.filter(|shards| *shards > 0)
+    }
+
+    /// Whether the group has units of a later generation.
+    pub fn has_later(&self, unit: &UnitKey) -> bool {
+        let mut units = self.units_in(&unit.group);
+        units.any(|(key, _)| key.generation > unit.generation)
     }
 
     /// The watch has shown all that stood there. Returns the units that are missing since, or

@@ -1,5 +1,6 @@
 //! Each rule of groups, by what it promises.
 
+mod growth;
 mod planner;
 mod rules;
 mod schedules;

@@ -1,0 +1,227 @@
+//! Generations: a group that grows, and records that say so and are not true.
+
+use std::time::Duration;
+
+use super::super::*;
+use super::world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn record(shards: u32, before: u32, generation: u32) -> GroupRecord {
+    GroupRecord {
+        kind: GroupKind::Sharded { shards, before },
+        generation,
+        making: false,
+    }
+}
+
+fn put(world: &mut World, record: Option<GroupRecord>) {
+    let key = GroupKey::Group(group());
+    let over = world.sequence(&key);
+    world.store(key, Some(over), GroupContent::Group(group(), record));
+}
+
+fn stands(world: &World) -> Option<GroupRecord> {
+    match &world.keys[&GroupKey::Group(group())].message.content {
+        GroupContent::Group(_, record) => *record,
+        _ => None,
+    }
+}
+
+fn grown(number: u32) -> UnitKey {
+    UnitKey {
+        generation: 2,
+        ..unit(number)
+    }
+}
+
+/// Somebody creates the units of the next generation ahead of it.
+fn prepare(world: &mut World, shards: u32) {
+    for number in 0..shards {
+        let content = GroupContent::Unit {
+            key: grown(number),
+            record: Some(UnitRecord::Nobody),
+            signed: None,
+        };
+        world.store(GroupKey::Unit(grown(number)), Some(0), content);
+    }
+}
+
+fn all_grown(world: &World, shards: u32) -> bool {
+    (0..shards).all(|it| world.owners(&grown(it)).len() == 1)
+}
+
+/// Units that were created long before have owners as soon as the old ones are closed, and a plan
+/// spreads them.
+#[test]
+fn a_growth_that_was_prepared_costs_seconds() {
+    let mut world = World::settled(3, 4);
+    prepare(&mut world, 8);
+    world.run(LONGEST_LEASE + SECOND);
+    assert!((0..4).all(|it| world.owners(&unit(it)).len() == 1));
+    assert!((0..8).all(|it| world.owners(&grown(it)).is_empty()));
+    put(&mut world, record(4, 0, 1).resized(8));
+    world.until(5 * HEARTBEAT, |world| all_grown(world, 8));
+    world.until(TTL, |world| {
+        let owned = world.owned();
+        owned.iter().max().unwrap() - owned.iter().min().unwrap() <= 1
+    });
+}
+
+/// A group can also get fewer shards: all old units end first, whatever their number.
+#[test]
+fn a_new_generation_may_have_fewer_shards() {
+    let mut world = World::settled(2, 4);
+    put(&mut world, record(4, 0, 1).resized(2));
+    world.until(LONGEST_LEASE + TTL, |world| {
+        let old = (0..4).any(|it| !world.owners(&unit(it)).is_empty());
+        let young = (0..2).any(|it| !world.owners(&grown(it)).is_empty());
+        assert!(!(old && young));
+        all_grown(world, 2)
+    });
+    assert!(world.owners(&grown(2)).is_empty());
+}
+
+/// Its own number counts for nothing: the record's does.
+#[test]
+fn a_member_with_another_number_in_its_settings_joins_the_group_as_it_is() {
+    let mut world = World::settled(1, 4);
+    let joined = world.join(9);
+    world.run(TTL + 2 * SECOND);
+    world.tell(0, GroupInput::Drain);
+    world.until(2 * SECOND, |world| {
+        (0..4).all(|it| world.owners(&unit(it)) == [joined])
+    });
+    assert_eq!(stands(&world), Some(record(4, 0, 1)));
+}
+
+/// 10 and 12: in the present generation nobody closes units. So that record costs time like any
+/// other that is forged.
+#[test]
+fn a_unit_that_a_stranger_closed_gets_an_owner_again() {
+    let mut world = World::settled(2, 2);
+    world.forge(0, Some(UnitRecord::Closed), None);
+    world.run(SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    assert_eq!(world.owners(&unit(1)).len(), 1);
+    world.run_short_of(2 * LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty(), "it is of no age");
+    world.until(4 * HEARTBEAT, |world| world.owners(&unit(0)).len() == 1);
+}
+
+/// The same for a unit of nobody, over which a closing counts at once.
+#[test]
+fn a_free_unit_that_a_stranger_closed_gets_an_owner_again() {
+    let mut world = World::settled(1, 1);
+    world.tell(0, GroupInput::Drain);
+    world.until(2 * SECOND, |world| {
+        world.stands(0) == Some(UnitRecord::Nobody)
+    });
+    world.forge(0, Some(UnitRecord::Closed), None);
+    let joined = world.join(1);
+    world.until(LONGEST_LEASE * 2 + TTL, |world| {
+        world.owners(&unit(0)) == [joined]
+    });
+}
+
+/// 10: a closed unit of an earlier generation stays closed.
+#[test]
+fn no_unit_of_an_earlier_generation_is_opened_again() {
+    let mut world = World::settled(2, 2);
+    put(&mut world, record(2, 0, 1).resized(4));
+    world.until(LONGEST_LEASE + TTL, |world| all_grown(world, 4));
+    // A stranger, and members that know nothing but what stands there.
+    put(&mut world, Some(record(2, 0, 1)));
+    let joined = world.join(2);
+    world.nodes[0].mute = true;
+    world.nodes[1].mute = true;
+    world.run(LONGEST_LEASE * 3);
+    for number in 0..2 {
+        assert_eq!(world.stands(number), Some(UnitRecord::Closed));
+        assert!(world.owners(&unit(number)).is_empty(), "{joined}");
+    }
+}
+
+/// 10: a record that goes back, or gives a generation other units, is written over by those who
+/// know better, and nobody acts on it.
+#[test]
+fn a_record_of_an_earlier_generation_counts_for_nothing() {
+    let told = record(4, 2, 2);
+    for forged in [
+        record(2, 0, 1),
+        record(8, 2, 2),
+        GroupRecord {
+            making: true,
+            ..told
+        },
+        GroupRecord {
+            kind: GroupKind::Spread,
+            ..record(4, 2, 3)
+        },
+    ] {
+        let mut world = World::settled(2, 2);
+        put(&mut world, record(2, 0, 1).resized(4));
+        world.until(LONGEST_LEASE + TTL, |world| all_grown(world, 4));
+        let before = world.owned();
+        put(&mut world, Some(forged));
+        world.until(4 * HEARTBEAT, |world| stands(world) == Some(told));
+        world.run(TTL);
+        assert_eq!(world.owned(), before, "{forged:?}");
+    }
+}
+
+/// The same if the record was purged first: it is made again as it was, and not by the settings.
+#[test]
+fn a_record_that_is_made_again_has_the_number_that_it_had() {
+    let mut world = World::settled(2, 2);
+    put(&mut world, record(2, 0, 1).resized(4));
+    world.until(LONGEST_LEASE + TTL, |world| all_grown(world, 4));
+    world.purge(&GroupKey::Group(group()));
+    world.watch(0);
+    world.watch(1);
+    let is_there = |world: &World| world.keys.contains_key(&GroupKey::Group(group()));
+    world.until(4 * HEARTBEAT, is_there);
+    assert_eq!(stands(&world), Some(record(4, 2, 2)));
+    world.run(TTL);
+    assert!(all_grown(&world, 4));
+}
+
+/// A record of a later version is respected: nobody writes over it, and nobody takes a unit.
+#[test]
+fn a_groups_record_that_is_not_understood_stays() {
+    let mut world = World::settled(2, 2);
+    let owner = world.owner(0);
+    put(&mut world, None);
+    world.run(SECOND);
+    assert_eq!(world.owner(0), owner, "its owner acts on");
+    world.nodes[owner].alive = false;
+    world.run(LONGEST_LEASE + TTL);
+    assert_eq!(stands(&world), None);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
+#[test]
+fn only_a_sharded_group_that_was_made_is_resized() {
+    assert_eq!(record(4, 0, 1).resized(8), Some(record(8, 4, 2)));
+    for (before, shards) in [
+        (record(4, 0, 1), 0),
+        (record(4, 0, 1), MOST_SHARDS + 1),
+        (record(4, 0, u32::MAX), 8),
+        (
+            GroupRecord {
+                making: true,
+                ..record(4, 0, 1)
+            },
+            8,
+        ),
+        (
+            GroupRecord {
+                kind: GroupKind::Spread,
+                ..record(4, 0, 1)
+            },
+            8,
+        ),
+    ] {
+        assert_eq!(before.resized(shards), None, "{before:?}");
+    }
+}
