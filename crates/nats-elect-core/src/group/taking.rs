@@ -102,7 +102,10 @@ impl Group {
         let Some(record) = self.record_of(&unit.group) else {
             return Need::Nothing;
         };
-        if unit.generation > record.generation || !self.is_unit(unit, &record) {
+        if unit.generation > record.generation {
+            return self.need_beyond(unit, epoch);
+        }
+        if !self.is_unit(unit, &record) {
             return Need::Nothing;
         }
         let closing = unit.generation < record.generation;
@@ -117,10 +120,15 @@ impl Group {
         if self.now < seen.quiet_until {
             return Need::Later(seen.quiet_until);
         }
-        // Members close units of earlier generations. Any other *closed* is a stranger's, unless this
-        // member was not shown yet that the group has grown.
-        if stands == Some(UnitRecord::Closed) && (closing || self.view.has_later(unit)) {
-            return Need::Nothing;
+        if stands == Some(UnitRecord::Closed) {
+            // Members close units of earlier generations. Any other *closed* is a stranger's, unless
+            // this member was not shown that the group has grown.
+            let grown_until = self.view.has_later_until(unit);
+            match grown_until.filter(|until| self.now < *until) {
+                _ if closing => return Need::Nothing,
+                Some(until) => return Need::Later(until),
+                None => {}
+            }
         }
         let owner = stands.and_then(UnitRecord::owner);
         if owner == Some(epoch) {
@@ -149,6 +157,17 @@ impl Group {
             Need::Nothing
         } else {
             Need::Write(seen.sequence, UnitRecord::Owned(epoch))
+        }
+    }
+
+    /// A unit of a generation that the group does not have is nobody's.
+    fn need_beyond(&self, unit: &UnitKey, epoch: Epoch) -> Need {
+        let seen = self.view.unit(unit);
+        let is_ours = self.view.owner_of(unit) == Some(epoch);
+        match seen.filter(|_| is_ours) {
+            Some(seen) if self.now < seen.quiet_until => Need::Later(seen.quiet_until),
+            Some(seen) => Need::Decline(seen.sequence, UnitRecord::Nobody),
+            None => Need::Nothing,
         }
     }
 

@@ -432,10 +432,14 @@ impl View {
         told.filter(|shards| *shards > 0)
     }
 
-    /// Whether the group has units of a later generation.
-    pub fn has_later(&self, unit: &UnitKey) -> bool {
-        let mut units = self.units_in(&unit.group);
-        units.any(|(key, _)| key.generation > unit.generation)
+    /// Until when a member may have a lease that owns a unit of a later generation than this one's.
+    pub fn has_later_until(&self, unit: &UnitKey) -> Option<Moment> {
+        let later = self
+            .units_in(&unit.group)
+            .filter(|(key, _)| key.generation > unit.generation);
+        let owners = later.filter_map(|(key, _)| self.members.get(&self.owner_of(key)?));
+        let living = owners.filter(|owner| !owner.deposed);
+        living.map(|owner| owner.over_at).max()
     }
 
     /// The watch has shown all that stood there. Returns the units that are missing since, or

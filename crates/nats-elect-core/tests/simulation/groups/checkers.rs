@@ -152,7 +152,10 @@ impl Checkers {
                         super::stream::Body::Unit(Some(UnitRecord::Closed), _)
                     )
             });
-            if closed && *record != UnitRecord::Closed {
+            // In the present generation a stranger closed it.
+            let group = world.group_record(&GroupKey::Group(key.group.clone()));
+            let is_over = group.is_some_and(|group| key.generation < group.generation);
+            if closed && is_over && *record != UnitRecord::Closed {
                 let detail = format!("node-{node} writes over {key}, which is closed");
                 return Err(world.broken_conduct(detail));
             }

@@ -328,7 +328,7 @@ impl World {
             GroupEffect::Hint { to, hints } => {
                 let receiver = (0..self.nodes.len())
                     .find(|index| self.nodes[*index].present_epoch() == Some(to));
-                let is_lost = self.chance.permille(100) || !self.nodes[node].linked;
+                let is_lost = self.chance.permille(self.hints_lost) || !self.nodes[node].linked;
                 if let (Some(node), false) = (receiver, is_lost) {
                     let (at, life) = (self.now + self.latency(), self.nodes[node].life);
                     self.schedule(at, Happening::Hinted { node, life, hints });

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nats_elect_core::group::{GroupInput, GroupKey, GroupKind, GroupRecord};
+use nats_elect_core::group::{GroupInput, GroupKey, GroupKind, UnitKey, UnitRecord};
+use nats_elect_core::name::UnitName;
 
 use super::node::Trouble;
 use super::requests::Kind;
@@ -290,31 +291,36 @@ impl World {
         self.group_input(node, GroupInput::Hint { hints });
     }
 
-    /// The operator lets the sharded group grow.
+    /// The operator lets the sharded group grow, or creates the units of its next generation first,
+    /// so that they are of age when it grows.
     fn grow(&mut self) {
         let keys: Vec<GroupKey> = self.stream.keys().cloned().collect();
         for key in keys {
-            let Some(GroupRecord {
-                kind: GroupKind::Sharded { shards, .. },
-                generation,
-                making: false,
-            }) = self.group_record(&key)
-            else {
+            let (GroupKey::Group(name), Some(record)) = (&key, self.group_record(&key)) else {
                 continue;
             };
-            if generation >= 3 {
+            let GroupKind::Sharded { shards, .. } = record.kind else {
+                continue;
+            };
+            let Some(next) = record.resized(shards + 1).filter(|it| it.generation <= 3) else {
+                continue;
+            };
+            let units = (0..=shards).map(|number| {
+                GroupKey::Unit(UnitKey {
+                    group: name.clone(),
+                    generation: next.generation,
+                    unit: UnitName::shard(number),
+                })
+            });
+            let missing: Vec<GroupKey> = units.filter(|it| self.stream.get(it).is_none()).collect();
+            if !missing.is_empty() && self.chance.permille(700) {
+                for unit in missing {
+                    let _ = self.store(unit, Some(0), Body::Unit(Some(UnitRecord::Nobody), None));
+                }
                 continue;
             }
-            let record = GroupRecord {
-                kind: GroupKind::Sharded {
-                    shards: shards + 1,
-                    before: shards,
-                },
-                generation: generation + 1,
-                making: false,
-            };
             let over = self.stream.sequence(&key);
-            let stored = self.store(key, Some(over), Body::Group(Some(record)));
+            let stored = self.store(key, Some(over), Body::Group(Some(next)));
             self.tally.grown += u64::from(stored.is_ok());
         }
     }

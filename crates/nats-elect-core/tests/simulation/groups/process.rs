@@ -137,6 +137,7 @@ impl World {
     /// All faults end: processes run, messages arrive, handlers listen.
     pub fn heal(&mut self) {
         self.weather = Weather::fair();
+        self.hints_lost = 0;
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
         self.drop_requests();

@@ -1,4 +1,4 @@
-//! What other hands write: forged and repeated records of units, tombstones, records of members,
+//! What other hands write: forged and repeated records of units and groups, tombstones, records of members,
 //! and epochs of their own.
 
 use nats_elect_core::group::{Epoch, GroupKey, MemberContent, SeenMember, UnitKey, UnitRecord};
@@ -25,6 +25,8 @@ pub enum Named {
     Own,
     /// A later version, rubbish, or a delete marker.
     Garbage,
+    /// No one ever again.
+    Closed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +37,7 @@ pub enum Stranger {
         knows: bool,
         signs: bool,
     },
-    /// Any message of before, again, with its signature.
+    /// A message of a unit or a group of before, again, with its signature.
     Replay {
         knows: bool,
     },
@@ -64,6 +66,7 @@ impl Stranger {
                     Named::Never,
                     Named::Own,
                     Named::Garbage,
+                    Named::Closed,
                 ]),
                 knows,
                 signs: chance.permille(500),
@@ -147,6 +150,7 @@ impl World {
         let record = match named {
             Named::Nobody => Some(UnitRecord::Nobody),
             Named::Garbage => None,
+            Named::Closed => Some(UnitRecord::Closed),
             Named::Claimed => self.any_epoch().map(UnitRecord::Owned),
             Named::Living => {
                 let at = self.chance.below(self.nodes.len() as u64);
@@ -173,13 +177,13 @@ impl World {
 
     fn replay(&mut self, knows: bool) {
         let written = self.stream.log.iter();
-        let units = written.filter(|it| matches!(it.key, GroupKey::Unit(_)));
-        let units: Vec<_> = units.cloned().collect();
-        if units.is_empty() {
+        let all = written.filter(|it| matches!(it.key, GroupKey::Unit(_) | GroupKey::Group(_)));
+        let all: Vec<_> = all.cloned().collect();
+        if all.is_empty() {
             return;
         }
-        let at = usize::try_from(self.chance.below(units.len() as u64)).expect("few");
-        let stored = units[at].clone();
+        let at = usize::try_from(self.chance.below(all.len() as u64)).expect("few");
+        let stored = all[at].clone();
         self.forge(stored.key.clone(), knows, stored.body.clone());
     }
 

@@ -108,6 +108,8 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub weather: Weather,
     pub storm_until: Duration,
+    /// Hints that do not arrive, in permille.
+    pub hints_lost: u32,
     pub outage_until: Duration,
     /// For how long a watch that begins may be held up.
     pub slow_watch: Duration,
@@ -135,6 +137,7 @@ impl World {
             weather: Weather::fair(),
             storm_until: Duration::ZERO,
             outage_until: Duration::ZERO,
+            hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
             chance: Chance::new(plan.seed),
             claimed: Vec::new(),
