@@ -87,7 +87,7 @@ impl Group {
         self
     }
 
-    /// Sets what a unit weighs, beside other units of the group. Default: 100, as for each unit. 1
+    /// Sets what a unit weighs, beside other units of the group. Default: 1,000, as for each unit. 1
     /// to 1,000,000. All instances should have the same.
     pub fn weight(mut self, unit: impl Into<String>, weight: u32) -> Self {
         self.placed.push((unit.into(), Wish::Weight(weight)));

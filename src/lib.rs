@@ -141,6 +141,9 @@ pub use crate::model::config::{
     HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun,
     RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
 };
+pub use crate::model::group_plan::{
+    GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,
+};
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};
 pub use crate::observer::{
@@ -150,8 +153,8 @@ pub use crate::observer::{
 };
 pub use crate::role::{
     BatchProblem, BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore,
-    GroupEvent, LeaseChanges, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn,
-    try_handler_fn,
+    GroupEvent, LeaseChanges, MoveError, RoleHandler, SteppedDown, Term, TermError, UnitOwner,
+    handler_fn, try_handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{

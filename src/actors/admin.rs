@@ -21,7 +21,11 @@ use crate::store::{self, StoreError};
 impl Linked for AdminHandler {
     async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
         let mut calls = bucket
-            .calls(self.subjects(), self.instance.incarnation)
+            .calls(
+                self.subjects(),
+                self.has_groups(),
+                self.instance.incarnation,
+            )
             .await?;
         let mut gate = RateLimit::new(clock::now());
         while let Some(message) = calls.next().await {

@@ -7,6 +7,7 @@
 mod epoch;
 mod lease;
 mod meter;
+mod requests;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -268,6 +269,7 @@ impl MemberState {
             MemberMsg::Ask(unit, sequence, request) => {
                 self.asked(unit, sequence, request, &mut steps);
             }
+            MemberMsg::AskGroup(group, request) => self.asked_group(&group, request, &mut steps),
             MemberMsg::Cordon(cordoned) => {
                 self.cordoned = cordoned;
                 self.tell_of_itself(&mut steps);

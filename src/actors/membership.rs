@@ -68,6 +68,12 @@ impl Membership {
         };
         let above = supervisor.get_cell();
         let (actor, _) = Actor::spawn_linked(None, MemberActor, setup, above).await?;
+        for (name, scope) in &*self.setup.groups {
+            let (asked, name) = (actor.clone(), name.clone());
+            scope.asks(Arc::new(move |request| {
+                let _ = asked.send_message(MemberMsg::AskGroup(name.clone(), request));
+            }));
+        }
         self.actor = Some(actor);
         Ok(())
     }

@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
-use crate::role::{HandlerReport, Order, Request, RoleScope, SteppedDown};
+use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, GroupDelivery, StoreError};
 use nats_elect_core::group::{Epoch, Hint, UnitKey};
-use nats_elect_core::name::RoleName;
+use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
 use nats_elect_core::{Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
@@ -203,6 +203,8 @@ pub(crate) enum MemberMsg {
     Handler(UnitKey, HandlerReport),
     /// A request of the handler of this unit, in the term of this sequence.
     Ask(UnitKey, u64, Request),
+    /// A request about one of the groups.
+    AskGroup(GroupName, GroupRequest),
     /// The units are to move away and none is to come, or no longer so.
     Cordon(bool),
     Stop {

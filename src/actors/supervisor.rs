@@ -121,7 +121,10 @@ impl Actor for SupervisorActor {
             let (registry, supervisor) = (registry.clone(), myself.clone());
             let prefix = &admin.subject_prefix;
             let instance = Arc::clone(&instance);
-            AdminHandler::new(instance, prefix, registry, supervisor, bequests.clone())
+            let groups = membership.as_ref().map(|it| Arc::clone(&it.groups));
+            let groups = groups.unwrap_or_default();
+            let bequests = bequests.clone();
+            AdminHandler::new(instance, prefix, registry, groups, supervisor, bequests)
         });
         let children = ChildrenSetup {
             instance: Arc::clone(&instance),

@@ -14,12 +14,14 @@ use super::discovery::Discovery;
 use super::{AdminError, Instance, InstanceReport, RoleReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
-    AdminReply, AdminRequest, AdminSubjects, Done, Ended, Problem, ProblemCode, Verb, parse,
+    AdminReply, AdminRequest, AdminSubjects, Done, Ended, PlanReply, Problem, ProblemCode, Taken,
+    Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
+use crate::model::group_plan::GroupPlan;
 use crate::role::SteppedDown;
 use crate::store::Asking;
-use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::name::{BucketName, GroupName, RoleName};
 use nats_elect_core::token::FencingToken;
 
 /// How long an answer may be on its way, beside the time that the instance needs for it.
@@ -320,6 +322,7 @@ impl AdminClient {
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
             revision: None,
+            unit: None,
         };
         let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
         let not_understood = || AdminError::NotUnderstood {
@@ -412,6 +415,63 @@ impl AdminClient {
         asked.await.map(drop)
     }
 
+    /// Returns what the planner of a group wants now, as this instance sees it. The plan of the
+    /// planner itself is the best: see [`GroupPlan::is_planners`]. Of long lists the beginning is
+    /// told. Waits up to 5 s.
+    ///
+    /// # Errors
+    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `NotReady` and `Busy`. Returns
+    /// [`AdminError::NoSuchInstance`] if the instance is not there, has no groups, or its version
+    /// does not know this request. Returns [`AdminError::Timeout`] and [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    pub async fn group_plan(
+        &self,
+        instance: &Instance,
+        group: &str,
+    ) -> Result<GroupPlan, AdminError> {
+        let group = group_name(group)?;
+        let request = AdminRequest::default();
+        let asked = self.ask::<PlanReply>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
+        Ok(asked.await?.plan)
+    }
+
+    /// Has a unit of a group given to this instance, and waits until it owns it. Returns the token
+    /// of its term. [`GroupHandle::move_unit`](crate::GroupHandle::move_unit) describes the rules.
+    ///
+    /// The client first asks the instance for its status, to learn how long it may take.
+    ///
+    /// # Errors
+    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `UnknownUnit`, `NotReady`,
+    /// `TakesNone`, `AlreadyThere`, `TakenBack` and `Busy`. Nothing was done then. With the code
+    /// `Unfinished` the unit may still move. Also returns [`AdminError::NoSuchInstance`],
+    /// [`AdminError::Timeout`] and [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after the request was sent, the unit may move all the same.
+    pub async fn take_unit(
+        &self,
+        instance: &Instance,
+        group: &str,
+        unit: &str,
+    ) -> Result<FencingToken, AdminError> {
+        let name = group_name(group)?;
+        let within = match self.status(instance).await {
+            Ok(report) => {
+                let group = report.groups.get(group);
+                group.map_or(ORDER, |it| it.answers_within.min(LONGEST)) + ON_THE_WAY
+            }
+            Err(error) => match error.refusal() {
+                Some(ProblemCode::TooLarge | ProblemCode::Busy) => UNKNOWN,
+                _ => return Err(error),
+            },
+        };
+        let request = AdminRequest::for_unit(unit);
+        let asked = self.ask::<Taken>(instance, Verb::TakeUnit, Some(&name), &request, within);
+        Ok(asked.await?.fencing_token)
+    }
+
     async fn order(
         &self,
         instance: &Instance,
@@ -479,6 +539,12 @@ impl AdminClient {
 fn time_for<'a>(roles: impl IntoIterator<Item = &'a RoleReport>) -> Duration {
     let takes = roles.into_iter().map(|role| role.answers_within).max();
     takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY
+}
+
+/// Returns a group's name as it stands in a subject. It has the rule of a role's name.
+fn group_name(group: &str) -> Result<RoleName, AdminError> {
+    let group = GroupName::new(group)?;
+    Ok(RoleName::new(group.as_str())?)
 }
 
 fn stepped_down(ended: Ended) -> SteppedDown {

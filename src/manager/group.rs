@@ -8,7 +8,8 @@ use std::sync::Arc;
 use futures::Stream;
 
 use crate::broadcasts::until_ended;
-use crate::role::{GroupEvent, GroupScope, UnitOwner};
+use crate::model::group_plan::GroupPlan;
+use crate::role::{GroupEvent, GroupScope, MoveError, Taker, UnitOwner};
 use nats_elect_core::group::policy::shard_of;
 use nats_elect_core::name::UnitName;
 
@@ -80,6 +81,38 @@ impl GroupHandle {
     pub fn events(&self) -> impl Stream<Item = GroupEvent> + Send + Unpin + use<> {
         let left = self.scope.left.clone();
         until_ended(self.scope.listen(), left, GroupEvent::Missed)
+    }
+
+    /// Returns the moves that the group's policy wants now, and why, as this instance sees them.
+    /// `None` if this instance is not a member now, or the group is only being made.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    pub async fn plan(&self) -> Option<GroupPlan> {
+        self.scope.plan().await
+    }
+
+    /// Has a unit given to the instance of this id, and waits until its record says so. Returns its
+    /// new owner.
+    ///
+    /// The unit's owner is asked, and gives the unit away when its handler has ended. The answer
+    /// comes with the new owner's record. Its handler starts a moment later.
+    ///
+    /// The unit stays there until something else moves it: the new owner leaves or dies, or a round
+    /// of balancing begins. A move that the group's policy would undo at once is refused. To place a
+    /// unit for good, give it a weight or [`apart`](crate::Group::apart), or another policy.
+    ///
+    /// The method waits for the stop budget, the lease and three heartbeats at most.
+    ///
+    /// # Errors
+    /// See [`MoveError`]. Nothing was done, except after [`MoveError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the unit may move all the same.
+    pub async fn move_unit(&self, unit: &str, instance_id: &str) -> Result<UnitOwner, MoveError> {
+        self.scope
+            .move_unit(unit, Taker::Instance(instance_id))
+            .await
     }
 
     /// Waits until what is known fulfils a condition, which is checked at each change.

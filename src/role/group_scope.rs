@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
+use super::group_requests::GroupRequest;
 use super::handler::ErasedHandler;
 use super::instance::Instance;
 use super::running::{HandlerReport, RunningTerm, TermSetup};
 use super::scope::Ask;
 use crate::lock::lock;
 use crate::metrics::{GroupLabels, Labels};
+use crate::model::admin::GroupReport;
 use crate::model::config::RoleSettings;
 use crate::store::{Bucket, DataOwner};
 use nats_elect_core::TermStart;
@@ -58,7 +60,15 @@ pub(crate) struct GroupScope {
     events: broadcast::Sender<GroupEvent>,
     /// Notified of each change on the board.
     changed: watch::Sender<()>,
+    /// Sends a request to the present actor of the member, once there is one.
+    ask: Mutex<Option<AskGroup>>,
+    /// Held while a plan is made on request. To gather what it is made from takes the elections'
+    /// time.
+    pub planning: Semaphore,
 }
+
+/// Sends a request to the actor of the member.
+pub(crate) type AskGroup = Arc<dyn Fn(GroupRequest) + Send + Sync>;
 
 /// What this instance knows of a group.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +81,10 @@ pub(crate) struct Board {
     pub units: BTreeMap<UnitName, UnitOnBoard>,
     /// The instance ids of members.
     pub members: HashMap<Epoch, Arc<str>>,
+    /// The present epoch of this instance, which may not be claimed yet.
+    pub own: Option<Epoch>,
+    /// Whether this instance tells others that it takes units.
+    pub takes_units: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +169,8 @@ impl GroupScope {
             board: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             changed: watch::Sender::new(()),
+            ask: Mutex::default(),
+            planning: Semaphore::new(1),
         })
     }
 
@@ -200,11 +216,43 @@ impl GroupScope {
         running.values().cloned().collect()
     }
 
+    /// Returns what operators are told.
+    pub fn report(&self) -> GroupReport {
+        let running = {
+            let running = lock(&self.running);
+            running.values().filter(|term| !term.has_ended()).count()
+        };
+        let (owned, takes_units) = self.read(|board| {
+            let units = board.units.values();
+            let is_own = |it: &&UnitOnBoard| it.owner.is_some() && it.owner == board.own;
+            (units.filter(is_own).count(), board.takes_units)
+        });
+        GroupReport {
+            units: owned.max(running),
+            takes_units,
+            answers_within: self.moves_within(),
+        }
+    }
+
     /// A unit's handler has ended.
     pub fn ended(&self, unit: &UnitName) {
         let mut running = lock(&self.running);
         if running.get(unit).is_some_and(RunningTerm::has_ended) {
             running.remove(unit);
+        }
+    }
+
+    /// Has all requests from now on go there.
+    pub fn asks(&self, ask: AskGroup) {
+        *lock(&self.ask) = Some(ask);
+    }
+
+    /// Sends a request to the actor of the member. If there is none, the request is dropped, and a
+    /// caller that waits for an answer learns that from the broken channel.
+    pub fn ask(&self, request: GroupRequest) {
+        let ask = lock(&self.ask).clone();
+        if let Some(ask) = ask {
+            ask(request);
         }
     }
 

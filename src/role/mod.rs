@@ -3,6 +3,7 @@
 
 mod deadline;
 mod fenced;
+mod group_requests;
 mod group_scope;
 mod handler;
 mod health_check;
@@ -20,6 +21,8 @@ mod test_term;
 pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
 #[cfg(any(test, feature = "testing"))]
 pub use fenced::{TestStore, WriteFault};
+pub use group_requests::MoveError;
+pub(crate) use group_requests::{GroupRequest, GroupView, Taker};
 pub(crate) use group_scope::{Board, GroupScope, UnitHandlers, UnitOnBoard};
 pub use group_scope::{GroupEvent, UnitOwner};
 pub(crate) use handler::ErasedHandler;

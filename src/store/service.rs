@@ -12,7 +12,7 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::mailbox::inbox_prefix;
 use crate::model::admin::micro::{INFO, PING, STATS};
-use crate::model::admin::{AdminSubjects, ENDPOINTS, Endpoint, Problem, SERVICE};
+use crate::model::admin::{AdminSubjects, Endpoint, Problem, SERVICE, endpoints};
 use nats_elect_core::name::RoleName;
 
 /// The subject matter of a request.
@@ -85,6 +85,7 @@ impl Bucket {
     pub async fn calls(
         &self,
         subjects: &AdminSubjects,
+        has_groups: bool,
         incarnation: Uuid,
     ) -> Result<impl Stream<Item = AdminMessage> + Send + Unpin + use<>, StoreError> {
         let tools = [
@@ -98,7 +99,7 @@ impl Bucket {
             let own = format!("{ours}.{incarnation}");
             [all, ours, own].map(|subject| (subject, asked))
         });
-        let own = ENDPOINTS.map(|endpoint| {
+        let own = endpoints(has_groups).map(|endpoint| {
             let subject = subjects.pattern(endpoint, incarnation);
             (subject, Asked::Endpoint(endpoint))
         });

@@ -20,6 +20,7 @@ mod fenced_crowd;
 mod fenced_limit;
 mod forged_release;
 mod groups;
+mod groups_operated;
 mod handlers;
 mod handoff;
 #[cfg(feature = "health")]

@@ -186,7 +186,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         "describe" | "info" => &["inspect"],
         "groups" | "units" | "shards" | "owners" => &["group"],
         "failover" | "switchover" | "handover" | "transfer" => &["step-down"],
-        "drain" | "uncordon" | "unpause" => &["cordon", "resume"],
+        "drain" | "uncordon" | "unpause" => &["cordon", "resume", "group"],
         _ => return error,
     };
     let ours = ours.iter().map(ToString::to_string).collect();
@@ -235,10 +235,10 @@ pub enum Command {
     Resume(orders::Resume),
     Cordon(orders::Cordon),
     EndLease(end_lease::EndLease),
-    /// Show groups: their members, and who owns their units
+    /// Show and operate groups: their members, and who owns their units
     #[command(
         subcommand,
-        after_long_help = "Examples:\n  nats-elect group ls\n  nats-elect group show partitions\n  nats-elect group explain partitions 17"
+        after_long_help = "Examples:\n  nats-elect group ls\n  nats-elect group show partitions\n  nats-elect group explain partitions 17\n  nats-elect group move partitions 17 node-2\n  nats-elect group drain node-1"
     )]
     Group(GroupCommand),
     /// Remove a role that is no longer used
@@ -262,12 +262,15 @@ pub enum RoleCommand {
     Retire(retire::Retire),
 }
 
-/// What is to be known of groups.
+/// What is to be known of groups, and done with their units.
 #[derive(Debug, Subcommand)]
 pub enum GroupCommand {
     Ls(group::ls::Ls),
     Show(group::show::Show),
     Explain(group::explain::Explain),
+    Plan(group::plan::Plan),
+    Move(group::transfer::Move),
+    Drain(group::drain::Drain),
 }
 
 /// What `exec` starts by itself and nobody types: help and completions know nothing of it.

@@ -147,7 +147,9 @@ impl From<&AdminError> for Failure {
             }
             AdminError::NoSuchInstance(_) | AdminError::NoLeader(_) => Code::NotFound,
             AdminError::Refused { code, .. } => match code {
-                ProblemCode::UnknownRole => Code::NotFound,
+                ProblemCode::UnknownRole | ProblemCode::UnknownGroup | ProblemCode::UnknownUnit => {
+                    Code::NotFound
+                }
                 ProblemCode::Unfinished => Code::Unreachable,
                 _ => Code::Refused,
             },

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::sync::oneshot;
+use tokio::sync::{TryAcquireError, oneshot};
 
 use super::AdminHandler;
 use crate::actors::messages::SupervisorMsg;
 use crate::model::admin::{
-    AdminReply, AdminRequest, Done, Ended, FailureReport, InstanceReport, LeaderReport, Problem,
-    ProblemCode, RoleReport,
+    AdminReply, AdminRequest, Done, Ended, FailureReport, GroupReport, InstanceReport,
+    LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
-use crate::role::{Health, Order, Request, RoleScope, SteppedDown};
+use crate::role::{GroupScope, Health, MoveError, Order, Request, RoleScope, SteppedDown, Taker};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
-use nats_elect_core::name::RoleName;
+use nats_elect_core::name::{GroupName, RoleName};
+
+/// The most moves of each kind in the answer to a request for a plan.
+const MOST_LISTED: usize = 500;
 
 /// The time that a status waits for a handler's health check.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,15 +28,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 impl AdminHandler {
     pub(super) async fn status_of(&self, role: &RoleName) -> Result<InstanceReport, Problem> {
         let scope = self.scope(role)?;
-        Ok(self.report(vec![scope]).await)
+        Ok(self.report(vec![scope], BTreeMap::new()).await)
     }
 
     /// Reports on all roles.
     pub(super) async fn report_all(&self) -> InstanceReport {
-        self.report(self.registry.all()).await
+        let groups = self.groups.iter();
+        let groups = groups.map(|(name, scope)| (name.to_string(), scope.report()));
+        self.report(self.registry.all(), groups.collect()).await
     }
 
-    async fn report(&self, scopes: Vec<Arc<RoleScope>>) -> InstanceReport {
+    async fn report(
+        &self,
+        scopes: Vec<Arc<RoleScope>>,
+        groups: BTreeMap<String, GroupReport>,
+    ) -> InstanceReport {
         let well = join_all(scopes.iter().map(|scope| {
             let well = scope.is_healthy_for_others();
             async move {
@@ -62,6 +71,7 @@ impl AdminHandler {
             trouble: self.trouble(),
             last_will: self.bequests.as_ref().map(|it| it.companion()),
             roles,
+            groups,
         }
     }
 
@@ -76,6 +86,7 @@ impl AdminHandler {
             hold_off,
             expected_fencing_token: expected,
             revision: _,
+            unit: _,
         } = request;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
@@ -176,6 +187,34 @@ impl AdminHandler {
         }
     }
 
+    /// Tells what the planner of a group wants.
+    pub(super) async fn group_plan(&self, group: &RoleName) -> Result<PlanReply, Problem> {
+        let scope = self.group(group)?;
+        let _turn = self.group_turns.try_acquire().map_err(busy)?;
+        let plan = scope.plan().await.ok_or(MoveError::NotHere);
+        let plan = plan.map_err(|error| problem_of(&error))?;
+        Ok(PlanReply::new(plan.cut(MOST_LISTED)))
+    }
+
+    /// Has a unit of a group given to this instance.
+    pub(super) async fn take_unit(&self, group: &RoleName, unit: &str) -> Result<Taken, Problem> {
+        let scope = self.group(group)?;
+        let _turn = self.group_turns.try_acquire().map_err(busy)?;
+        let taken = scope.move_unit(unit, Taker::This).await;
+        let taken = taken.map_err(|error| problem_of(&error))?;
+        Ok(Taken::new(taken.fencing_token))
+    }
+
+    fn group(&self, name: &RoleName) -> Result<&Arc<GroupScope>, Problem> {
+        let unknown = || {
+            let why = format!("{} takes no part in a group {name}", self.instance.id);
+            Problem::new(ProblemCode::UnknownGroup, why)
+        };
+        let group = GroupName::new(name.as_str()).ok();
+        let scope = group.and_then(|group| self.groups.get(&group));
+        scope.ok_or_else(unknown)
+    }
+
     fn scope(&self, role: &RoleName) -> Result<Arc<RoleScope>, Problem> {
         let unknown = || {
             let why = format!("{} has no role {role}", self.instance.id);
@@ -183,6 +222,27 @@ impl AdminHandler {
         };
         self.registry.find(role.as_str()).ok_or_else(unknown)
     }
+}
+
+fn busy(_: TryAcquireError) -> Problem {
+    Problem::new(
+        ProblemCode::Busy,
+        "it has as many requests about groups under way as it takes: ask later",
+    )
+}
+
+fn problem_of(error: &MoveError) -> Problem {
+    let code = match error {
+        MoveError::UnknownUnit { .. } => ProblemCode::UnknownUnit,
+        MoveError::TakesNone { .. } => ProblemCode::TakesNone,
+        MoveError::AlreadyThere { .. } => ProblemCode::AlreadyThere,
+        MoveError::TakenBack { .. } => ProblemCode::TakenBack,
+        MoveError::TimedOut { .. } => ProblemCode::Unfinished,
+        MoveError::NotReady { .. } | MoveError::NotAMember { .. } | MoveError::NotHere => {
+            ProblemCode::NotReady
+        }
+    };
+    Problem::new(code, error)
 }
 
 /// Handlers belong to the application. The admin service must not drop the last reference to one.

@@ -9,17 +9,18 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use ractor::ActorRef;
+use tokio::sync::Semaphore;
 
 use super::counters::Counters;
 use super::ration::Ration;
 use super::refusals::Refusals;
-use crate::actors::Link;
 use crate::actors::messages::SupervisorMsg;
+use crate::actors::{Groups, Link};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
-    AdminRequest, AdminSubjects, ENDPOINTS, Problem, ProblemCode, SERVICE, Verb,
+    AdminRequest, AdminSubjects, Problem, ProblemCode, SERVICE, Verb, endpoints,
 };
 use crate::model::bequests::Bequests;
 use crate::role::{Instance, Order, RoleRegistry};
@@ -33,6 +34,9 @@ const DESCRIPTION: &str = "One instance's part in the leader election of its rol
 /// The server's refusals come in swarms, one for each subject. They are reported together.
 const SWARM: Duration = Duration::from_millis(500);
 
+/// The most requests about groups under way.
+const GROUP_TURNS: usize = 16;
+
 /// The answer with the status of all roles.
 type Look = Shared<BoxFuture<'static, Arc<[u8]>>>;
 
@@ -41,6 +45,9 @@ pub(crate) struct AdminHandler {
     pub(super) instance: Arc<Instance>,
     subjects: AdminSubjects,
     pub(super) registry: RoleRegistry,
+    pub(super) groups: Arc<Groups>,
+    /// For requests about groups, which may take long.
+    pub(super) group_turns: Semaphore,
     pub(super) supervisor: ActorRef<SupervisorMsg>,
     /// What the companion knows, if there is to be one.
     pub(super) bequests: Option<Arc<Bequests>>,
@@ -69,6 +76,7 @@ impl AdminHandler {
         instance: Arc<Instance>,
         subject_prefix: &str,
         registry: RoleRegistry,
+        groups: Arc<Groups>,
         supervisor: ActorRef<SupervisorMsg>,
         bequests: Option<Arc<Bequests>>,
     ) -> Arc<Self> {
@@ -89,6 +97,8 @@ impl AdminHandler {
             instance,
             subjects,
             registry,
+            groups,
+            group_turns: Semaphore::new(GROUP_TURNS),
             supervisor,
             bequests,
             started: clock::now(),
@@ -105,6 +115,10 @@ impl AdminHandler {
 
     pub const fn subjects(&self) -> &AdminSubjects {
         &self.subjects
+    }
+
+    pub fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     pub fn uptime(&self) -> Duration {
@@ -249,8 +263,14 @@ impl AdminHandler {
                 let revision = request.revision.ok_or_else(named)?;
                 Ok(json(&self.end_lease(role, revision).await?))
             }
-            (Verb::StepDown | Verb::EndLease, None) => {
-                Err(bad_request("name the role in the subject"))
+            (Verb::GroupPlan, Some(group)) => Ok(json(&self.group_plan(group).await?)),
+            (Verb::TakeUnit, Some(group)) => {
+                let named = || bad_request("name the `unit`");
+                let unit = request.unit.ok_or_else(named)?;
+                Ok(json(&self.take_unit(group, &unit).await?))
+            }
+            (Verb::StepDown | Verb::EndLease | Verb::GroupPlan | Verb::TakeUnit, None) => {
+                Err(bad_request("name the role or the group in the subject"))
             }
         }
     }
@@ -284,13 +304,13 @@ impl AdminHandler {
     }
 
     fn info(&self) -> Info {
-        let endpoints = ENDPOINTS.map(|endpoint| EndpointInfo {
+        let endpoints = endpoints(self.has_groups()).map(|endpoint| EndpointInfo {
             name: endpoint.verb.as_str().into(),
             subject: self.subjects.pattern(endpoint, self.instance.incarnation),
             queue_group: String::new(),
             metadata: BTreeMap::new(),
         });
-        self.identity.info(DESCRIPTION, endpoints.into())
+        self.identity.info(DESCRIPTION, endpoints.collect())
     }
 }
 
@@ -301,10 +321,15 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
     let own = match verb {
         Verb::StepDown => AdminRequest {
             revision: None,
+            unit: None,
             ..request.clone()
         },
         Verb::EndLease => AdminRequest {
             revision,
+            ..AdminRequest::default()
+        },
+        Verb::TakeUnit => AdminRequest {
+            unit: request.unit.clone(),
             ..AdminRequest::default()
         },
         _ => AdminRequest::default(),
@@ -313,8 +338,9 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
         return Ok(());
     }
     Err(bad_request(match verb {
-        Verb::StepDown => format!("{verb} takes no `revision`"),
+        Verb::StepDown => format!("{verb} takes no `revision` and no `unit`"),
         Verb::EndLease => format!("{verb} takes a `revision` alone"),
+        Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
         _ => format!("{verb} takes no fields"),
     }))
 }

@@ -31,6 +31,9 @@ impl MemberState {
         let epoch = keeper.epoch;
         tracing::debug!(%epoch, "claiming a new epoch");
         self.present = Some(epoch);
+        for scope in self.groups.values() {
+            scope.write(|board| (board.own, board.takes_units) = (Some(epoch), false));
+        }
         self.keepers.push(keeper);
         let link = Input::Link(core_link(&self.link));
         steps.push_back(Step::lease(epoch, link));
@@ -165,6 +168,9 @@ impl MemberState {
             && let Some(tell) = keeper.tell(cordoned)
         {
             steps.push_back(Step::lease(keeper.epoch, tell));
+            for scope in self.groups.values() {
+                scope.write(|board| board.takes_units = !cordoned);
+            }
             self.heartbeat(steps);
         }
     }

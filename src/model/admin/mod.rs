@@ -5,6 +5,7 @@
 //! read strictly, because a condition that this version does not know must not be skipped. Answers
 //! are read tolerantly, because a later version may add data.
 
+mod group;
 pub mod micro;
 mod problem;
 mod report;
@@ -13,10 +14,11 @@ mod subjects;
 
 use serde::de::DeserializeOwned;
 
+pub use group::{GroupReport, PlanReply, Taken};
 pub use problem::{Problem, ProblemCode};
 pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};
 pub use request::{AdminRequest, Done, Ended, LONGEST_HOLD_OFF};
-pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb};
+pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb, endpoints};
 
 /// Requests larger than this are not read.
 pub const MAX_REQUEST_BYTES: usize = 4096;

@@ -17,6 +17,19 @@ pub enum ProblemCode {
     BadRequest,
     /// The instance has no such role. Nothing was done.
     UnknownRole,
+    /// The instance takes no part in such a group. Nothing was done.
+    UnknownGroup,
+    /// The group has no such unit. Nothing was done.
+    UnknownUnit,
+    /// The unit can't have an owner now, or the instance is not a member just now. Nothing was done.
+    NotReady,
+    /// The instance takes no units: it is cordoned, stops, or has only just started. Nothing was
+    /// done.
+    TakesNone,
+    /// The instance owns the unit already. Nothing was done.
+    AlreadyThere,
+    /// The group's policy would take the unit away again. Nothing was done.
+    TakenBack,
     /// The instance does not lead the role. Nothing was done.
     NotLeader,
     /// The instance leads, but in another term than the one that was named. Nothing was done.
@@ -34,7 +47,8 @@ pub enum ProblemCode {
     Unfinished,
     /// The answer is too large for one message. Ask about one role at a time.
     TooLarge,
-    /// The instance is asked for the status of all its roles more often than it can report it.
+    /// The instance is asked for the status of all its roles, or for plans and units of groups, more
+    /// often than it can answer.
     /// Nothing was done.
     Busy,
     /// A reason that this version does not know.
@@ -45,6 +59,12 @@ pub enum ProblemCode {
 labels!(ProblemCode {
     BadRequest => "bad_request",
     UnknownRole => "unknown_role",
+    UnknownGroup => "unknown_group",
+    UnknownUnit => "unknown_unit",
+    NotReady => "not_ready",
+    TakesNone => "takes_none",
+    AlreadyThere => "already_there",
+    TakenBack => "taken_back",
     NotLeader => "not_leader",
     UnexpectedTerm => "unexpected_term",
     Changed => "changed",
@@ -62,8 +82,12 @@ impl ProblemCode {
     pub(crate) const fn number(self) -> u16 {
         match self {
             Self::BadRequest => 400,
-            Self::UnknownRole => 404,
-            Self::NotLeader => 409,
+            Self::UnknownRole | Self::UnknownGroup | Self::UnknownUnit => 404,
+            Self::NotLeader
+            | Self::NotReady
+            | Self::TakesNone
+            | Self::AlreadyThere
+            | Self::TakenBack => 409,
             Self::UnexpectedTerm | Self::Changed => 412,
             Self::TooLarge => 413,
             Self::SuccessorAbsent | Self::SuccessorRefused => 424,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::AdminReply;
+use super::{AdminReply, GroupReport};
 use crate::model::bequests::LastWillStatus;
 use crate::model::config::Takeover;
 use nats_elect_core::duration::seconds;
@@ -58,6 +58,9 @@ pub struct InstanceReport {
     /// The instance's roles by name: all of them, or the one that was asked about.
     #[serde(default)]
     pub roles: BTreeMap<String, RoleReport>,
+    /// The groups in which the instance takes part, by name. Empty if one role was asked about.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, GroupReport>,
 }
 
 /// The report of an instance about one of its roles. Times are as of the answer.
@@ -182,6 +185,8 @@ impl AdminReply for InstanceReport {
             .into_iter()
             .map(|(name, role)| (printable(&name), role.cleaned()))
             .collect();
+        let groups = std::mem::take(&mut self.groups).into_iter();
+        self.groups = groups.map(|(name, it)| (printable(&name), it)).collect();
         self
     }
 }
@@ -307,6 +312,14 @@ mod tests {
             trouble: None,
             last_will: Some(LastWillStatus::Watching),
             roles: BTreeMap::from([("scheduler".into(), role)]),
+            groups: BTreeMap::from([(
+                "partitions".into(),
+                GroupReport {
+                    units: 7,
+                    takes_units: true,
+                    answers_within: Duration::from_secs(30),
+                },
+            )]),
         }
     }
 

@@ -33,6 +33,9 @@ pub struct AdminRequest {
     /// nothing is done.
     #[serde(with = "whole::option", skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
+    /// The unit of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
 }
 
 impl AdminRequest {
@@ -40,6 +43,14 @@ impl AdminRequest {
     pub fn end_of(revision: u64) -> Self {
         Self {
             revision: Some(revision),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the request for this unit.
+    pub fn for_unit(unit: &str) -> Self {
+        Self {
+            unit: Some(unit.to_owned()),
             ..Self::default()
         }
     }
@@ -132,6 +143,7 @@ mod tests {
                 sequence: 7,
             }),
             revision: Some(u64::MAX),
+            unit: Some("17".into()),
         };
         let json = serde_json::to_value(&request).expect("JSON");
         for json in [crate::model::rounded(&json), json] {

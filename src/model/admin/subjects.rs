@@ -17,6 +17,8 @@ pub enum Verb {
     Resume,
     Cordon,
     EndLease,
+    GroupPlan,
+    TakeUnit,
 }
 
 // The names are those in subjects.
@@ -27,19 +29,28 @@ labels!(Verb {
     Resume => "resume",
     Cordon => "cordon",
     EndLease => "end-lease",
+    GroupPlan => "group-plan",
+    TakeUnit => "take-unit",
 });
+
+impl Verb {
+    /// Whether the request is about a group, whose name then stands where otherwise a role's does.
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Self::GroupPlan | Self::TakeUnit)
+    }
+}
 
 /// A kind of request with its own subscription and its own counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     pub verb: Verb,
-    /// Whether the request is about one role, whose name ends the subject. Otherwise it is about
-    /// all roles.
+    /// Whether the request is about one role, or one group, whose name ends the subject. Group names
+    /// have the same rule. Otherwise it is about all roles.
     pub of_role: bool,
 }
 
 /// All requests that an instance answers under its prefix.
-pub const ENDPOINTS: [Endpoint; 10] = [
+pub const ENDPOINTS: [Endpoint; 12] = [
     of_all(Verb::Status),
     of_role(Verb::Status),
     of_role(Verb::StepDown),
@@ -50,7 +61,15 @@ pub const ENDPOINTS: [Endpoint; 10] = [
     of_all(Verb::Cordon),
     of_role(Verb::Cordon),
     of_role(Verb::EndLease),
+    of_role(Verb::GroupPlan),
+    of_role(Verb::TakeUnit),
 ];
+
+/// Those of these requests that an instance with or without groups answers.
+pub fn endpoints(has_groups: bool) -> impl Iterator<Item = Endpoint> {
+    let all = ENDPOINTS.into_iter();
+    all.filter(move |it| has_groups || !it.verb.is_of_group())
+}
 
 const fn of_all(verb: Verb) -> Endpoint {
     Endpoint {

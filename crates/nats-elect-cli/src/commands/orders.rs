@@ -62,6 +62,8 @@ pub struct Resume {
 /// take, and shows the result for each role. A warning on stderr says if no instance that answers
 /// could take a role over then. With --all-instances nobody leads.
 ///
+/// Without --role units of groups move away, too. `nats-elect group drain` waits for them.
+///
 /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
 /// restart. For longer work stop the instance as well, or `resume` it at the end.
 #[derive(Debug, Args)]

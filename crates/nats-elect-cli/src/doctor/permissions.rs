@@ -344,6 +344,11 @@ impl Trial<'_> {
         ] {
             subscribe.push(format!("{base}.{verb}.{nobody}.*"));
         }
+        if !self.groups.is_empty() {
+            for verb in ["group-plan", "take-unit"] {
+                subscribe.push(format!("{base}.{verb}.{nobody}.*"));
+            }
+        }
         Group {
             check: "may be operated",
             publish: vec![format!("{base}._answer.{nobody}")],
@@ -374,6 +379,10 @@ impl Trial<'_> {
         if part == Part::Operator {
             let mut act = of_role("step-down");
             act.extend(of_role("end-lease"));
+            for group in self.groups {
+                let of_group = ["group-plan", "take-unit"];
+                act.extend(of_group.map(|verb| format!("{base}.{verb}.{nobody}.{group}")));
+            }
             for verb in ["pause", "resume", "cordon"] {
                 act.push(format!("{base}.{verb}.{nobody}"));
                 act.extend(of_role(verb));

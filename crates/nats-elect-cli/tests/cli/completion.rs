@@ -83,7 +83,12 @@ async fn groups_are_completed_from_the_bucket() {
     for key in ["partitions", "_group.g.partitions", "_group.g.control"] {
         bucket.put(key, "x".into()).await.expect("a key");
     }
-    for line in ["group show par", "group explain par", "doctor --group par"] {
+    for line in [
+        "group show par",
+        "group explain par",
+        "group move par",
+        "doctor --group par",
+    ] {
         let found = names(asking(line).env("NATS_URL", server.url()));
         assert_eq!(found, ["partitions"], "{line}");
     }

@@ -391,6 +391,12 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     member.says("may own units", "ok", "\"partitions\"");
     member.says("may keep data", "ok", "\"partitions\"");
     assert_eq!(member.on("may lead"), [], "no role was named");
+    let operator = as_user("operator", "operator", &["--group", "partitions"]);
+    assert_eq!(operator.code, Some(0), "{:#}", operator.report);
+    let looks = as_user("observer", "operator", &["--group", "partitions"]);
+    for verb in ["take-unit", "cordon"] {
+        looks.says("may operate", "fail", verb);
+    }
     let other = as_user("candidate", "candidate", &["--group", "others"]);
     assert_eq!(other.code, Some(1), "{:#}", other.report);
     for (check, verdict, key) in [

@@ -12,6 +12,10 @@ use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output}
 const LEASE: Duration = Duration::from_secs(3);
 
 fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
+    member_of(server, id, 12)
+}
+
+fn member_of(server: &NatsServer, id: &str, shards: u32) -> RoleManagerBuilder {
     let lead = |term: Term| async move {
         term.cancelled().await;
         Ok(())
@@ -24,7 +28,7 @@ fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded("partitions", 12, handler_fn(lead)))
+        .group(Group::sharded("partitions", shards, handler_fn(lead)))
         .group(control)
 }
 
@@ -47,6 +51,29 @@ async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
     let b = member(server, "node-2").start().await.expect("start");
     all_owned(&[&a, &b]).await;
     (a, b)
+}
+
+/// Two members, each with half of the shards and one of the two jobs.
+async fn pair_of(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
+    let a = member_of(server, "node-1", shards).start().await;
+    let b = member_of(server, "node-2", shards).start().await;
+    let (a, b) = (a.expect("start"), b.expect("start"));
+    eventually(SOON, "half of the units on each", async || {
+        let half = |it: &RoleManager, group: &str, count: usize| {
+            it.group(group).expect("a group").mine().len() == count
+        };
+        let has_half = |it: &RoleManager| {
+            half(it, "partitions", shards as usize / 2) && half(it, "control", 1)
+        };
+        (has_half(&a) && has_half(&b)).then_some(())
+    })
+    .await;
+    (a, b)
+}
+
+async fn stop(member: RoleManager) {
+    let options = nats_elect::StopOptions::default();
+    member.stop(options).await.expect("stop");
 }
 
 fn of<'a>(all: &'a [Value], group: &str) -> &'a Value {
@@ -292,4 +319,102 @@ async fn who_may_only_look_sees_groups() {
         assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
         assert!(!looks.stdout.is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair_of(&server, 60).await;
+    let plan = output(&server, &["group", "plan", "partitions"]);
+    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+    is_fit_for_a_terminal(&plan);
+    assert!(
+        plan.stderr.contains("planned for by node-"),
+        "{}",
+        plan.stderr
+    );
+    assert!(
+        plan.stderr.contains("nothing is to move"),
+        "{}",
+        plan.stderr
+    );
+    let told = json(&output(&server, &["group", "plan", "partitions", "--json"]).stdout);
+    assert_eq!(told["is_planners"], true, "{told}");
+    assert_eq!(told["moves"], serde_json::json!([]));
+
+    let unit = a.group("partitions").expect("a group").mine()[0].clone();
+    let transfer = ["group", "move", "partitions", &unit, "node-2"];
+    let told = output(&server, &[&transfer[..], &["--json"]].concat());
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let told = json(&told.stdout);
+    assert_eq!(
+        (&told["moved"], &told["unit"]),
+        (&true.into(), &unit.clone().into())
+    );
+    let owner = b.group("partitions").expect("a group").owner(&unit);
+    let owner = owner.expect("an owner");
+    assert_eq!(owner.instance_id, "node-2");
+    assert_eq!(told["fencing_token"], owner.fencing_token.to_string());
+    let again = output(&server, &transfer);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(again.stdout.contains("already"), "{}", again.stdout);
+    is_fit_for_a_terminal(&again);
+
+    // Each of the two jobs of `control` is alone on its instance.
+    let control = a.group("control").expect("a group").mine()[0].clone();
+    for (arguments, code, what) in [
+        (["partitions", "60", "node-1"], 3, "no unit \"60\""),
+        (["others", "0", "node-1"], 3, "takes no part"),
+        (["partitions", "0", "node-3"], 3, "node-3"),
+        (["a.b", "0", "node-1"], 2, "group name"),
+        (["control", &control, "node-2"], 4, "again (balance)"),
+    ] {
+        let told = output(&server, &[&["group", "move"], &arguments[..]].concat());
+        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
+        assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
+    }
+    let missing = output(&server, &["group", "plan", "others"]);
+    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server).await;
+    let drained = output(&server, &["group", "drain", "node-1", "--json"]);
+    assert_eq!(drained.code, Some(0), "{}", drained.stderr);
+    let told = json(&drained.stdout);
+    assert_eq!(
+        (&told["order"], &told["done"]),
+        (&"cordon".into(), &true.into())
+    );
+    assert_eq!(told["units_left"], serde_json::json!({}));
+    let mine = |it: &RoleManager, group: &str| it.group(group).expect("a group").mine().len();
+    assert_eq!((mine(&a, "partitions"), mine(&a, "control")), (0, 0));
+    all_owned(&[&b]).await;
+
+    // Nobody is left to take anything.
+    let stuck = ["group", "drain", "node-2", "--timeout", "1s"];
+    let stuck = output(&server, &stuck);
+    assert_eq!(stuck.code, Some(5), "{}{}", stuck.stdout, stuck.stderr);
+    is_fit_for_a_terminal(&stuck);
+    assert!(
+        stuck.stderr.contains("2 of control, 12 of partitions"),
+        "{}",
+        stuck.stderr
+    );
+    let plan = output(&server, &["group", "plan", "control"]);
+    assert!(plan.stderr.contains("stays with node-2"), "{}", plan.stderr);
+    let resumed = output(&server, &["resume", "--all-instances"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    eventually(SOON, "units on the one that was drained", async || {
+        (mine(&a, "partitions") == 6).then_some(())
+    })
+    .await;
+    let missing = output(&server, &["group", "drain", "node-3"]);
+    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    stop(a).await;
+    stop(b).await;
 }

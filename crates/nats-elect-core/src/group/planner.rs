@@ -260,8 +260,14 @@ impl Group {
     /// The planner knows which moves it has hinted and when the last round ended. Another member
     /// does not, and so may show moves that are under way or wait for a cool-down.
     pub fn plan_of(&self, group: &GroupName) -> Option<Plan> {
-        let fleet = self.known_fleet(group)?;
-        Some(self.policy(group).plan(&fleet))
+        let (fleet, policy) = self.plans_from(group)?;
+        Some(policy.plan(&fleet))
+    }
+
+    /// What [`plan_of`](Self::plan_of) plans from, and the policy that does it, for a caller that
+    /// plans elsewhere: with thousands of units a plan takes its time.
+    pub fn plans_from(&self, group: &GroupName) -> Option<(Fleet, Arc<dyn Policy>)> {
+        Some((self.known_fleet(group)?, self.policy(group)))
     }
 
     /// Why a unit is where it is, and what [`plan_of`](Self::plan_of) does with it. `None` if there

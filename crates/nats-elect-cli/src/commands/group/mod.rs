@@ -1,8 +1,11 @@
-//! `group`: who owns the units of groups.
+//! `group`: who owns the units of groups, who should, and moves by hand.
 
+pub mod drain;
 pub mod explain;
 pub mod ls;
+pub mod plan;
 pub mod show;
+pub mod transfer;
 
 use std::time::Duration;
 

@@ -1,0 +1,115 @@
+//! What an instance answers about its groups.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::AdminReply;
+use crate::model::group_plan::GroupPlan;
+use nats_elect_core::duration::seconds;
+use nats_elect_core::token::FencingToken;
+
+/// The report of an instance about its part in a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GroupReport {
+    /// How many units it owns, as far as it knows, or still runs the handlers of.
+    pub units: usize,
+    /// Whether it takes units: not if it is cordoned, stops, or has only just started.
+    #[serde(default)]
+    pub takes_units: bool,
+    /// The longest time that it may take to answer a request for a unit.
+    #[serde(rename = "answers_within_seconds", with = "seconds", default)]
+    pub answers_within: Duration,
+}
+
+/// A group's plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanReply {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(flatten)]
+    pub plan: GroupPlan,
+}
+
+/// The instance owns the unit now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    #[serde(rename = "type")]
+    kind: String,
+    /// The token of its term.
+    pub fencing_token: FencingToken,
+}
+
+impl PlanReply {
+    pub fn new(plan: GroupPlan) -> Self {
+        Self {
+            kind: Self::KIND.into(),
+            plan,
+        }
+    }
+}
+
+impl Taken {
+    pub fn new(fencing_token: FencingToken) -> Self {
+        Self {
+            kind: Self::KIND.into(),
+            fencing_token,
+        }
+    }
+}
+
+impl AdminReply for PlanReply {
+    const KIND: &'static str = "io.nats-elect.admin.v1.group_plan";
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn cleaned(self) -> Self {
+        Self {
+            plan: self.plan.cleaned(),
+            ..self
+        }
+    }
+}
+
+impl AdminReply for Taken {
+    const KIND: &'static str = "io.nats-elect.admin.v1.taken";
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn cleaned(self) -> Self {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::admin::parse;
+
+    #[test]
+    fn a_plan_is_read_with_its_text_made_printable() {
+        let json = br#"{"type":"io.nats-elect.admin.v1.group_plan","group":"g\u001b","moon":1,
+            "before":{"most":1200,"least":800},"after":{"most":1000,"least":1000},
+            "moves":[{"unit":"7","to":"a\u001b[2J","cause":"bal\nance"}]}"#;
+        let plan = parse::<PlanReply>(json).expect("a plan").plan;
+        assert_eq!((plan.group.as_str(), plan.before.most), ("g", 1200));
+        assert_eq!(plan.moves[0].to, "a[2J");
+        assert_eq!(plan.moves[0].cause.as_deref(), Some("balance"));
+        let again = serde_json::to_vec(&PlanReply::new(plan.clone())).expect("JSON");
+        assert_eq!(parse::<PlanReply>(&again).expect("a plan").plan, plan);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parsers_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (parse::<PlanReply>(&bytes), parse::<Taken>(&bytes));
+        }
+    }
+}

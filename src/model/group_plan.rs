@@ -1,0 +1,299 @@
+//! A group's plan, as people and programs read it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::role::GroupView;
+use nats_elect_core::group::Epoch;
+use nats_elect_core::group::policy::{Hold, Imbalance, Move, Plan, Standing, Unfit};
+use nats_elect_core::name::GroupName;
+use nats_elect_core::text::printable;
+
+/// The moves that a group's policy wants now, and why, as one member sees them.
+///
+/// It decides nothing. Instances are named by their ids. A member whose id is not known is named by
+/// its epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GroupPlan {
+    /// The group.
+    pub group: String,
+    /// The member that plans for the group. `None` if nobody takes units.
+    #[serde(default)]
+    pub planner: Option<String>,
+    /// Whether this is the planner's own plan. Another member does not know which moves were hinted
+    /// and when the last round ended, so some of its moves may be under way or wait.
+    #[serde(default)]
+    pub is_planners: bool,
+    /// The loads of the present owners.
+    pub before: LoadRange,
+    /// The loads when all moves have ended, also those that wait.
+    pub after: LoadRange,
+    /// The members that may own units or own some, in the order of their ids.
+    #[serde(default)]
+    pub members: Vec<PlannedMember>,
+    /// The moves that were begun.
+    #[serde(default)]
+    pub under_way: Vec<PlannedMove>,
+    /// The moves to begin now, the most urgent first.
+    #[serde(default)]
+    pub moves: Vec<PlannedMove>,
+    /// The moves that have to wait.
+    #[serde(default)]
+    pub held: Vec<PlannedMove>,
+    /// The units that nobody may take.
+    #[serde(default)]
+    pub unplaced: Vec<UnplacedUnit>,
+    /// How many moves and units are left out, because the plan came in a message.
+    #[serde(default)]
+    pub omitted: usize,
+}
+
+/// The highest and the lowest load of the members that take units, in thousandths of the fair share
+/// of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LoadRange {
+    /// The highest.
+    pub most: u64,
+    /// The lowest.
+    pub least: u64,
+}
+
+/// A member of a group in a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PlannedMember {
+    /// The instance id.
+    pub instance_id: String,
+    /// Whether it takes units: `active`, `cordoned` or `silent`.
+    pub standing: String,
+    /// How many units its name stands in.
+    #[serde(default)]
+    pub units: usize,
+    /// The weight of these units together, as the plan counts it.
+    #[serde(default)]
+    pub weight: u64,
+}
+
+/// A move in a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PlannedMove {
+    /// The unit.
+    pub unit: String,
+    /// The instance that gives it away. `None` if it has no living owner.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The next owner.
+    pub to: String,
+    /// The reason, as [`placement::Cause`](crate::placement::Cause) names it. `None` of a move that
+    /// was begun.
+    #[serde(default)]
+    pub cause: Option<String>,
+    /// What it waits for, in words. `None` if it does not wait.
+    #[serde(default)]
+    pub waits_for: Option<String>,
+}
+
+/// A unit that nobody may take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UnplacedUnit {
+    /// The unit.
+    pub unit: String,
+    /// The owner that keeps it although it should not.
+    #[serde(default)]
+    pub kept_by: Option<String>,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl From<Imbalance> for LoadRange {
+    fn from(Imbalance { most, least }: Imbalance) -> Self {
+        Self { most, least }
+    }
+}
+
+impl GroupPlan {
+    pub(crate) fn of(group: &GroupName, view: &GroupView, plan: Plan) -> Self {
+        let id = |epoch: Epoch| view.instance(epoch);
+        let planned = |it: Move, waits_for: Option<String>| PlannedMove {
+            unit: it.unit.to_string(),
+            from: it.from.map(id),
+            to: id(it.to),
+            cause: Some(it.cause.to_string()),
+            waits_for,
+        };
+        let fleet = &view.fleet;
+        let under_way = fleet.under_way.iter().map(|(unit, to)| PlannedMove {
+            unit: unit.to_string(),
+            from: fleet.units.get(unit).and_then(|it| it.owner).map(id),
+            to: id(*to),
+            cause: None,
+            waits_for: None,
+        });
+        let unplaced = plan.unplaced.into_iter().map(|it| UnplacedUnit {
+            unit: it.unit.to_string(),
+            kept_by: it.kept_by.map(id),
+            why: unfit(&it.why, id),
+        });
+        Self {
+            group: group.to_string(),
+            planner: view.planner.map(id),
+            is_planners: view.planner.is_some() && view.planner == view.own,
+            before: plan.before.into(),
+            after: plan.after.into(),
+            members: members(view),
+            under_way: under_way.collect(),
+            moves: plan.moves.into_iter().map(|it| planned(it, None)).collect(),
+            held: plan
+                .held
+                .into_iter()
+                .map(|it| planned(it.planned, Some(hold(it.hold))))
+                .collect(),
+            unplaced: unplaced.collect(),
+            omitted: 0,
+        }
+    }
+
+    /// Leaves out what is beyond so many entries of each list.
+    #[must_use]
+    pub(crate) fn cut(mut self, most: usize) -> Self {
+        let mut omitted = 0;
+        let mut cut = |moves: &mut Vec<PlannedMove>| {
+            omitted += moves.len().saturating_sub(most);
+            moves.truncate(most);
+        };
+        cut(&mut self.under_way);
+        cut(&mut self.moves);
+        cut(&mut self.held);
+        omitted += self.unplaced.len().saturating_sub(most);
+        self.unplaced.truncate(most);
+        self.omitted += omitted;
+        self
+    }
+
+    /// Makes all text printable.
+    #[must_use]
+    pub(crate) fn cleaned(mut self) -> Self {
+        let clean = |text: &mut String| *text = printable(text);
+        clean(&mut self.group);
+        self.planner.iter_mut().for_each(clean);
+        for member in &mut self.members {
+            clean(&mut member.instance_id);
+            clean(&mut member.standing);
+        }
+        let moves = self.under_way.iter_mut();
+        for it in moves.chain(&mut self.moves).chain(&mut self.held) {
+            clean(&mut it.unit);
+            clean(&mut it.to);
+            let optional = [&mut it.from, &mut it.cause, &mut it.waits_for];
+            optional.into_iter().flatten().for_each(clean);
+        }
+        for it in &mut self.unplaced {
+            clean(&mut it.unit);
+            clean(&mut it.why);
+            it.kept_by.iter_mut().for_each(clean);
+        }
+        self
+    }
+}
+
+fn members(view: &GroupView) -> Vec<PlannedMember> {
+    let mut owned: BTreeMap<Epoch, (usize, u64)> = BTreeMap::new();
+    for unit in view.fleet.units.values() {
+        if let Some(owner) = unit.owner {
+            let (units, weight) = owned.entry(owner).or_default();
+            *units += 1;
+            *weight += u64::from(unit.weight);
+        }
+    }
+    let mut members: Vec<_> = view
+        .fleet
+        .members
+        .iter()
+        .map(|(epoch, it)| {
+            let (units, weight) = owned.get(epoch).copied().unwrap_or_default();
+            let standing = match it.standing {
+                Standing::Active => "active",
+                Standing::Cordoned => "cordoned",
+                Standing::Silent => "silent",
+            };
+            PlannedMember {
+                instance_id: view.instance(*epoch),
+                standing: standing.into(),
+                units,
+                weight,
+            }
+        })
+        .collect();
+    members.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
+    members
+}
+
+fn hold(hold: Hold) -> String {
+    match hold {
+        Hold::Limit => "other moves: as many as may be are under way",
+        Hold::Settling(_) => "its next owner to have been well for long enough",
+        Hold::Room => "room at its next owner, which is full",
+        Hold::Order => "moves that come before it",
+        _ => "something that this version does not know",
+    }
+    .into()
+}
+
+fn unfit(why: &Unfit, id: impl Fn(Epoch) -> String) -> String {
+    match why {
+        Unfit::NoMember => "no member takes units: all are cordoned or silent".into(),
+        Unfit::Starting { settled, needed } => {
+            format!("the fleet starts: {settled} of {needed} members are there")
+        }
+        Unfit::Labels(labels) => {
+            let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+            format!(
+                "no member has the labels that it requires: {}",
+                labels.join(", ")
+            )
+        }
+        Unfit::Settling(_) => "every member that may take it has only just come".into(),
+        Unfit::Caps(full) => {
+            let full: Vec<_> = full.iter().map(|epoch| id(*epoch)).collect();
+            format!("the members that may take it are full: {}", full.join(", "))
+        }
+        _ => "the policy has no place for it".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_cut_says_how_much_is_missing() {
+        let it = |unit: u32| PlannedMove {
+            unit: unit.to_string(),
+            from: None,
+            to: "a".into(),
+            cause: None,
+            waits_for: None,
+        };
+        let plan = GroupPlan {
+            group: "g".into(),
+            planner: None,
+            is_planners: false,
+            before: LoadRange::default(),
+            after: LoadRange::default(),
+            members: Vec::new(),
+            under_way: (0..3).map(it).collect(),
+            moves: (0..7).map(it).collect(),
+            held: Vec::new(),
+            unplaced: Vec::new(),
+            omitted: 0,
+        };
+        let plan = plan.cut(4);
+        assert_eq!((plan.under_way.len(), plan.moves.len()), (3, 4));
+        assert_eq!(plan.omitted, 3);
+    }
+}

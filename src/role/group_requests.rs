@@ -1,0 +1,253 @@
+//! Requests about a group to the actor of the member: what would move, and moves by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use super::group_scope::{GroupScope, UnitOwner};
+use crate::model::group_plan::GroupPlan;
+use nats_elect_core::Moment;
+use nats_elect_core::duration::rounded;
+use nats_elect_core::group::Epoch;
+use nats_elect_core::group::policy::{Cause, Fleet, Policy, Round, Standing};
+use nats_elect_core::name::UnitName;
+
+/// A request to the actor of the member about one group.
+pub(crate) enum GroupRequest {
+    /// Answer with what a plan is made from. `None` if the group is not known, or only being made.
+    View(oneshot::Sender<Option<GroupView>>),
+    /// Have the unit given to this epoch. It may be lost.
+    Move { unit: UnitName, to: Epoch },
+}
+
+/// A group as a member sees it.
+pub(crate) struct GroupView {
+    pub fleet: Fleet,
+    pub policy: Arc<dyn Policy>,
+    /// The instance ids of all epochs that are known. Empty where it is not known.
+    pub instances: BTreeMap<Epoch, String>,
+    /// The member's own epoch, while its lease is valid.
+    pub own: Option<Epoch>,
+    pub planner: Option<Epoch>,
+}
+
+/// The next owner of a unit that is moved by hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Taker<'a> {
+    /// The member with this instance id. Of several the one that came last.
+    Instance(&'a str),
+    /// The member that is asked.
+    This,
+}
+
+/// The reason why a unit was not moved.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// The group has no unit of this name.
+    #[error("group {group:?} has no unit {unit:?}")]
+    UnknownUnit {
+        /// The group.
+        group: String,
+        /// The unit.
+        unit: String,
+    },
+    /// The group or the unit can't have an owner now: it is only being made, or somebody wrote
+    /// over the unit's key. Ask again after a minute.
+    #[error("unit {unit:?} can't have an owner now: see `nats-elect group explain`")]
+    NotReady {
+        /// The unit.
+        unit: String,
+    },
+    /// No living instance of this id takes part in the group.
+    #[error("{instance:?} takes no part in the group, or sends no heartbeats")]
+    NotAMember {
+        /// The instance.
+        instance: String,
+    },
+    /// The instance takes no units: it is cordoned, stops, or has not joined yet.
+    #[error("{instance:?} takes no units: it is cordoned, stops, or has only just started")]
+    TakesNone {
+        /// The instance.
+        instance: String,
+    },
+    /// The instance owns the unit already.
+    #[error("{instance:?} owns unit {unit:?} already")]
+    AlreadyThere {
+        /// The unit.
+        unit: String,
+        /// The instance.
+        instance: String,
+    },
+    /// The group's policy would take the unit away again. Nothing was done.
+    #[error(
+        "the group's policy would take unit {unit:?} away from {instance:?} again ({cause}): change its weight or the policy's band"
+    )]
+    TakenBack {
+        /// The unit.
+        unit: String,
+        /// The instance.
+        instance: String,
+        /// The reason for which the policy would do so.
+        cause: Cause,
+    },
+    /// The move was not seen in time. It may still come about.
+    #[error(
+        "the move of unit {unit:?} was not seen within {}: its owner may be cut off, or its handler may still run", rounded(*.after)
+    )]
+    TimedOut {
+        /// The unit.
+        unit: String,
+        /// How long the caller waited.
+        after: Duration,
+    },
+    /// This instance does not take part in the group any more, or does not know of it yet.
+    #[error("this instance is not a member of the group now")]
+    NotHere,
+}
+
+impl GroupScope {
+    /// Returns what the planner wants now, as this member sees it.
+    pub async fn plan(&self) -> Option<GroupPlan> {
+        let _turn = self.planning.acquire().await;
+        let view = self.view().await?;
+        let name = self.name.clone();
+        // A plan of thousands of units would hold up heartbeats.
+        let planning = tokio::task::spawn_blocking(move || {
+            let plan = view.policy.plan(&view.fleet);
+            GroupPlan::of(&name, &view, plan)
+        });
+        planning.await.ok()
+    }
+
+    /// Has a unit given to a member, and waits until its record says so.
+    pub async fn move_unit(&self, unit: &str, taker: Taker<'_>) -> Result<UnitOwner, MoveError> {
+        let unknown = || MoveError::UnknownUnit {
+            group: self.name.to_string(),
+            unit: unit.to_owned(),
+        };
+        let name = UnitName::new(unit).map_err(|_| unknown())?;
+        let turn = self.planning.acquire().await;
+        let view = self.view().await.ok_or(MoveError::NotHere)?;
+        let to = view.taker(taker)?;
+        if !view.fleet.units.contains_key(&name) {
+            let is_known = self.read(|board| board.units.contains_key(&name));
+            let not_ready = || MoveError::NotReady { unit: unit.into() };
+            return Err(if is_known { not_ready() } else { unknown() });
+        }
+        let judged = name.clone();
+        let judging = tokio::task::spawn_blocking(move || view.judge(&judged, to));
+        judging.await.map_err(|_| MoveError::NotHere)??;
+        drop(turn);
+        let after = self.moves_within();
+        let moving = tokio::time::timeout(after, self.moved(&name, to)).await;
+        moving.map_err(|_| MoveError::TimedOut {
+            unit: unit.into(),
+            after,
+        })
+    }
+
+    /// How long a unit may take to change its owner: the handler's end, and a lease if it does not
+    /// end in time.
+    pub fn moves_within(&self) -> Duration {
+        let settings = &self.settings;
+        settings.stop_budget + settings.ttl + settings.heartbeat * 3
+    }
+
+    /// Asks for the move until it is done.
+    async fn moved(&self, unit: &UnitName, to: Epoch) -> UnitOwner {
+        let mut changed = self.changed();
+        let mut asking = tokio::time::interval(self.settings.heartbeat);
+        loop {
+            let there = self.read(|board| {
+                let stands = board.units.get(unit)?;
+                (stands.owner == Some(to)).then(|| board.owner(unit))?
+            });
+            if let Some(owner) = there {
+                return owner;
+            }
+            tokio::select! {
+                // A hint may be lost, and is about one record alone.
+                _ = asking.tick() => self.ask(GroupRequest::Move { unit: unit.clone(), to }),
+                // The sender is our own.
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    async fn view(&self) -> Option<GroupView> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(GroupRequest::View(reply));
+        answer.await.ok().flatten()
+    }
+}
+
+impl GroupView {
+    pub fn instance(&self, epoch: Epoch) -> String {
+        let known = self.instances.get(&epoch).filter(|id| !id.is_empty());
+        known.cloned().unwrap_or_else(|| epoch.to_string())
+    }
+
+    /// Returns the epoch that is to own the unit.
+    fn taker(&self, taker: Taker<'_>) -> Result<Epoch, MoveError> {
+        let is_it = |epoch: Epoch| match taker {
+            Taker::This => self.own == Some(epoch),
+            Taker::Instance(id) => self.instances.get(&epoch).is_some_and(|it| it == id),
+        };
+        let members = self.fleet.members.iter();
+        let found = members
+            .filter(|(epoch, it)| is_it(**epoch) && it.standing != Standing::Silent)
+            .max_by_key(|(_, it)| (it.standing == Standing::Active, it.since));
+        let instance = || match taker {
+            Taker::This => self.own.map_or_else(String::new, |own| self.instance(own)),
+            Taker::Instance(id) => id.to_owned(),
+        };
+        match found {
+            None if matches!(taker, Taker::This) => Err(MoveError::NotHere),
+            None => Err(MoveError::NotAMember {
+                instance: instance(),
+            }),
+            Some((_, it)) if it.standing != Standing::Active => Err(MoveError::TakesNone {
+                instance: instance(),
+            }),
+            Some((epoch, _)) => Ok(*epoch),
+        }
+    }
+
+    /// Whether the unit may go there, and would stay.
+    fn judge(mut self, unit: &UnitName, to: Epoch) -> Result<(), MoveError> {
+        let instance = self.instance(to);
+        let Some(known) = self.fleet.units.get_mut(unit) else {
+            return Ok(());
+        };
+        if known.owner == Some(to) {
+            return Err(MoveError::AlreadyThere {
+                unit: unit.to_string(),
+                instance,
+            });
+        }
+        known.owner = Some(to);
+        known.moved = Some(Moment::from_nanos(u64::MAX));
+        self.fleet.under_way.remove(unit);
+        // As of the next round.
+        self.fleet.round = Round::Over { at: None };
+        let plan = self.policy.plan(&self.fleet);
+        let held = plan.held.into_iter().map(|it| it.planned);
+        let leads_back = plan
+            .moves
+            .into_iter()
+            .chain(held)
+            .find(|it| it.unit == *unit);
+        match leads_back {
+            None => Ok(()),
+            Some(it) => Err(MoveError::TakenBack {
+                unit: unit.to_string(),
+                instance,
+                cause: it.cause,
+            }),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Groups that people operate: plans, and units that are moved by hand.
+
+use nats_elect::admin::{AdminError, ProblemCode};
+use nats_elect::{
+    BoxError, Group, GroupHandle, MemberConfig, MoveError, RoleManager, RoleManagerBuilder,
+    StopOptions, Term, handler_fn,
+};
+use nats_elect_testing::{NatsServer, eventually};
+
+use crate::support::operator::{Operator, SEARCH};
+use crate::support::user::{User, users_of};
+use crate::support::{BUCKET, SOON, ms};
+
+const GROUP: &str = "partitions";
+
+fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok::<(), BoxError>(())
+    };
+    RoleManager::builder()
+        .servers(url)
+        .bucket(BUCKET)
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(ms(3000)))
+        .group(Group::sharded(GROUP, shards, handler_fn(lead)))
+}
+
+fn group(member: &RoleManager) -> GroupHandle {
+    member.group(GROUP).expect("a group")
+}
+
+/// Two members, each with half of the shards, and a planner that has nothing left to do.
+async fn pair(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
+    let a = member(&server.url(), "a", shards).bucket_auto_create();
+    let a = a.start().await.expect("start");
+    let b = member(&server.url(), "b", shards).start().await;
+    let b = b.expect("start");
+    evenly(&a, &b, shards).await;
+    (a, b)
+}
+
+async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
+    eventually(SOON, "half of the shards on each", async || {
+        let half = |it: &RoleManager| group(it).mine().len() == shards as usize / 2;
+        let plan = group(a).plan().await?;
+        let idle = plan.moves.is_empty() && plan.under_way.is_empty() && plan.held.is_empty();
+        (half(a) && half(b) && idle).then_some(())
+    })
+    .await;
+}
+
+async fn stop(member: RoleManager) {
+    member.stop(StopOptions::default()).await.expect("stop");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server, 60).await;
+    let unit = group(&a).mine()[0].clone();
+    let before = group(&a).owner(&unit).expect("an owner").fencing_token;
+    // Its owner is asked, or the one that is to have it.
+    let owner = group(&a).move_unit(&unit, "b").await.expect("moved");
+    assert_eq!(owner.instance_id, "b");
+    assert!(owner.fencing_token > before, "a new term");
+    eventually(SOON, "its handler on the new owner", async || {
+        let acts = group(&b).owner(&unit).is_some_and(|it| it.acts_here);
+        acts.then_some(())
+    })
+    .await;
+    let plan = group(&a).plan().await.expect("a plan");
+    let moves = plan.moves.iter().chain(&plan.held);
+    assert!(!moves.clone().any(|it| it.unit == unit), "{plan:?}");
+    let other = group(&b).mine().into_iter().find(|it| *it != unit);
+    let other = other.expect("another unit");
+    let owner = group(&a).move_unit(&other, "a").await.expect("moved");
+    assert_eq!(owner.instance_id, "a");
+
+    let there = group(&b).move_unit(&other, "a").await;
+    let already = |it: &MoveError| matches!(it, MoveError::AlreadyThere { .. });
+    assert!(there.as_ref().is_err_and(already), "{there:?}");
+    let unknown = group(&a).move_unit("60", "b").await;
+    let is_unknown = |it: &MoveError| matches!(it, MoveError::UnknownUnit { .. });
+    assert!(unknown.as_ref().is_err_and(is_unknown), "{unknown:?}");
+    let nobody = group(&a).move_unit(&other, "c").await;
+    let not_there = |it: &MoveError| matches!(it, MoveError::NotAMember { .. });
+    assert!(nobody.as_ref().is_err_and(not_there), "{nobody:?}");
+    b.cordon().await.expect("cordon");
+    eventually(SOON, "a refusal of the one that is cordoned", async || {
+        let refused = group(&a).move_unit(&other, "b").await;
+        matches!(refused, Err(MoveError::TakesNone { .. })).then_some(())
+    })
+    .await;
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_the_policy_would_undo_is_refused() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server, 4).await;
+    let unit = group(&a).mine()[0].clone();
+    let refused = group(&b).move_unit(&unit, "b").await;
+    let expected = MoveError::TakenBack {
+        unit: unit.clone(),
+        instance: "b".into(),
+        cause: nats_elect::placement::Cause::Balance,
+    };
+    assert_eq!(refused, Err(expected));
+    assert!(group(&a).mine().contains(&unit));
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server, 8).await;
+    let (of_a, of_b) = (group(&a).plan().await, group(&b).plan().await);
+    let (of_a, of_b) = (of_a.expect("a plan"), of_b.expect("a plan"));
+    assert_eq!(of_a.planner, of_b.planner);
+    assert!(of_a.is_planners != of_b.is_planners, "{of_a:?}");
+    let members = of_a.members.iter();
+    let members: Vec<_> = members.map(|it| (&*it.instance_id, it.units)).collect();
+    assert_eq!(members, [("a", 4), ("b", 4)]);
+    assert_eq!((of_a.before.most, of_a.before.least), (1000, 1000));
+    stop(b).await;
+    a.cordon().await.expect("cordon");
+    // Nobody else is there, so it keeps all.
+    eventually(SOON, "a plan that says so", async || {
+        let plan = group(&a).plan().await?;
+        let kept = |it: &nats_elect::UnplacedUnit| it.kept_by.as_deref() == Some("a");
+        let all = plan.unplaced.len() == 8 && plan.unplaced.iter().all(kept);
+        (all && plan.planner.is_none()).then_some(())
+    })
+    .await;
+    assert_eq!(group(&a).mine().len(), 8);
+    stop(a).await;
+}
+
+/// The instance's reason for not moving the unit.
+fn refusal<T>(answer: Result<T, AdminError>) -> Option<ProblemCode> {
+    answer.err().and_then(|error| error.refusal())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone() {
+    let users = users_of(&[
+        include_str!("../../deploy/nats/candidate.conf"),
+        include_str!("../../deploy/nats/observer.conf"),
+        include_str!("../../deploy/nats/admin.conf"),
+        include_str!("../../deploy/nats/operator.conf"),
+    ]);
+    let server = NatsServer::builder().config(&users).start().expect("start");
+    let maker = RoleManager::builder()
+        .servers(server.url())
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .user_and_password("admin", "change-me");
+    stop(maker.start().await.expect("start")).await;
+    let candidate = async |id: &str| {
+        let it = member(&server.url(), id, 60).user_and_password("candidate", "change-me");
+        it.start().await.expect("start")
+    };
+    let (a, b) = (candidate("a").await, candidate("b").await);
+    evenly(&a, &b, 60).await;
+    let user = User::connect(&server.url(), "operator", "change-me").await;
+    let operator = Operator::with(user.client.clone());
+    let (of_a, of_b) = (operator.instance("a").await, operator.instance("b").await);
+    let admin = &operator.admin;
+
+    let plans = [
+        admin.group_plan(&of_a, GROUP).await.expect("a plan"),
+        admin.group_plan(&of_b, GROUP).await.expect("a plan"),
+    ];
+    assert_eq!(plans.iter().filter(|it| it.is_planners).count(), 1);
+    let report = operator.report(&of_b).await;
+    assert_eq!(report.groups[GROUP].units, 30);
+    assert!(report.groups[GROUP].takes_units);
+    let unit = group(&a).mine()[0].clone();
+    let token = admin.take_unit(&of_b, GROUP, &unit).await.expect("taken");
+    let owner = group(&b).owner(&unit).expect("an owner");
+    assert_eq!(
+        (owner.instance_id.as_str(), owner.fencing_token),
+        ("b", token)
+    );
+    for (group, unit, code) in [
+        (GROUP, unit.as_str(), ProblemCode::AlreadyThere),
+        (GROUP, "60", ProblemCode::UnknownUnit),
+        ("others", "0", ProblemCode::UnknownGroup),
+    ] {
+        let refused = admin.take_unit(&of_b, group, unit).await;
+        assert_eq!(refusal(refused), Some(code), "{group} {unit}");
+    }
+    let refused = admin.group_plan(&of_b, "others").await;
+    assert_eq!(refusal(refused), Some(ProblemCode::UnknownGroup));
+    admin.cordon(&of_a, None).await.expect("cordoned");
+    eventually(SOON, "no unit on the one that is cordoned", async || {
+        let report = admin.status(&of_a).await.ok()?;
+        let of_group = &report.groups[GROUP];
+        (of_group.units == 0 && !of_group.takes_units).then_some(())
+    })
+    .await;
+    let refused = admin.take_unit(&of_a, GROUP, &unit).await;
+    assert_eq!(refusal(refused), Some(ProblemCode::TakesNone));
+    assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");
+
+    let id = of_a.incarnation;
+    let observer = User::connect(&server.url(), "observer", "change-me").await;
+    let looks = Operator::with(observer.client.clone());
+    let plan = looks.admin.group_plan(&of_b, GROUP).await.expect("a plan");
+    assert_eq!(plan.group, GROUP);
+    assert_eq!(observer.denied(), [""; 0]);
+    let take = format!("nats-elect-admin.leaders.take-unit.{id}.{GROUP}");
+    observer.may_not_publish(&take).await;
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_about_groups_are_read_strictly() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server.url(), "a", 2).bucket_auto_create();
+    let a = a.start().await.expect("start");
+    let without = RoleManager::builder().servers(server.url()).bucket(BUCKET);
+    let without = without.instance_id("b").start().await.expect("start");
+    let operator = Operator::of(&server).await;
+    let (of_a, of_b) = (operator.instance("a").await, operator.instance("b").await);
+    let subject = |verb: &str| format!("nats-elect-admin.{BUCKET}.{verb}.{}", of_a.incarnation);
+    let take = format!("{}.{GROUP}", subject("take-unit"));
+    let plan = format!("{}.{GROUP}", subject("group-plan"));
+    let cordon = subject("cordon");
+    for (subject, body) in [
+        (&take, &b"{}"[..]),
+        (&take, br#"{"unit":"0","to":"b"}"#),
+        (
+            &take,
+            br#"{"unit":"0","expected_fencing_token":null,"force":true}"#,
+        ),
+        (&plan, br#"{"unit":"0"}"#),
+        (&cordon, br#"{"unit":"0"}"#),
+    ] {
+        let (number, code) = operator.refusal(subject, body).await;
+        assert_eq!((&*number, &*code), ("400", "bad_request"), "{subject}");
+    }
+    // An instance without groups does not even listen.
+    let absent = operator.admin.group_plan(&of_b, GROUP).await;
+    let no_answer = matches!(absent, Err(AdminError::NoSuchInstance(_)));
+    assert!(no_answer, "{absent:?}");
+    let known = operator.admin.instances(SEARCH).await.expect("instances");
+    assert_eq!(known.len(), 2);
+    stop(a).await;
+    stop(without).await;
+}
