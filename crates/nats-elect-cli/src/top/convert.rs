@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nats_elect::admin::{AdminError, RoleReport};
+use nats_elect::admin::{AdminError, GroupReport, RoleReport};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, WatchStatus};
 
-use super::facts::{Answer, Happened, Report, Says, Seen, Told, Who};
+use super::facts::{Answer, Happened, Owns, Report, Says, Seen, Told, Who};
 use crate::asking::{self, Reports};
 use crate::exit::{Code, Failure};
 use crate::past_event::PastEvent;
@@ -105,6 +105,14 @@ fn answer((instance, report): asking::Report) -> Answer {
         uptime: report.uptime,
         roles: (report.roles.iter())
             .map(|(name, role)| (name.clone(), Says::from(role)))
+            .collect(),
+        groups: (report.groups.into_iter())
+            .map(|(name, it)| {
+                let GroupReport {
+                    units, takes_units, ..
+                } = it;
+                (name, Owns { units, takes_units })
+            })
             .collect(),
     });
     (who, report.map_err(|error| reason(&error)))

@@ -56,6 +56,14 @@ pub struct Report {
     pub version: String,
     pub uptime: Duration,
     pub roles: BTreeMap<String, Says>,
+    pub groups: BTreeMap<String, Owns>,
+}
+
+/// What an instance says of one of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owns {
+    pub units: usize,
+    pub takes_units: bool,
 }
 
 /// What came of asking an instance: what it says, or why it says nothing.
@@ -324,6 +332,20 @@ impl Facts {
         let all = self.instances.iter();
         all.filter(|it| it.report.roles.contains_key(role))
             .collect()
+    }
+
+    /// The groups in which instances take part that answer.
+    pub fn groups(&self) -> Vec<&str> {
+        let answering = self.instances.iter().filter(|it| it.silent_since.is_none());
+        let groups: BTreeSet<_> = answering.flat_map(|it| it.report.groups.keys()).collect();
+        groups.into_iter().map(String::as_str).collect()
+    }
+
+    /// What an instance owns of a group. `None` if it takes no part in it, or does not answer.
+    pub fn owns(&self, group: &str, who: &Who) -> Option<Owns> {
+        let instance = self.instance(who)?;
+        let owns = instance.report.groups.get(group).copied();
+        owns.filter(|_| instance.silent_since.is_none())
     }
 
     /// Something to know that is of no single role.

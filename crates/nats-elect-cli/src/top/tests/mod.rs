@@ -12,7 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uuid::Uuid;
 
-use super::facts::{Answer, Cell, Facts, Happened, Now, Report, Says, Seen, Told, Who};
+use super::facts::{Answer, Cell, Facts, Happened, Now, Owns, Report, Says, Seen, Told, Who};
 use super::look::Look;
 use super::state::State;
 use super::{keys, view};
@@ -70,6 +70,7 @@ fn answer<const N: usize>(who: Who, roles: [(&str, Says); N]) -> Answer {
         version: "0.1.0".into(),
         uptime: Duration::from_secs(7384),
         roles: BTreeMap::from(roles),
+        groups: BTreeMap::new(),
     };
     (who, Ok(report))
 }

@@ -38,6 +38,34 @@ fn roles_instances_and_changes_fit_on_the_smallest_common_terminal() {
 }
 
 #[test]
+fn groups_have_a_row_with_the_units_of_each_instance() {
+    let mut state = fleet();
+    let facts = state.facts_mut();
+    let mut answers = answers();
+    for ((_, report), (units, takes_units)) in answers.iter_mut().zip([(128, true), (7, false)]) {
+        let report = report.as_mut().expect("a report");
+        let owns = Owns { units, takes_units };
+        report.groups = BTreeMap::from([("partitions".to_owned(), owns)]);
+    }
+    answers.push(answer(node(3), []));
+    facts.answers(at(6), Ok(answers));
+    let screen = shown(&state);
+    let row = screen.lines().find(|line| line.contains("partitions"));
+    let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
+    let expected = ["partitions", "128", "units", "7", "units,", "shut", "."];
+    assert_eq!(cells, expected, "{screen}");
+    for height in 1..60 {
+        let screen = shown_as(&state, PLAIN, 80, height);
+        assert_eq!(screen.split('\n').count(), usize::from(height), "{screen}");
+        let shows = screen.contains("partitions");
+        assert!(
+            shows || screen.contains("groups out of sight: 1") || height < 14,
+            "{screen}"
+        );
+    }
+}
+
+#[test]
 fn no_size_is_too_small_and_none_too_large() {
     for state in [fleet(), many()] {
         for width in [1, 2, 7, 20, 40, 79, 300] {

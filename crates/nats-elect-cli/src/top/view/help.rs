@@ -4,8 +4,8 @@ use ratatui::text::Line;
 
 use crate::top::look::Look;
 
-const TEXT: &str = "
-  q, Ctrl-C            quit
+const TEXT: &str = "\
+\x20 q, Ctrl-C            quit
   up, down, j, k       select a role; PgUp, PgDn, Home, End, g, G go further
   left, right, h, l    scroll the instances to the left, to the right
   /                    show only roles whose name or leader matches the text
@@ -21,6 +21,7 @@ const TEXT: &str = "
   FOR        how long the leader has led, or at least has
   24H..NOW   the changes of each hour: a dot is none, a blank is not known
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
+  units      of a group that an instance owns; it is shut if it takes no more
 
   Leaders and leases come from the bucket. The matrix and HEARTBEAT are
   reports of the instances. Neither proves that an instance may act.

@@ -1,4 +1,4 @@
-//! The matrix of roles and instances.
+//! The matrix of roles and instances, and of groups and instances.
 
 use nats_elect::ConnectionStatus;
 use ratatui::style::{Modifier, Style};
@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use super::words::{columns, fit, padded};
 use super::{name_of, name_width, rule};
 use crate::text::lasted;
-use crate::top::facts::{Facts, Who};
+use crate::top::facts::{Facts, Owns, Who};
 use crate::top::look::Look;
 use crate::top::state::State;
 
@@ -19,20 +19,26 @@ pub fn table(
     look: Look,
     width: usize,
     names: &[&str],
+    groups: &[&str],
     selected: Option<&str>,
 ) -> Vec<Line<'static>> {
     let facts = state.facts();
     let all = facts.columns();
-    let left = name_width(names);
+    let left = name_width(names).max(name_width(groups));
     let cell = cell_width(&all);
     let room = width.saturating_sub(left + 2) / (cell + 1);
     let first = state.column.min(all.len().saturating_sub(room));
     let shown = &all[first..(first + room).min(all.len())];
-    let more = if shown.len() < all.len() {
+    let mut more = if shown.len() < all.len() {
         format!("{} to {} of {}", first + 1, first + shown.len(), all.len())
     } else {
         String::new()
     };
+    let hidden = facts.groups().len() - groups.len();
+    if hidden > 0 {
+        let gap = if more.is_empty() { "" } else { "; " };
+        more = format!("{more}{gap}groups out of sight: {hidden}");
+    }
     let mut heads = vec![Span::raw(" ".repeat(left + 2))];
     let mut connections = vec![Span::styled(padded("  CONNECTION", left + 2), look.faint())];
     let put = |to: &mut Vec<Span<'static>>, text: &str, style: Style| {
@@ -59,14 +65,37 @@ pub fn table(
         }
         lines.push(Line::from(spans));
     }
+    for group in groups {
+        let mut spans = name_of(look, group, left, false);
+        for who in shown {
+            let (text, style) = owns(look, facts.owns(group, who));
+            put(&mut spans, &text, style);
+        }
+        lines.push(Line::from(spans));
+    }
     lines
+}
+
+/// What an instance owns of a group.
+fn owns(look: Look, owns: Option<Owns>) -> (String, Style) {
+    let Some(Owns { units, takes_units }) = owns else {
+        return (look.sign("·", ".").to_owned(), look.faint());
+    };
+    if takes_units {
+        (format!("{units} units"), Style::new())
+    } else {
+        // Cordoned, stopping or just started.
+        (format!("{units} units, shut"), look.doubtful())
+    }
 }
 
 /// How wide it is with all instances.
 pub fn width(state: &State) -> usize {
     let facts = state.facts();
     let all = facts.columns();
-    name_width(&state.roles()) + 2 + all.len() * (cell_width(&all) + 1)
+    name_width(&state.roles()).max(name_width(&facts.groups()))
+        + 2
+        + all.len() * (cell_width(&all) + 1)
 }
 
 fn cell_width(all: &[Who]) -> usize {

@@ -71,7 +71,10 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
     } else {
         let names = state.roles();
         let selected = state.selected(&names);
+        let groups = state.facts().groups();
         let free = height.saturating_sub(FIXED);
+        let groups = &groups[..groups.len().min(free / 4)];
+        let (free, height) = (free - groups.len(), height - groups.len());
         let room = Room::of(width, height);
         let rows = names.len().max(1).min(free.saturating_sub(room.below) / 2);
         // As far as it can be, the selected one is in the middle.
@@ -82,7 +85,7 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
         let name = names.get(selected).copied();
         lines.extend(roles::table(state, look, width, shown, name));
         lines.push(roles::detail(state, look, width, name));
-        lines.extend(matrix::table(state, look, width, shown, name));
+        lines.extend(matrix::table(state, look, width, shown, groups, name));
         // With their titles.
         let left = free.saturating_sub(2 * rows) + 1;
         lines.extend(below(state, look, width, left, &room, name));
@@ -103,7 +106,8 @@ pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let names = state.roles();
     let mut lines = header::lines(state, look, width);
     lines.extend(roles::table(state, look, width, &names, None));
-    lines.extend(matrix::table(state, look, width, &names, None));
+    let groups = state.facts().groups();
+    lines.extend(matrix::table(state, look, width, &names, &groups, None));
     lines.extend(changes::lines(state, look, width, 1 + ON_A_PAGE));
     lines
 }
