@@ -132,8 +132,8 @@ pub use crate::group::{Group, placement};
 pub use crate::history::{History, HistoryError};
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
-    GroupHandle, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager, RoleManagerBuilder,
-    RoleReadiness, StepDown, StopOptions,
+    GroupHandle, GroupReadiness, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager,
+    RoleManagerBuilder, RoleReadiness, StepDown, StopOptions,
 };
 pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{

@@ -99,6 +99,8 @@ pub(super) struct MemberState {
     cordoned: bool,
     meter: Meter,
     stopping: Option<Stopping>,
+    /// Whether it can own units, and its record says so.
+    joined: bool,
     /// The bucket is another one. All that is known counts no more once the handlers have ended.
     forget: bool,
 }
@@ -185,6 +187,7 @@ impl Actor for MemberActor {
             cordoned: setup.cordoned,
             meter,
             stopping: None,
+            joined: false,
             forget: false,
         })
     }
@@ -282,6 +285,7 @@ impl MemberState {
         self.run(myself, &mut steps);
         self.keepers.retain(|it| !it.election.is_stopped());
         self.show();
+        self.show_joined();
         self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {

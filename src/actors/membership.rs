@@ -10,6 +10,7 @@ use super::member::{Groups, MemberActor, MemberSetup};
 use super::messages::{MemberMsg, SupervisorMsg};
 use crate::model::config::RoleSettings;
 use crate::role::{Instance, RunningTerm};
+use nats_elect_core::name::{GroupName, UnitName};
 
 /// What an instance that has groups begins with.
 #[derive(Clone)]
@@ -103,6 +104,7 @@ impl Membership {
         self.actor = None;
         self.has_ended = true;
         for scope in self.setup.groups.values() {
+            scope.set_joined(false);
             scope.left.cancel();
         }
     }
@@ -111,6 +113,9 @@ impl Membership {
     pub fn crashed(&mut self) -> Vec<RunningTerm> {
         self.actor = None;
         self.crashes += 1;
+        for scope in self.setup.groups.values() {
+            scope.set_joined(false);
+        }
         let scopes = self.setup.groups.values();
         let running: Vec<_> = scopes.flat_map(|scope| scope.running()).collect();
         for term in &running {
@@ -118,6 +123,12 @@ impl Membership {
             term.abort();
         }
         running
+    }
+
+    /// Returns a group and a unit whose handler still runs although its lease is over.
+    pub fn overrun(&self) -> Option<(GroupName, UnitName)> {
+        let mut groups = self.setup.groups.iter();
+        groups.find_map(|(name, scope)| Some((name.clone(), scope.overrun()?)))
     }
 
     pub fn names(&self) -> impl Iterator<Item = String> {

@@ -11,7 +11,7 @@ use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, BucketInfo, Denied, GroupDelivery, StoreError};
 use nats_elect_core::group::{Epoch, Hint, UnitKey};
-use nats_elect_core::name::{GroupName, RoleName};
+use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
 use nats_elect_core::{Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
@@ -25,6 +25,12 @@ pub(crate) enum Link {
         bucket: store::Bucket,
         info: nats_elect_core::Bucket,
     },
+}
+
+/// A handler that outlives its lease.
+pub(crate) enum Overran {
+    Role(RoleName),
+    Unit(GroupName, UnitName),
 }
 
 /// Messages to the supervisor.
@@ -60,8 +66,8 @@ pub(crate) enum SupervisorMsg {
     RestartMember,
     /// Restart a child that crashed a while ago.
     Replace(Child),
-    /// Answer with a role whose handler outlives its lease, if there is one.
-    Ping(oneshot::Sender<Option<RoleName>>),
+    /// Answer with a handler that outlives its lease, if there is one.
+    Ping(oneshot::Sender<Option<Overran>>),
     /// Leave every election, and then end. `None` releases as each role is configured. It is
     /// answered when every role is left and every handler has ended.
     ///

@@ -44,7 +44,7 @@ mod watch_backoff;
 pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
 pub(crate) use member::Groups;
 pub(crate) use membership::MembershipSetup;
-pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
+pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, Overran, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub(crate) use publisher::PublisherSetup;
 pub(crate) use routes::Routes;

@@ -15,7 +15,7 @@ use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Membership, MembershipSetup, all_ended};
-use super::messages::{ElectionMsg, MemberMsg, SupervisorMsg};
+use super::messages::{ElectionMsg, MemberMsg, Overran, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
@@ -337,12 +337,16 @@ impl SupervisorState {
         Ok(actor)
     }
 
-    /// Returns a role whose handler still runs although its lease is over. The role may be in the
-    /// course of removal.
-    fn overrun(&self) -> Option<RoleName> {
+    /// Returns a handler that still runs although its lease is over. Its role may be in the course
+    /// of removal.
+    fn overrun(&self) -> Option<Overran> {
         let mut scopes = self.roles.values().map(|role| &role.scope);
-        let overrun = scopes.find(|scope| scope.status.borrow().overrun)?;
-        Some(overrun.role.clone())
+        let role = scopes.find(|scope| scope.status.borrow().overrun);
+        role.map(|scope| Overran::Role(scope.role.clone()))
+            .or_else(|| {
+                let (group, unit) = self.membership.as_ref()?.overrun()?;
+                Some(Overran::Unit(group, unit))
+            })
     }
 
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {

@@ -3,13 +3,13 @@
 //! | path | 200 means | 503 means |
 //! | --- | --- | --- |
 //! | `/livez` | the instance meets its own deadlines | it does not: restart the process |
-//! | `/readyz` | it can take part in its elections | it can't take part in them |
+//! | `/readyz` | it can take part in its elections, and has joined its groups | it can't, or has not joined yet |
 //! | `/leaderz/{role}` | this instance leads the role now | it does not lead the role |
 //! | `/metrics` | the text that the closure given to [`metrics`] returned | |
 //!
 //! The body of a 503 of `/livez` gives the reason: see [`NotLive`](crate::NotLive). `/readyz`
-//! answers 503 if NATS or the bucket is out of reach for longer than a lease, or if the instance
-//! has stopped. `/leaderz/{role}` answers 404 if the instance does not take part in the election of
+//! answers 503 if NATS or the bucket is out of reach for longer than a lease, if the instance has not
+//! joined its groups, or if it has stopped. `/leaderz/{role}` answers 404 if the instance does not take part in the election of
 //! the role.
 //!
 //! [`metrics`]: HealthServerBuilder::metrics

@@ -32,6 +32,16 @@ impl GroupHandle {
         self.scope.name.as_str()
     }
 
+    /// Returns whether this instance has joined: it can own units, and tells others so.
+    ///
+    /// An instance that joins others waits for their leases first, for up to the longest
+    /// `member.ttl` of theirs. Before, nobody gives it a unit. So let no other instance leave
+    /// until this one has joined. It is `false` again when the instance loses its lease, and when
+    /// it leaves. A cordon changes nothing.
+    pub fn has_joined(&self) -> bool {
+        self.scope.read(|board| board.joined)
+    }
+
     /// Returns the number of shards. It is `None` for a group of named units, and before the
     /// group's record was seen.
     pub fn shards(&self) -> Option<u32> {

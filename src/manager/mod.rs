@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 pub use self::builder::RoleManagerBuilder;
 pub use self::group::GroupHandle;
 pub use self::handle::{RoleHandle, StepDown};
-pub use self::probe::{NotLive, Probe, Readiness, RoleReadiness};
+pub use self::probe::{GroupReadiness, NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
@@ -262,7 +262,8 @@ impl RoleManager {
 
     /// Returns a probe that checks this instance, for health endpoints.
     pub fn probe(&self) -> Probe {
-        Probe::new(self.fleet.registry.clone(), self.thread.supervisor.clone())
+        let (registry, groups) = (self.fleet.registry.clone(), Arc::clone(&self.groups));
+        Probe::new(registry, groups, self.thread.supervisor.clone())
     }
 
     /// Takes part in the election of one more role.

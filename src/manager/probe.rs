@@ -1,6 +1,7 @@
 //! The condition of an instance, for the supervisor of its process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -8,9 +9,9 @@ use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::actors::SupervisorMsg;
+use crate::actors::{Groups, Overran, SupervisorMsg};
 use crate::model::status::RoleStatus;
-use crate::role::RoleRegistry;
+use crate::role::{GroupScope, RoleRegistry};
 use nats_elect_core::duration::exact;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Probe {
     registry: RoleRegistry,
+    groups: Arc<Groups>,
     supervisor: ActorRef<SupervisorMsg>,
 }
 
@@ -40,17 +42,30 @@ pub enum NotLive {
         /// The role of the handler.
         role: String,
     },
+    /// The handler of a unit runs on although its lease is over. Only the end of the process ends
+    /// it.
+    #[error(
+        "the handler of unit {unit:?} of group {group:?} still runs although its lease is over"
+    )]
+    UnitOverrun {
+        /// The group.
+        group: String,
+        /// The unit of the handler.
+        unit: String,
+    },
 }
 
-/// Whether an instance can take part in its elections.
+/// Whether an instance can take part in its elections and own units of its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Readiness {
-    /// Whether all of its roles are ready.
+    /// Whether all of its roles and groups are ready.
     pub ready: bool,
     /// The readiness of each role. A role is ready if its bucket is in reach, or was until a moment
     /// ago.
     pub roles: BTreeMap<String, RoleReadiness>,
+    /// The readiness of each group.
+    pub groups: BTreeMap<String, GroupReadiness>,
 }
 
 /// Whether an instance can take part in one election.
@@ -65,16 +80,32 @@ pub struct RoleReadiness {
     pub connection: ConnectionStatus,
 }
 
+/// Whether an instance can own units of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GroupReadiness {
+    /// Whether it has joined: see [`GroupHandle::has_joined`](crate::GroupHandle::has_joined).
+    pub ready: bool,
+    /// How far the group can rely on NATS.
+    pub connection: ConnectionStatus,
+}
+
 impl Probe {
-    pub(super) const fn new(registry: RoleRegistry, supervisor: ActorRef<SupervisorMsg>) -> Self {
+    pub(super) const fn new(
+        registry: RoleRegistry,
+        groups: Arc<Groups>,
+        supervisor: ActorRef<SupervisorMsg>,
+    ) -> Self {
         Self {
             registry,
+            groups,
             supervisor,
         }
     }
 
     /// Checks whether the instance meets its own deadlines. Its actors must answer within a second.
-    /// No handler may outlive its lease, including the handler of a role that is being removed.
+    /// No handler of a role or of a unit may outlive its lease, including the handler of a role
+    /// that is being removed.
     ///
     /// The check does not ask whether NATS is in reach, because that is no reason for a restart.
     ///
@@ -92,14 +123,21 @@ impl Probe {
             Err(_) => Err(NotLive::Stuck),
             Ok(Err(_)) => Err(NotLive::Stopped),
             Ok(Ok(None)) => Ok(()),
-            Ok(Ok(Some(role))) => Err(NotLive::Overrun {
+            Ok(Ok(Some(Overran::Role(role)))) => Err(NotLive::Overrun {
                 role: role.as_str().to_owned(),
+            }),
+            Ok(Ok(Some(Overran::Unit(group, unit)))) => Err(NotLive::UnitOverrun {
+                group: group.as_str().to_owned(),
+                unit: unit.as_str().to_owned(),
             }),
         }
     }
 
-    /// Returns whether the instance can take part in its elections. A ready instance need not lead:
-    /// leadership is not readiness.
+    /// Returns whether the instance can take part in its elections, and own units of its groups. A
+    /// ready instance need not lead: leadership is not readiness.
+    ///
+    /// An instance with groups is ready when it has joined them. That is when others can give it
+    /// their units, so a rolling restart has to wait for it.
     pub fn ready(&self) -> Readiness {
         let readiness = |status: &RoleStatus| RoleReadiness {
             ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
@@ -113,9 +151,20 @@ impl Probe {
             .iter()
             .map(|scope| (scope.role.as_str().to_owned(), readiness(&scope.status())))
             .collect();
+        let readiness = |scope: &GroupScope| GroupReadiness {
+            ready: scope.read(|board| board.joined),
+            connection: *scope.connection.borrow(),
+        };
+        let groups: BTreeMap<_, _> = self
+            .groups
+            .iter()
+            .map(|(name, scope)| (name.as_str().to_owned(), readiness(scope)))
+            .collect();
+        let all = roles.values().all(|role| role.ready) && groups.values().all(|it| it.ready);
         Readiness {
-            ready: roles.values().all(|role| role.ready) && !self.is_over(),
+            ready: all && !self.is_over(),
             roles,
+            groups,
         }
     }
 

@@ -85,6 +85,8 @@ pub(crate) struct Board {
     pub own: Option<Epoch>,
     /// Whether this instance tells others that it takes units.
     pub takes_units: bool,
+    /// Whether this instance can own units.
+    pub joined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +267,23 @@ impl GroupScope {
     pub fn write(&self, write: impl FnOnce(&mut Board)) {
         write(&mut lock(&self.board));
         self.changed.send_replace(());
+    }
+
+    /// Enters whether this instance can own units.
+    pub fn set_joined(&self, joined: bool) {
+        let before = std::mem::replace(&mut lock(&self.board).joined, joined);
+        if before != joined {
+            self.changed.send_replace(());
+        }
+    }
+
+    /// Returns a unit whose handler still runs although its term and the lease below it are over.
+    pub fn overrun(&self) -> Option<UnitName> {
+        let allowance = self.settings.abort_allowance();
+        let running = lock(&self.running);
+        let mut units = running.iter();
+        let (unit, _) = units.find(|(_, term)| term.is_overrun(allowance))?;
+        Some(unit.clone())
     }
 
     /// Enters a unit. Tells those who listen if that is news.

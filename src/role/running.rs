@@ -235,6 +235,12 @@ impl RunningTerm {
         self.term.run_until_cancelled(future).await
     }
 
+    /// Returns whether the handler still runs, although the lease was over so long ago that an abort
+    /// should have ended it.
+    pub fn is_overrun(&self, allowance: Duration) -> bool {
+        !self.has_ended() && self.term.0.until() + allowance <= clock::now()
+    }
+
     pub fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
     }

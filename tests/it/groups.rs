@@ -1,62 +1,15 @@
 //! Groups: each shard has one owner at a time, whatever becomes of the instances and of the bucket.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use nats_elect::{
-    BoxError, FencedError, Group, GroupHandle, MemberConfig, RoleManager, StopOptions, Term,
-};
+use nats_elect::{BoxError, FencedError, Group, GroupHandle, Term};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
+use crate::support::member::{GROUP, LEASE, all_owned, group, member, member_with, stop};
 use crate::support::{BUCKET, SOON, ms};
-
-const GROUP: &str = "partitions";
-/// The shortest lease that a member may have.
-const LEASE: Duration = Duration::from_secs(3);
-
-async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
-    RoleManager::builder()
-        .servers(url)
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .instance_id(id)
-        .member(MemberConfig::default().ttl(LEASE))
-        .group(group)
-        .start()
-        .await
-        .expect("start")
-}
-
-async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
-    let handler = Recorded::obedient(id, journal);
-    member_with(url, id, Group::sharded(GROUP, shards, handler)).await
-}
-
-fn group(member: &RoleManager) -> GroupHandle {
-    member.group(GROUP).expect("a group")
-}
-
-/// Waits until each shard acts on one of these members. Returns how many act on each.
-async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String, usize> {
-    eventually(SOON, "an owner for each shard", async || {
-        let owned = members.iter().map(|member| {
-            let id = member.instance_id().to_owned();
-            (id, group(member).mine().len())
-        });
-        let owned: BTreeMap<String, usize> = owned.collect();
-        (owned.values().sum::<usize>() == shards as usize).then_some(owned)
-    })
-    .await
-}
-
-async fn stop(member: RoleManager) {
-    member.stop(StopOptions::default()).await.expect("stop");
-}
 
 /// The key of a unit of the first generation.
 fn unit(shard: u32) -> String {
@@ -210,6 +163,7 @@ async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
     all("1").await;
     let old = journal.started(&format!("{GROUP}/0"), 0).await;
     let b = member_with(&server.url(), "b", counting("b")).await;
+    group(&b).wait_until(GroupHandle::has_joined).await;
     stop(a).await;
     all("2").await;
     // A term that is over writes nothing, here or on the server.

@@ -1,9 +1,10 @@
 //! Health over HTTP.
 
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 
 use nats_elect::health::HealthServer;
-use nats_elect::{RoleConfig, StepDown};
+use nats_elect::{Group, GroupHandle, RoleConfig, RoleManager, StepDown, StopOptions, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::instance::{Instance, instance, leading_deafly};
 use crate::support::journal::Journal;
+use crate::support::member::{GROUP, all_owned, group, member, member_with, stop};
 use crate::support::{ROLE, SOON, leased_for, ms, patient};
 
 struct Answer {
@@ -60,6 +62,11 @@ async fn becomes(health: &HealthServer, path: &str, code: u16) -> Answer {
 async fn serve(instance: &Instance) -> HealthServer {
     let builder = HealthServer::builder().metrics(|| "up 1\n".into());
     let started = builder.start("127.0.0.1:0", instance.manager().probe());
+    started.await.expect("a free port")
+}
+
+async fn of(member: &RoleManager) -> HealthServer {
+    let started = HealthServer::builder().start("127.0.0.1:0", member.probe());
     started.await.expect("a free port")
 }
 
@@ -135,6 +142,68 @@ async fn what_is_asked_of_a_socket_before_the_start_is_answered_after_it() {
     let mut answer = String::new();
     early.read_to_string(&mut answer).await.expect("answered");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_a_group_is_ready_once_it_can_own_units() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", 4, &journal).await;
+    let health_of_a = of(&a).await;
+    // Nobody else is there, so it waits for no lease.
+    becomes(&health_of_a, "/readyz", 200).await;
+    all_owned(&[&a], 4).await;
+    let b = member(&proxy.url(), "b", 4, &journal).await;
+    let health_of_b = of(&b).await;
+    let early = get(&health_of_b, "/readyz").await;
+    assert_eq!(early.code, 503, "{}", early.body);
+    assert_eq!(early.json()["groups"][GROUP]["ready"], false);
+    group(&b).wait_until(GroupHandle::has_joined).await;
+    let ready = get(&health_of_b, "/readyz").await;
+    assert_eq!(ready.code, 200, "{}", ready.body);
+    assert_eq!(ready.json()["groups"][GROUP]["connection"], "connected");
+    // An operator's cordon is no want of readiness, and units of others go to who is ready.
+    b.cordon().await.expect("cordon");
+    assert_eq!(code(&health_of_b, "/readyz").await, 200);
+    b.resume().await.expect("resume");
+    stop(a).await;
+    assert_eq!(all_owned(&[&b], 4).await["b"], 4);
+    assert_eq!(code(&health_of_a, "/readyz").await, 503);
+    // Without its lease it can own nothing.
+    proxy.cut();
+    becomes(&health_of_b, "/readyz", 503).await;
+    assert!(!group(&b).has_joined());
+    assert_eq!(code(&health_of_b, "/livez").await, 200);
+    proxy.restore();
+    becomes(&health_of_b, "/readyz", 200).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_handler_of_a_unit_that_outlives_its_lease_is_a_reason_to_start_anew() {
+    let server = NatsServer::start().expect("start");
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let handler = handler_fn(move |_term| {
+        let held = held.clone();
+        async move {
+            let _ = held.lock().expect("alone").recv();
+            Ok(())
+        }
+    });
+    let a = member_with(&server.url(), "a", Group::sharded(GROUP, 1, handler)).await;
+    let health = of(&a).await;
+    all_owned(&[&a], 1).await;
+    assert_eq!(code(&health, "/livez").await, 200);
+    let ill = async {
+        let ill = becomes(&health, "/livez", 503).await.json();
+        let reason = ill["reason"].as_str().expect("a reason").to_owned();
+        assert!(reason.contains(GROUP), "{reason}");
+        release.send(()).expect("it waits");
+    };
+    let (stopped, ()) = tokio::join!(a.stop(StopOptions::default()), ill);
+    stopped.expect("stop");
 }
 
 /// Is ill for as long as the handler runs.

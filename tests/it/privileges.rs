@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::{
-    Event, EventsConfig, FailureKind, Group, Handoff, History, RoleManager, StepDown, StopOptions,
+    Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History, RoleManager, StepDown,
+    StopOptions,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
@@ -145,6 +146,8 @@ async fn a_member_may_do_what_it_must_for_its_groups_and_for_them_alone() {
         assert_eq!(store.list().await.expect("a list"), ["cursor", "jobs.1"]);
     }
     let b = member("b").await;
+    let joining = b.group("partitions").expect("a group");
+    joining.wait_until(GroupHandle::has_joined).await;
     a.stop(StopOptions::default()).await.expect("stop");
     assert_eq!(journal.started("partitions/0", 1).await.instance, "b");
     assert!(journal.terms("others/0").is_empty());

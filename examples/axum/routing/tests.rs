@@ -42,7 +42,10 @@ impl Instance {
             .start()
             .await
             .expect("start");
-        let service = Service::new(manager.group(GROUP).expect("a group"), owned);
+        let group = manager.group(GROUP).expect("a group");
+        // Before that nobody can give it anything, so no other instance may leave.
+        group.wait_until(GroupHandle::has_joined).await;
+        let service = Service::new(group, owned);
         tokio::spawn(axum::serve(listener, service.routes()).into_future());
         Self { address, manager }
     }
@@ -203,9 +206,6 @@ async fn no_request_is_lost_and_no_key_has_two_owners_while_instances_leave() {
     all_owned(&[&c]).await;
     more().await;
     let d = Instance::start(&server, &log).await;
-    // It has to be a member before `c` can give it anything.
-    let epochs = |group: &GroupHandle| group.shards().is_some();
-    d.group().wait_until(epochs).await;
     c.leave().await;
     all_owned(&[&d]).await;
     more().await;

@@ -175,6 +175,17 @@ impl MemberState {
         }
     }
 
+    /// Tells the handles whether this instance has joined. An operator's cordon is no part of that.
+    pub(super) fn show_joined(&mut self) {
+        let can_own = self.group.has_joined() && self.stopping.is_none() && !self.forget;
+        // Others give it nothing before its record says that it takes units.
+        let is_told = || self.group.own_info().is_some_and(|it| !it.cordoned);
+        self.joined = can_own && (self.joined || self.cordoned || is_told());
+        for scope in self.groups.values() {
+            scope.set_joined(self.joined);
+        }
+    }
+
     /// Writes the next heartbeat now.
     pub(super) fn heartbeat(&mut self, steps: &mut VecDeque<Step>) {
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));

@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod instance;
 pub mod journal;
 pub mod logs;
+pub mod member;
 pub mod onlooker;
 pub mod operator;
 pub mod raw;

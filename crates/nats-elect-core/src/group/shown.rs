@@ -134,6 +134,13 @@ impl Group {
         self.valid_lease().map(|(epoch, _)| epoch)
     }
 
+    /// What this member's own record says, as its watch showed it last. `None` while it has no
+    /// lease.
+    pub fn own_info(&self) -> Option<&MemberInfo> {
+        let (epoch, _) = self.valid_lease()?;
+        self.view.member(epoch)?.info.as_ref()
+    }
+
     /// Until when this member's lease is valid, if nothing more is confirmed. `None` if it has none.
     pub fn lease_until(&self) -> Option<Moment> {
         self.valid_lease().map(|(_, until)| until)

@@ -1,0 +1,54 @@
+//! Members of a group with a short lease.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nats_elect::{Group, GroupHandle, MemberConfig, RoleManager, StopOptions};
+use nats_elect_testing::eventually;
+
+use super::instance::Recorded;
+use super::journal::Journal;
+use super::{BUCKET, SOON};
+
+pub const GROUP: &str = "partitions";
+/// The shortest lease that a member may have.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+pub async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
+    RoleManager::builder()
+        .servers(url)
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(id)
+        .member(MemberConfig::default().ttl(LEASE))
+        .group(group)
+        .start()
+        .await
+        .expect("start")
+}
+
+pub async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
+    let handler = Recorded::obedient(id, journal);
+    member_with(url, id, Group::sharded(GROUP, shards, handler)).await
+}
+
+pub fn group(member: &RoleManager) -> GroupHandle {
+    member.group(GROUP).expect("a group")
+}
+
+/// Waits until each shard acts on one of these members. Returns how many act on each.
+pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String, usize> {
+    eventually(SOON, "an owner for each shard", async || {
+        let owned = members.iter().map(|member| {
+            let id = member.instance_id().to_owned();
+            (id, group(member).mine().len())
+        });
+        let owned: BTreeMap<String, usize> = owned.collect();
+        (owned.values().sum::<usize>() == shards as usize).then_some(owned)
+    })
+    .await
+}
+
+pub async fn stop(member: RoleManager) {
+    member.stop(StopOptions::default()).await.expect("stop");
+}
