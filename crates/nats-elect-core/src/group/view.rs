@@ -263,11 +263,9 @@ impl View {
         let longest = now + LONGEST_LEASE;
         let before = self.units.get(&key);
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
-        // A record that was written by compare-and-set over an earlier one, as members write it.
-        let is_trusted = before.is_none()
-            && self.joins()
-            && over.is_some_and(|over| over > 0)
-            && record.is_some();
+        // A record that was written by compare-and-set over an earlier one, as members write it. The
+        // first watch could as well have begun after it, and shown it alone.
+        let is_trusted = self.joins() && over.is_some_and(|over| over > 0) && record.is_some();
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
             None => longest,
             Some(before) => match before.known {

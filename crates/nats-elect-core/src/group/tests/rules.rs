@@ -152,6 +152,30 @@ fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
     });
 }
 
+/// 6: what follows on a found record while the first watch catches up is as old as what it found.
+#[test]
+fn what_is_given_away_while_a_member_joins_waits_for_the_leases_and_no_longer() {
+    let mut world = World::settled(1, 1);
+    let shown = |world: &World, key: &GroupKey| world.keys[key].message.clone();
+    let key = GroupKey::Unit(unit(0));
+    let member = shown(&world, &GroupKey::Member(epoch(1)));
+    let owned = shown(&world, &key);
+    world.leave(0);
+    world.run(SECOND);
+    let given = shown(&world, &key);
+    assert_eq!(given.over, Some(owned.sequence));
+    // The joiner's watch had begun before that.
+    let mut joiner = Group::new(world.nodes[0].group.settings.clone(), world.now);
+    joiner.step(world.now, GroupInput::WatchBegan);
+    for message in [member, owned, given] {
+        joiner.step(world.now, GroupInput::Shown(message));
+    }
+    joiner.step(world.now, GroupInput::CaughtUp { last: world.last });
+    let group = group();
+    let unit = joiner.owners(&group).next().expect("the unit");
+    assert_eq!(unit.quiet_until, world.now + TTL);
+}
+
 /// 6: a member that lost its lease with all keys of its group does not take the group for a new one:
 /// another member may act on.
 #[test]
