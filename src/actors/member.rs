@@ -300,6 +300,10 @@ impl MemberState {
             match step {
                 Step::Group(_) if self.forget => {}
                 Step::Group(input) => {
+                    // The member forgets then to whom it gave its units.
+                    if matches!(input, GroupInput::LeaseLost { .. }) {
+                        self.show();
+                    }
                     let had_all = !self.group.has_regressed();
                     for effect in self.group.step(clock::now(), input) {
                         self.carry_out(myself, effect, steps);
