@@ -1,12 +1,12 @@
 //! `group drain`: has all units leave an instance.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
 use nats_elect::admin::{AdminClient, Instance};
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::cli::{Shared, duration};
 use crate::commands::step_down::progress;
@@ -110,7 +110,7 @@ impl Drain {
         instance: &Instance,
         output: Output,
     ) -> Result<BTreeMap<String, usize>, Failure> {
-        let end = Instant::now() + self.timeout;
+        let mut over = pin!(tokio::time::sleep(self.timeout));
         let (mut told, mut was_empty) = (None, false);
         loop {
             let report = admin.status(instance).await;
@@ -123,7 +123,7 @@ impl Drain {
                 .collect();
             // The order may not have come yet, or a last unit may be on its way there.
             let is_empty = left.is_empty() && !takes_units;
-            if is_empty && was_empty || Instant::now() >= end {
+            if is_empty && was_empty || over.is_elapsed() {
                 return Ok(left);
             }
             was_empty = is_empty;
@@ -131,7 +131,10 @@ impl Drain {
             if told.replace(units) != Some(units) {
                 progress(output, &format!("{units} units are left"));
             }
-            tokio::time::sleep_until(end.min(Instant::now() + PAUSE)).await;
+            tokio::select! {
+                () = &mut over => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Plan {
         if rows.is_empty() {
             output.note("nothing is to move");
         } else {
-            columns.show(rows.into_iter(), output)?;
+            columns.show(rows, output)?;
         }
         for it in &plan.unplaced {
             let stays = it.kept_by.as_ref().map_or_else(

@@ -58,7 +58,7 @@ impl Move {
             progress(output, "waiting until the present owner gives it away");
             let taken = admin.take_unit(&instance, &self.group, &self.unit).await;
             let taken = match taken {
-                Ok(token) => Some(token),
+                Ok(fence) => Some(fence),
                 Err(error) if error.refusal() == Some(ProblemCode::AlreadyThere) => None,
                 Err(error) => return Err(Failure::from(&error).advice(advice(error.refusal()))),
             };
@@ -81,7 +81,7 @@ impl Move {
             return Ok(0);
         }
         output.line(match taken {
-            Some(token) => format!("{instance} owns unit {unit} of {group} now (token {token})"),
+            Some(fence) => format!("{instance} owns unit {unit} of {group} now (token {fence})"),
             None => format!("{instance} owns unit {unit} of {group} already"),
         })?;
         Ok(0)
