@@ -257,8 +257,9 @@ impl Group {
     /// What the policy would do now with the units of a group, as this member sees them, and why.
     /// `None` if the member does not know the group, or the group is only being made.
     ///
-    /// The planner knows which moves it has hinted and when the last round ended. Another member
-    /// does not, and so may show moves that are under way or wait for a cool-down.
+    /// The planner knows which moves it has hinted, and its rounds of moves. Another member does not.
+    /// So it may show moves that are under way or wait for a cool-down, and it shows no moves that
+    /// only carry a round through.
     pub fn plan_of(&self, group: &GroupName) -> Option<Plan> {
         let (fleet, policy) = self.plans_from(group)?;
         Some(policy.plan(&fleet))
@@ -286,6 +287,7 @@ impl Group {
         }
         let planning = Planning {
             weights: self.weights(group, &self.seen_fleet(group, &record, false)),
+            round: Round::Over { at: None },
             ..Planning::default()
         };
         Some(self.fleet(group, &record, &planning))
