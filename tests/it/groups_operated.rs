@@ -2,16 +2,14 @@
 
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::{
-    BoxError, Group, GroupHandle, MemberConfig, MoveError, RoleManager, RoleManagerBuilder,
-    StopOptions, Term, handler_fn,
+    BoxError, Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::support::member::{GROUP, LEASE, group, stop};
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, SOON, ms};
-
-const GROUP: &str = "partitions";
+use crate::support::{BUCKET, SOON};
 
 fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
     let lead = |term: Term| async move {
@@ -22,12 +20,8 @@ fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
         .servers(url)
         .bucket(BUCKET)
         .instance_id(id)
-        .member(MemberConfig::default().ttl(ms(3000)))
+        .member(MemberConfig::default().ttl(LEASE))
         .group(Group::sharded(GROUP, shards, handler_fn(lead)))
-}
-
-fn group(member: &RoleManager) -> GroupHandle {
-    member.group(GROUP).expect("a group")
 }
 
 /// Two members, each with half of the shards, and a planner that has nothing left to do.
@@ -48,10 +42,6 @@ async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
         (half(a) && half(b) && idle).then_some(())
     })
     .await;
-}
-
-async fn stop(member: RoleManager) {
-    member.stop(StopOptions::default()).await.expect("stop");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,19 +6,18 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{
-    Distrust, EndCause, FailureKind, Group, Handoff, METRICS, MemberConfig, Metric, MetricKind,
-    MetricScope, Outcome, Refusal, RoleManager, RoleState, StepDown, StopOptions, Vacancy,
+    Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
+    Refusal, RoleState, StepDown, Vacancy,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{Recorded, instance};
+use crate::support::instance::instance;
 use crate::support::journal::{Journal, RecordedTerm};
+use crate::support::member::{GROUP, member, stop};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
-
-const GROUP: &str = "partitions";
 
 const FENCED_WRITES: [&str; 9] = [
     "written",
@@ -148,24 +147,6 @@ fn is_of_members(metric: &Metric) -> bool {
     metric.scope == MetricScope::Group || metric.name.starts_with("election_member_")
 }
 
-/// A member of a group with these shards, whose lease is the shortest that there may be.
-async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
-    RoleManager::builder()
-        .servers(url)
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .instance_id(id)
-        .member(MemberConfig::default().ttl(ms(3000)))
-        .group(Group::sharded(
-            GROUP,
-            shards,
-            Recorded::obedient(id, journal),
-        ))
-        .start()
-        .await
-        .expect("start")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
     dashboard::install();
@@ -251,8 +232,8 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
         (unowned == 0.0 && sum(&scrape, "election_group_units") == all).then_some(())
     })
     .await;
-    a.stop(StopOptions::default()).await.expect("stop");
-    b.stop(StopOptions::default()).await.expect("stop");
+    stop(a).await;
+    stop(b).await;
     let scrape = Scrape::now();
     let drained = Some(("cause", "drained"));
     assert!(scrape.value("election_group_terms_ended_total", other, drained) >= 1.0);

@@ -262,7 +262,7 @@ pub enum RoleCommand {
     Retire(retire::Retire),
 }
 
-/// What is to be known of groups, and done with their units.
+/// Commands that show groups, and move their units.
 #[derive(Debug, Subcommand)]
 pub enum GroupCommand {
     Ls(group::ls::Ls),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use nats_elect::{Group, GroupEvent, GroupHandle, RoleHandler};
+use nats_elect::{Group, GroupEvent, GroupHandle, RoleHandler, UnitOwner};
 
 use super::{Role, Witness};
 
@@ -22,23 +22,20 @@ pub fn group<H: RoleHandler>(handler: impl Fn(Role) -> H) -> Group {
 /// Tells the witness who leads which role, now and whenever that changes.
 pub async fn watch(group: GroupHandle, witness: Arc<dyn Witness>) {
     let mut events = group.events();
-    let sees = |unit: &str, owner: Option<&str>| {
+    let sees = |unit: &str, owner: Option<UnitOwner>| {
         if let Some(role) = Role::of(unit) {
+            let owner = owner.as_ref().map(|owner| owner.instance_id.as_str());
             witness.sees(role, owner);
         }
     };
     loop {
         for (unit, owner) in group.owners() {
-            let owner = owner.as_ref().map(|owner| owner.instance_id.as_str());
             sees(&unit, owner);
         }
         // Until this was too slow for an event.
         loop {
             match events.next().await {
-                Some(GroupEvent::OwnerChanged { unit, owner }) => {
-                    let owner = owner.as_ref().map(|owner| owner.instance_id.as_str());
-                    sees(&unit, owner);
-                }
+                Some(GroupEvent::OwnerChanged { unit, owner }) => sees(&unit, owner),
                 Some(GroupEvent::Missed(_)) => break,
                 Some(_) => {}
                 None => return,

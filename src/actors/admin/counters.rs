@@ -32,19 +32,22 @@ impl Counters {
         }
     }
 
-    /// Returns the counts of the endpoints that have a subject.
-    pub fn stats(&self, subject: impl Fn(Endpoint) -> Option<String>) -> Vec<EndpointStats> {
+    pub fn stats(
+        &self,
+        has_groups: bool,
+        subject: impl Fn(Endpoint) -> String,
+    ) -> Vec<EndpointStats> {
         let places = ENDPOINTS.iter().zip(&self.0);
         places
-            .filter_map(|(endpoint, counter)| Some((endpoint, counter, subject(*endpoint)?)))
-            .map(|(endpoint, counter, subject)| {
+            .filter(|(endpoint, _)| endpoint.is_answered(has_groups))
+            .map(|(endpoint, counter)| {
                 let counter = lock(counter).clone();
                 let nanos = u64::try_from(counter.time.as_nanos()).unwrap_or(u64::MAX);
                 // Beyond it readers would round: after a hundred days.
                 let nanos = nanos.min(1 << 53);
                 EndpointStats {
                     name: endpoint.verb.as_str().into(),
-                    subject,
+                    subject: subject(*endpoint),
                     queue_group: String::new(),
                     num_requests: counter.requests,
                     num_errors: counter.errors,

@@ -221,10 +221,8 @@ impl AdminHandler {
             Asked::Ping => json(&self.identity.ping()),
             Asked::Info | Asked::Search => json(&self.info()),
             Asked::Stats => {
-                let has_groups = self.has_groups();
-                let stats = self.counters.stats(|it| {
-                    let answers = has_groups || !it.verb.is_of_group();
-                    answers.then(|| self.subjects.pattern(it, self.instance.incarnation))
+                let stats = self.counters.stats(self.has_groups(), |it| {
+                    self.subjects.pattern(it, self.instance.incarnation)
                 });
                 json(&self.identity.stats(&self.started_at, stats))
             }

@@ -97,11 +97,7 @@ impl MemberState {
             Effect::Extend { lease, .. } => steps.extend(granted(lease)),
             // The lease may last on for the handlers to finish.
             Effect::Cancel { .. } => {
-                let cause = if self.stopping.is_some() {
-                    UnitTermEnd::Drained
-                } else {
-                    UnitTermEnd::Lost
-                };
+                let cause = self.drained_or(UnitTermEnd::Lost);
                 for running in self.running.values_mut() {
                     if running.epoch == Some(epoch) {
                         running.cancel(cause);

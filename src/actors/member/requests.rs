@@ -58,12 +58,8 @@ impl MemberState {
         let hints = vec![Hint { unit, sequence, to }];
         if self.group.own_epoch() == Some(acts) {
             steps.push_back(Step::Group(GroupInput::Hint { hints }));
-        } else if let Some(bucket) = self.bucket.clone() {
-            tokio::spawn(async move {
-                if let Err(error) = bucket.send_hints(acts, &hints).await {
-                    tracing::debug!(%error, "a hint was not sent");
-                }
-            });
+        } else {
+            self.send_hints(acts, hints);
         }
     }
 }

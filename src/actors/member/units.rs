@@ -14,7 +14,8 @@ use crate::role::{Ask, UnitOnBoard};
 use crate::store::{Shown, StoreError};
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{
-    GroupContent, GroupEffect, GroupInput, GroupKind, GroupWrite, MemberContent, UnitKey,
+    Epoch, GroupContent, GroupEffect, GroupInput, GroupKind, GroupWrite, Hint, MemberContent,
+    UnitKey,
 };
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Failure, Input, Moment, OpId, Reply, TermId, TermStart, WriteOutcome};
@@ -77,7 +78,7 @@ impl MemberState {
         steps.push_front(Step::Group(GroupInput::Shown(message)));
     }
 
-    fn meet(&self, epoch: nats_elect_core::group::Epoch, id: &str) {
+    fn meet(&self, epoch: Epoch, id: &str) {
         for scope in self.groups.values() {
             let is_known = scope.read(|board| board.members.contains_key(&epoch));
             if !is_known {
@@ -85,6 +86,26 @@ impl MemberState {
                     board.members.insert(epoch, id.into());
                 });
             }
+        }
+    }
+
+    /// Sends hints to another member, which may not get them.
+    pub(super) fn send_hints(&self, to: Epoch, hints: Vec<Hint>) {
+        if let Some(bucket) = self.bucket.clone() {
+            tokio::spawn(async move {
+                if let Err(error) = bucket.send_hints(to, &hints).await {
+                    tracing::debug!(%error, "a hint was not sent");
+                }
+            });
+        }
+    }
+
+    /// The reason why a term ends that would end for this one, if the instance did not leave.
+    pub(super) const fn drained_or(&self, otherwise: UnitTermEnd) -> UnitTermEnd {
+        if self.stopping.is_some() {
+            UnitTermEnd::Drained
+        } else {
+            otherwise
         }
     }
 
@@ -115,24 +136,14 @@ impl MemberState {
                 until,
             } => self.start(myself, unit, sequence, until, steps),
             GroupEffect::Cancel { unit, sequence } => {
-                let cause = if self.stopping.is_some() {
-                    UnitTermEnd::Drained
-                } else {
-                    UnitTermEnd::Given
-                };
+                let cause = self.drained_or(UnitTermEnd::Given);
                 if let Some(running) = self.running_at(&unit, sequence) {
                     running.cancel(cause);
                 }
                 self.touched.insert(unit);
             }
             GroupEffect::Hint { to, hints } => {
-                if let Some(bucket) = self.bucket.clone() {
-                    tokio::spawn(async move {
-                        if let Err(error) = bucket.send_hints(to, &hints).await {
-                            tracing::debug!(%error, "a hint was not sent");
-                        }
-                    });
-                }
+                self.send_hints(to, hints);
             }
             GroupEffect::Revoke { unit, sequence } => {
                 // Its record and its lease stand: then it is the handler that took too long.

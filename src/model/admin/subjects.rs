@@ -68,7 +68,14 @@ pub const ENDPOINTS: [Endpoint; 12] = [
 /// Those of these requests that an instance with or without groups answers.
 pub fn endpoints(has_groups: bool) -> impl Iterator<Item = Endpoint> {
     let all = ENDPOINTS.into_iter();
-    all.filter(move |it| has_groups || !it.verb.is_of_group())
+    all.filter(move |it| it.is_answered(has_groups))
+}
+
+impl Endpoint {
+    /// Whether an instance with or without groups answers such requests.
+    pub const fn is_answered(self, has_groups: bool) -> bool {
+        has_groups || !self.verb.is_of_group()
+    }
 }
 
 const fn of_all(verb: Verb) -> Endpoint {

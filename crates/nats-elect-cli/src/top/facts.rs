@@ -59,7 +59,7 @@ pub struct Report {
     pub groups: BTreeMap<String, Owns>,
 }
 
-/// What an instance says of one of its groups.
+/// The words of an instance about one of its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owns {
     pub units: usize,
@@ -341,7 +341,7 @@ impl Facts {
         groups.into_iter().map(String::as_str).collect()
     }
 
-    /// What an instance owns of a group. `None` if it takes no part in it, or does not answer.
+    /// The part of a group that an instance owns. `None` if it takes no part in it, or does not answer.
     pub fn owns(&self, group: &str, who: &Who) -> Option<Owns> {
         let instance = self.instance(who)?;
         let owns = instance.report.groups.get(group).copied();

@@ -87,7 +87,7 @@ pub enum GroupWrite {
         epoch: Epoch,
         /// The sequence of its last record, or 0 if it is missing.
         over: u64,
-        /// What its name proves, for those who join later. `None` if its record did not tell it.
+        /// The proof that its name is, for those who join later. `None` if its record did not tell it.
         identity: Option<Identity>,
     },
     /// The record of a group.

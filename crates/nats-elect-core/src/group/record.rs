@@ -223,7 +223,7 @@ pub enum MemberContent {
     Tombstone {
         /// The secret of the epoch, if it tells one. Only its member knows it.
         secret: Option<ReleaseSecret>,
-        /// What the epoch's name proves, if the tombstone tells it truly.
+        /// The identity that the epoch's name proves, if the tombstone tells it truly.
         identity: Option<Identity>,
     },
 }

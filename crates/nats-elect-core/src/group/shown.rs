@@ -134,7 +134,7 @@ impl Group {
         self.valid_lease().map(|(epoch, _)| epoch)
     }
 
-    /// What this member's own record says, as its watch showed it last. `None` while it has no
+    /// This member's own record, as its watch showed it last. `None` while it has no
     /// lease.
     pub fn own_info(&self) -> Option<&MemberInfo> {
         let (epoch, _) = self.valid_lease()?;

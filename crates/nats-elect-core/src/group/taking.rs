@@ -123,7 +123,7 @@ impl Group {
         if stands == Some(UnitRecord::Closed) {
             // Members close units of earlier generations. Any other *closed* is a stranger's, unless
             // this member was not shown that the group has grown.
-            let grown_until = self.view.has_later_until(unit);
+            let grown_until = self.view.later_until(unit);
             match grown_until.filter(|until| self.now < *until) {
                 _ if closing => return Need::Nothing,
                 Some(until) => return Need::Later(until),
@@ -197,10 +197,8 @@ impl Group {
         if self.busy.contains(&key) {
             return None;
         }
-        let turn = self.turn(&first, own);
-        let since = self.free_since(key, over);
-        if self.now < since + turn {
-            return Some(since + turn);
+        if let Some(turn) = self.awaits_turn(key, over, &first, own) {
+            return Some(turn);
         }
         let identity = self.view.identity_of(epoch);
         self.write(GroupWrite::Depose {
@@ -221,7 +219,10 @@ impl Group {
         if let Some(seen) = self.view.group(name) {
             let (over, is_behind, record) = (seen.sequence, seen.is_behind, self.record_of(name)?);
             if is_behind {
-                return self.restore_group(name, epoch, over, record);
+                // Over the one that stands there, which counts for nothing.
+                self.look_at_units(name);
+                let first = first_shard(name, record.generation);
+                return self.write_group(&first, epoch, over, record);
             }
             if !record.making {
                 self.look_at_units(name);
@@ -240,54 +241,32 @@ impl Group {
             },
             Units::Named(_) => GroupKind::Spread,
         };
-        let first = UnitKey {
-            group: name.clone(),
-            generation,
-            unit: UnitName::shard(0),
-        };
-        let turn = self.turn(&first, epoch);
-        let since = self.free_since(key, 0);
-        if self.now < since + turn {
-            return Some(since + turn);
-        }
         let record = GroupRecord {
             kind,
             generation,
             making,
         };
-        self.write(GroupWrite::Group {
-            group: name.clone(),
-            over: 0,
-            record,
-        });
-        None
+        self.write_group(&first_shard(name, generation), epoch, 0, record)
     }
 
-    /// Writes the group's record again, over one that goes back behind it.
-    fn restore_group(
+    /// Writes a group's record in this member's turn at the unit. Returns when that is.
+    fn write_group(
         &mut self,
-        name: &GroupName,
+        unit: &UnitKey,
         epoch: Epoch,
         over: u64,
         record: GroupRecord,
     ) -> Option<Moment> {
-        self.look_at_units(name);
-        let first = UnitKey {
-            group: name.clone(),
-            generation: record.generation,
-            unit: UnitName::shard(0),
-        };
-        let turn = self.turn(&first, epoch);
-        let since = self.free_since(GroupKey::Group(name.clone()), over);
-        if self.now < since + turn {
-            return Some(since + turn);
+        let key = GroupKey::Group(unit.group.clone());
+        let turn = self.awaits_turn(key, over, unit, epoch);
+        if turn.is_none() {
+            self.write(GroupWrite::Group {
+                group: unit.group.clone(),
+                over,
+                record,
+            });
         }
-        self.write(GroupWrite::Group {
-            group: name.clone(),
-            over,
-            record,
-        });
-        None
+        turn
     }
 
     /// Creates the units of a new group, and then says that it is made.
@@ -310,20 +289,11 @@ impl Group {
             }
             return Some(self.now + self.settings.heartbeat / 4);
         }
-        let turn = self.turn(units.first()?, epoch);
-        let since = self.free_since(GroupKey::Group(name.clone()), over);
-        if self.now < since + turn {
-            return Some(since + turn);
-        }
-        self.write(GroupWrite::Group {
-            group: name.clone(),
-            over,
-            record: GroupRecord {
-                making: false,
-                ..record
-            },
-        });
-        None
+        let made = GroupRecord {
+            making: false,
+            ..record
+        };
+        self.write_group(units.first()?, epoch, over, made)
     }
 
     /// Has each unit of a group looked at.
@@ -413,6 +383,19 @@ impl Group {
         since.1
     }
 
+    /// When this member's turn comes to write over what stands at this sequence. `None` if it is
+    /// now. The turns at a group's record are those at one of its units.
+    fn awaits_turn(
+        &mut self,
+        key: GroupKey,
+        sequence: u64,
+        unit: &UnitKey,
+        own: Epoch,
+    ) -> Option<Moment> {
+        let at = self.free_since(key, sequence) + self.turn(unit, own);
+        (self.now < at).then_some(at)
+    }
+
     /// For how long this member leaves a write to others that could do it, too.
     fn turn(&self, unit: &UnitKey, own: Epoch) -> Duration {
         self.settings.heartbeat * self.place(unit, own)
@@ -428,5 +411,13 @@ impl Group {
 
     pub(super) fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
         self.view.takes_units(epoch, &unit.group, self.now)
+    }
+}
+
+fn first_shard(group: &GroupName, generation: u32) -> UnitKey {
+    UnitKey {
+        group: group.clone(),
+        generation,
+        unit: UnitName::shard(0),
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct SeenGroup {
     pub sequence: u64,
     /// The record that counts. `None` if what stands there is not understood.
     pub record: Option<GroupRecord>,
-    /// What stands there goes back behind the one that counts.
+    /// Whether the record there goes back behind the one that counts.
     pub is_behind: bool,
     /// Whether this record began the group where nothing was.
     began: bool,
@@ -431,7 +431,7 @@ impl View {
     }
 
     /// Until when a member may have a lease that owns a unit of a later generation than this one's.
-    pub fn has_later_until(&self, unit: &UnitKey) -> Option<Moment> {
+    pub fn later_until(&self, unit: &UnitKey) -> Option<Moment> {
         let later = self
             .units_in(&unit.group)
             .filter(|(key, _)| key.generation > unit.generation);
@@ -579,7 +579,7 @@ impl View {
         }
     }
 
-    /// What the name of an epoch proves, if its record told it.
+    /// The identity that the name of an epoch proves, if its record told it.
     pub fn identity_of(&self, epoch: Epoch) -> Option<Identity> {
         self.members.get(&epoch)?.identity
     }

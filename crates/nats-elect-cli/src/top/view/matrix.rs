@@ -76,7 +76,7 @@ pub fn table(
     lines
 }
 
-/// What an instance owns of a group.
+/// The part of a group that an instance owns.
 fn owns(look: Look, owns: Option<Owns>) -> (String, Style) {
     let Some(Owns { units, takes_units }) = owns else {
         return (look.sign("·", ".").to_owned(), look.faint());

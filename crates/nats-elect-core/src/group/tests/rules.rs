@@ -154,7 +154,7 @@ fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
 
 /// 6: what follows on a found record while the first watch catches up is as old as what it found.
 #[test]
-fn what_is_given_away_while_a_member_joins_waits_for_the_leases_and_no_longer() {
+fn a_unit_given_away_while_a_member_joins_waits_for_the_leases_and_no_longer() {
     let mut world = World::settled(1, 1);
     let shown = |world: &World, key: &GroupKey| world.keys[key].message.clone();
     let key = GroupKey::Unit(unit(0));
