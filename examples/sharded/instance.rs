@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use nats_elect::{BoxError, Group, MemberConfig, RoleManager};
+use nats_elect::{BoxError, Group, GroupHandle, MemberConfig, RoleManager};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
@@ -42,7 +42,11 @@ pub async fn run(id: &str, args: &Args) -> Result<(), BoxError> {
         .group(Group::sharded(GROUP, args.shards, counter))
         .start()
         .await?;
-    journal.joined();
+    let group = manager.group(GROUP)?;
+    tokio::spawn(async move {
+        group.wait_until(GroupHandle::has_joined).await;
+        journal.joined();
+    });
     let end = async {
         tokio::select! {
             _ = terminate.recv() => {}

@@ -22,7 +22,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The process takes part in the group.
+    /// The process can own shards.
     Joined,
     /// Something in a term of a shard.
     Term {
@@ -68,7 +68,7 @@ impl Journal {
         })
     }
 
-    /// The process takes part in the group.
+    /// The process can own shards.
     pub fn joined(&self) {
         self.write(Line {
             at: Moment::now(),

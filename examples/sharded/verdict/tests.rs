@@ -227,6 +227,23 @@ fn a_shard_that_has_no_owner_any_more_is_noticed() {
 }
 
 #[test]
+fn a_shard_given_away_just_before_the_final_stop_needs_no_next_owner() {
+    let mut run = Run::new();
+    run.first_term();
+    run.second_term(6, 13);
+    run.evidence.closing = run.zero + Duration::from_millis(21_900);
+    assert_eq!(run.wrong(), Vec::<String>::new());
+    let mut run = Run::new();
+    run.first_term();
+    run.second_term(6, 13);
+    run.evidence.closing = run.zero + Duration::from_millis(22_100);
+    assert_wrong(
+        run,
+        "owned again in time: shard 0 had no owner from 21.00 s on",
+    );
+}
+
+#[test]
 fn a_process_that_does_not_end_as_it_should_is_noticed() {
     let mut run = Run::new();
     run.first_term();
