@@ -304,11 +304,11 @@ impl MemberState {
                     if matches!(input, GroupInput::LeaseLost { .. }) {
                         self.show();
                     }
-                    let had_all = !self.group.has_regressed();
+                    let regressed = self.group.regressed_until();
                     for effect in self.group.step(clock::now(), input) {
                         self.carry_out(myself, effect, steps);
                     }
-                    if had_all && self.group.has_regressed() {
+                    if self.group.regressed_until() != regressed {
                         tracing::error!(
                             "the stream lost confirmed messages: units of groups wait for a minute until old owners have surely ended"
                         );

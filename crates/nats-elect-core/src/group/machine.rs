@@ -122,9 +122,10 @@ impl Group {
         self.view.caught_up && self.view.found_until <= self.now && self.valid_lease().is_some()
     }
 
-    /// Whether a watch has shown less than was known before: the stream lost messages from its end.
-    pub const fn has_regressed(&self) -> bool {
-        self.view.has_regressed
+    /// Until when this member relies on nothing that it finds, after a watch has shown less than was
+    /// known before: the stream lost messages from its end. `None` if that never happened.
+    pub const fn regressed_until(&self) -> Option<Moment> {
+        self.view.regressed_until
     }
 
     /// Whether no unit is this member's: no handler of a unit runs, and no giving waits for its

@@ -120,14 +120,15 @@ impl Group {
         if self.now < seen.quiet_until {
             return Need::Later(seen.quiet_until);
         }
-        if stands == Some(UnitRecord::Closed) {
+        if closing && self.view.is_closed(&unit.group, &seen) {
+            return Need::Nothing;
+        }
+        if stands == Some(UnitRecord::Closed) && !closing {
             // Members close units of earlier generations. Any other *closed* is a stranger's, unless
             // this member was not shown that the group has grown.
             let grown_until = self.view.later_until(unit);
-            match grown_until.filter(|until| self.now < *until) {
-                _ if closing => return Need::Nothing,
-                Some(until) => return Need::Later(until),
-                None => {}
+            if let Some(until) = grown_until.filter(|until| self.now < *until) {
+                return Need::Later(until);
             }
         }
         let owner = stands.and_then(UnitRecord::owner);

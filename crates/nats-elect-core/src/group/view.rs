@@ -66,6 +66,8 @@ pub(super) struct SeenGroup {
     pub sequence: u64,
     /// The record that counts. `None` if what stands there is not understood.
     pub record: Option<GroupRecord>,
+    /// The first sequence at which a record of this generation was shown.
+    since: u64,
     /// Whether the record there goes back behind the one that counts.
     pub is_behind: bool,
     /// Whether this record began the group where nothing was.
@@ -109,8 +111,10 @@ pub(super) struct View {
     looks_back: bool,
     /// Keys for which it has shown less than is known, and what is known.
     behind: BTreeMap<GroupKey, u64>,
-    /// What is known was wrong once: the stream has lost its end.
-    pub has_regressed: bool,
+    /// Whether the present watch has shown other content than is known, at the same sequence.
+    contradicts: bool,
+    /// The stream had lost its end. Until then this member relies on nothing that it finds.
+    pub regressed_until: Option<Moment>,
     /// The latest generation of each group that was known before this member joined again. Such a
     /// group is not new, whatever became of its keys.
     earlier: BTreeMap<GroupName, u32>,
@@ -122,6 +126,7 @@ impl View {
         self.looks_back = true;
         self.last_before = self.last;
         self.behind.clear();
+        self.contradicts = false;
     }
 
     /// Learns of a message. One that was shown before changes nothing.
@@ -139,6 +144,7 @@ impl View {
                 self.behind.insert(key, known);
             } else {
                 self.behind.remove(&key);
+                self.contradicts |= sequence == known && !self.agrees(&content);
             }
         }
         match content {
@@ -152,6 +158,26 @@ impl View {
             } => self.learn_of_unit(key, sequence, over, record, signed, now),
             GroupContent::Group(name, record) => {
                 self.learn_of_group(name, sequence, over, record, now)
+            }
+        }
+    }
+
+    /// Whether a message has the content that is known of its key.
+    fn agrees(&self, content: &GroupContent) -> bool {
+        match content {
+            GroupContent::Member(epoch, content) => {
+                let tombstone = matches!(content, MemberContent::Tombstone { .. });
+                let known = self.members.get(epoch);
+                known.is_none_or(|known| known.deposed == tombstone)
+            }
+            GroupContent::Unit { key, record, .. } => {
+                let shown = record.map_or(KnownUnit::Opaque, KnownUnit::Record);
+                let known = self.units.get(key);
+                known.is_none_or(|known| known.known == shown)
+            }
+            GroupContent::Group(name, record) => {
+                let known = self.groups.get(name).filter(|known| !known.is_behind);
+                known.is_none_or(|known| known.record == *record)
             }
         }
     }
@@ -265,7 +291,7 @@ impl View {
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
         // A record that was written by compare-and-set over an earlier one, as members write it. The
         // first watch could as well have begun after it, and shown it alone.
-        let is_trusted = self.joins() && over.is_some_and(|over| over > 0) && record.is_some();
+        let is_trusted = self.joins(now) && over.is_some_and(|over| over > 0) && record.is_some();
         let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
             None => longest,
             Some(before) => match before.known {
@@ -344,7 +370,7 @@ impl View {
         // It was written when all units had been created, and stands since. So units of nobody that
         // are older never had an owner.
         let made = record.is_some_and(|record| !record.making && record.generation == 1);
-        let is_fresh = self.joins() && !self.earlier.contains_key(&name);
+        let is_fresh = self.joins(now) && !self.earlier.contains_key(&name);
         if is_fresh && made && over.is_some_and(|over| over > 0) {
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| it.newborn && it.sequence < sequence) {
@@ -368,10 +394,14 @@ impl View {
                 *most = shards.max(*most);
             }
         }
-        let is_first = !self.groups.contains_key(&name) && over == Some(0);
+        let before = self.groups.get(&name);
+        let is_first = before.is_none() && over == Some(0);
+        let generation = |record: Option<GroupRecord>| record.map(|record| record.generation);
+        let same = before.filter(|before| generation(before.record) == generation(counts));
         let group = SeenGroup {
             sequence,
             record: counts,
+            since: same.map_or(sequence, |before| before.since),
             is_behind,
             began: is_first && record.is_some_and(|record| record.making),
             watch,
@@ -380,10 +410,10 @@ impl View {
         Change::Group(name)
     }
 
-    /// Whether the first watch shows what stood there before. After the stream has lost its end,
-    /// none does.
-    const fn joins(&self) -> bool {
-        !self.caught_up && !self.has_regressed
+    /// Whether the first watch shows what stood there before. It shows nothing to rely on while
+    /// leases may last that began before the stream lost its end.
+    fn joins(&self, now: Moment) -> bool {
+        !self.caught_up && self.regressed_until.is_none_or(|until| until <= now)
     }
 
     /// Forgets all but how far the stream had come, which groups there were, and who may have a
@@ -410,7 +440,7 @@ impl View {
             watch: self.watch,
             last: self.last,
             last_before: self.last_before,
-            has_regressed: self.has_regressed,
+            regressed_until: self.regressed_until,
             earlier,
             known: std::mem::take(&mut self.known),
             shards: std::mem::take(&mut self.shards),
@@ -452,10 +482,10 @@ impl View {
         // lost its end, and may have grown again since.
         self.looks_back = false;
         let is_lost = self.behind.values().any(|known| *known <= last);
-        if last < self.last_before || is_lost {
+        if last < self.last_before || is_lost || self.contradicts {
             self.join_again(now);
             (self.last, self.last_before) = (0, 0);
-            self.has_regressed = true;
+            self.regressed_until = Some(now + LONGEST_LEASE);
             return None;
         }
         let joins = !self.caught_up;
@@ -505,7 +535,9 @@ impl View {
         });
         // A tombstone that tells no secret may be a stranger's.
         let last = others.map(|(_, it)| it.over_at).max();
-        self.found_until = last.map_or(now, |last| last.max(now));
+        // Before it has relied on something, it is to be given nothing.
+        let until = last.max(self.regressed_until);
+        self.found_until = until.map_or(now, |until| until.max(now));
         mutated!(JoinAtOnce => self.found_until = now);
         for unit in self.units.values_mut().filter(|it| it.was_found) {
             unit.quiet_until = self.found_until;
@@ -646,9 +678,7 @@ impl View {
 
     /// Whether every unit of the generations before this one is closed for good.
     pub fn are_closed_before(&self, group: &GroupName, generation: u32, now: Moment) -> bool {
-        let is_closed = |unit: &Unit| {
-            unit.known == KnownUnit::Record(UnitRecord::Closed) && unit.quiet_until <= now
-        };
+        let is_closed = |unit: &Unit| self.is_closed(group, unit) && unit.quiet_until <= now;
         let known = self.units_in(group);
         let earlier = known.take_while(|(key, _)| key.generation < generation);
         earlier.map(|(_, unit)| unit).all(is_closed)
@@ -656,6 +686,14 @@ impl View {
                 let unit = self.units.get(&key);
                 unit.is_some_and(is_closed)
             })
+    }
+
+    /// Whether a unit of an earlier generation is closed for good. A member that was not shown that
+    /// the group has grown may write over a *closed* from before, which is a stranger's.
+    pub fn is_closed(&self, group: &GroupName, unit: &Unit) -> bool {
+        let since = self.groups.get(group).map(|group| group.since);
+        unit.known == KnownUnit::Record(UnitRecord::Closed)
+            && since.is_some_and(|since| since < unit.sequence)
     }
 
     /// All shards of the generation before this one.

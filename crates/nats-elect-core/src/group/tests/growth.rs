@@ -142,6 +142,25 @@ fn no_unit_of_an_earlier_generation_is_opened_again() {
     }
 }
 
+/// 10: who was not shown the growth could write over a *closed* from before it.
+#[test]
+fn a_unit_that_was_closed_before_the_group_grew_is_closed_again() {
+    let mut world = World::settled(2, 1);
+    world.forge(0, Some(UnitRecord::Closed), None);
+    world.run(SECOND);
+    put(&mut world, record(1, 0, 1).resized(2));
+    let grown_at = world.last;
+    world.until(LONGEST_LEASE * 2 + TTL, |world| {
+        let closed_at = world.sequence(&GroupKey::Unit(unit(0)));
+        let begun = (0..2).any(|it| !world.owners(&grown(it)).is_empty());
+        assert!(
+            closed_at > grown_at || !begun,
+            "beside a closed that an old owner may write over"
+        );
+        all_grown(world, 2)
+    });
+}
+
 /// 10: a record that goes back, or gives a generation other units, is written over by those who
 /// know better, and nobody acts on it.
 #[test]

@@ -596,6 +596,72 @@ fn a_member_that_drains_gives_all_its_units_to_others() {
     assert!((0..9).all(|it| world.owner(it) != drained));
 }
 
+/// A stream that lost its end gives the same sequences again.
+#[test]
+fn another_record_at_a_known_sequence_ends_the_lease() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let another = GroupContent::Unit {
+        key: unit(0),
+        record: Some(UnitRecord::Owned(epoch(world.nodes[1 - owner].epoch))),
+        signed: None,
+    };
+    let last = world.last;
+    let known: Vec<Message> = world.keys.values().map(|it| it.message.clone()).collect();
+    let mut changed = known.clone();
+    let of_unit = |it: &&mut Message| it.content.key() == GroupKey::Unit(unit(0));
+    changed.iter_mut().find(of_unit).unwrap().content = another;
+    for (messages, owners) in [(known, 1), (changed, 0)] {
+        world.tell(owner, GroupInput::WatchBegan);
+        for message in messages {
+            world.tell(owner, GroupInput::Shown(message));
+        }
+        world.tell(owner, GroupInput::CaughtUp { last });
+        assert_eq!(world.owners(&unit(0)).len(), owners);
+    }
+}
+
+/// A member that relies on nothing is given no units on which it could not act for so long.
+#[test]
+fn after_a_lost_end_others_own_what_the_member_had() {
+    let mut world = World::settled(2, 4);
+    let owner = world.owner(0);
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    world.run(TTL + 4 * HEARTBEAT);
+    let end = world.now + LONGEST_LEASE;
+    while world.now + TTL * 2 < end {
+        world.run(HEARTBEAT);
+        for number in 0..4 {
+            let owners = world.owners(&unit(number));
+            assert!(owners == [1 - owner], "unit {number}: {owners:?}");
+        }
+    }
+    world.until(LONGEST_LEASE, |world| {
+        (0..4).any(|number| world.owners(&unit(number)) == [owner])
+    });
+}
+
+/// What it finds a minute later is as good as what any other member finds that joins.
+#[test]
+fn a_member_relies_on_what_it_finds_again_when_old_leases_are_over() {
+    let mut world = World::settled(2, 2);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    world.run(2 * LONGEST_LEASE);
+    // It joins again, and finds what it was given.
+    let own = epoch(world.nodes[owner].epoch);
+    world.tell(owner, GroupInput::LeaseLost { epoch: own });
+    world.run(TTL + 2 * HEARTBEAT);
+    world.tell(other, GroupInput::Drain);
+    world.until(TTL + 2 * HEARTBEAT, |world| {
+        (0..2).all(|number| world.owners(&unit(number)) == [owner])
+    });
+}
+
 #[test]
 fn a_stream_that_lost_its_end_ends_the_lease() {
     let mut world = World::settled(2, 1);

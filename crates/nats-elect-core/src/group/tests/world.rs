@@ -531,16 +531,12 @@ impl World {
     fn retire(&mut self, old: Epoch) {
         let number = (1..=self.epochs).find(|number| epoch(*number) == old);
         let secret = number.map(secret);
+        let identity = number.map(identity);
         let key = GroupKey::Member(old);
         let over = self.sequence(&key);
         if over > 0 {
-            let tombstone = GroupContent::Member(
-                old,
-                MemberContent::Tombstone {
-                    secret,
-                    identity: None,
-                },
-            );
+            let tombstone =
+                GroupContent::Member(old, MemberContent::Tombstone { secret, identity });
             self.store(key, Some(over), tombstone);
         }
     }

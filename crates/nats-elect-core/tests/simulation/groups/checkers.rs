@@ -80,7 +80,7 @@ impl Checkers {
         let mut valid: Vec<(usize, &UnitKey, u64)> = Vec::new();
         for (node, at) in world.nodes.iter().enumerate() {
             let process = at.process.as_ref();
-            if process.is_some_and(|process| process.group.has_regressed()) {
+            if process.is_some_and(|process| process.group.regressed_until().is_some()) {
                 let detail = format!("node-{node} says that the stream lost messages");
                 return Err(world.broken_conduct(detail));
             }
@@ -152,9 +152,12 @@ impl Checkers {
                         super::stream::Body::Unit(Some(UnitRecord::Closed), _)
                     )
             });
-            // In the present generation a stranger closed it.
-            let group = world.group_record(&GroupKey::Group(key.group.clone()));
-            let is_over = group.is_some_and(|group| key.generation < group.generation);
+            // In the present generation a stranger closed it, and so before the group's record.
+            let group_key = GroupKey::Group(key.group.clone());
+            let group = world.group_record(&group_key);
+            let grown_at = world.stream.get(&group_key).map(|it| it.sequence);
+            let is_over = group.is_some_and(|group| key.generation < group.generation)
+                && grown_at.is_some_and(|grown_at| grown_at < *over);
             if closed && is_over && *record != UnitRecord::Closed {
                 let detail = format!("node-{node} writes over {key}, which is closed");
                 return Err(world.broken_conduct(detail));
