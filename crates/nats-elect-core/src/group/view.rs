@@ -46,7 +46,7 @@ pub(super) struct Unit {
     pub quiet_until: Moment,
     /// Whether it is known by its creation as nobody's alone.
     newborn: bool,
-    /// Whether it stood there when this member joined, written by compare-and-set.
+    /// Whether it stood there when this member joined, as members write it.
     was_found: bool,
     watch: u64,
 }
@@ -353,10 +353,11 @@ impl View {
         {
             // Nobody owned a unit before this record. So what was created until then is of age.
             let while_new = before.sequence..sequence;
+            let of_age = now.max(self.found_until);
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| while_new.contains(&it.sequence)) {
                 if unit.newborn {
-                    unit.quiet_until = now;
+                    unit.quiet_until = of_age;
                 }
             }
         }
@@ -374,7 +375,7 @@ impl View {
         if is_fresh && made && over.is_some_and(|over| over > 0) {
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| it.newborn && it.sequence < sequence) {
-                unit.quiet_until = now;
+                unit.was_found = true;
             }
         }
         let known = self.known.get(&name).copied();
@@ -395,7 +396,8 @@ impl View {
             }
         }
         let before = self.groups.get(&name);
-        let is_first = before.is_none() && over == Some(0);
+        let was_known = known.is_some() || self.earlier.contains_key(&name);
+        let is_first = !was_known && before.is_none() && over == Some(0);
         let generation = |record: Option<GroupRecord>| record.map(|record| record.generation);
         let same = before.filter(|before| generation(before.record) == generation(counts));
         let group = SeenGroup {

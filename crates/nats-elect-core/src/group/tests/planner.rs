@@ -431,8 +431,8 @@ fn the_first_member_of_a_starting_fleet_does_not_take_all() {
     world.run(20 * SECOND);
     assert_eq!(world.owned(), [0, 0]);
     world.join_with(30, Some(placement));
-    world.until(SETTLED + 5 * SECOND, |world| all_owned(world, 30));
-    // The last one saw units that were created and never owned. It begins none before they are of age.
+    // The last one waits for the leases that it found.
+    world.until(TTL + SETTLED + 5 * SECOND, |world| all_owned(world, 30));
     world.until(LONGEST_LEASE + 10 * SECOND, |world| {
         world.owned() == [10, 10, 10] && all_owned(world, 30)
     });

@@ -571,6 +571,28 @@ fn a_signed_giving_that_is_repeated_counts_for_nothing() {
     assert!(world.owners(&unit(0)).is_empty());
 }
 
+/// 12: a stranger that makes a unit and its group's record look new.
+#[test]
+fn a_unit_that_only_looks_new_has_no_second_owner() {
+    let mut world = World::settled(1, 1);
+    world.nodes[0].silent = true;
+    let key = GroupKey::Unit(unit(0));
+    world.purge(&key);
+    let nobody = GroupContent::Unit {
+        key: unit(0),
+        record: Some(UnitRecord::Nobody),
+        signed: None,
+    };
+    world.store(key, Some(0), nobody);
+    let key = GroupKey::Group(group());
+    let made = world.keys[&key].message.clone();
+    world.store(key, Some(made.sequence), made.content);
+    let joined = world.join(1);
+    world.until(LONGEST_LEASE + TTL, |world| {
+        world.owners(&unit(0)) == [joined]
+    });
+}
+
 /// 12: rubbish and delete markers cost time, and the unit has an owner again.
 #[test]
 fn a_unit_under_rubbish_gets_an_owner_again() {

@@ -51,12 +51,14 @@ pub enum Stranger {
     },
     /// A member that is none: its record is true, and it has no process.
     OwnEpoch,
+    /// A unit is purged and created again, and its group's record follows as if it were new.
+    LooksNew,
 }
 
 impl Stranger {
     pub fn draw(chance: &mut Chance) -> Self {
         let knows = chance.permille(600);
-        match chance.below(10) {
+        match chance.below(11) {
             0..5 => Self::Unit {
                 named: chance.pick(&[
                     Named::Nobody,
@@ -79,7 +81,8 @@ impl Stranger {
             8 => Self::Member {
                 garbage: chance.permille(500),
             },
-            _ => Self::OwnEpoch,
+            9 => Self::OwnEpoch,
+            _ => Self::LooksNew,
         }
     }
 
@@ -110,6 +113,7 @@ impl Stranger {
                 let body = world.stranger_record(claimed);
                 world.forge(GroupKey::Member(claimed.epoch), true, body);
             }
+            Self::LooksNew => world.recreate(),
         }
     }
 }
@@ -140,6 +144,20 @@ impl World {
         }
         let at = usize::try_from(self.chance.below(units.len() as u64)).expect("a few");
         Some(units[at].clone())
+    }
+
+    fn recreate(&mut self) {
+        let Some(unit) = self.any_unit() else {
+            return;
+        };
+        let group = GroupKey::Group(unit.group.clone());
+        let key = GroupKey::Unit(unit);
+        self.tally.purges += 1;
+        self.stream.purge(&key, self.now);
+        self.forge(key, true, Body::Unit(Some(UnitRecord::Nobody), None));
+        if let Some(made) = self.stream.get(&group).map(|it| it.body.clone()) {
+            self.forge(group, true, made);
+        }
     }
 
     fn forge_unit(&mut self, named: Named, knows: bool, signs: bool) {
