@@ -1,20 +1,34 @@
 //! What a sharded group costs, and how fast its shards change hands: `cargo bench --bench groups`.
 //!
 //! Each member is a process of its own. All figures of one run are from one machine in one hour.
+//! `-- --write docs` writes docs/benchmarks-groups.md.
 
 #[path = "../../examples/control_plane/clock.rs"]
 mod clock;
+#[path = "../../tests/support/debian.rs"]
+mod debian;
 mod fleet;
+mod goals;
+#[path = "../peers/parts/machine.rs"]
+mod machine;
 mod member;
+mod page;
+mod readings;
+#[path = "../peers/report/mod.rs"]
+#[expect(dead_code, reason = "the other benchmark draws plots")]
+mod report;
+mod scenes;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
-use crate::fleet::{Fleet, Problem};
+use crate::fleet::Problem;
 
 /// What a sharded group costs, and how fast its shards change hands.
+///
+/// Starts private servers, and members in processes of their own. Progress goes to standard error,
+/// the tables to standard output.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --bench groups --")]
 struct Args {
@@ -30,17 +44,43 @@ struct Args {
     #[arg(long, default_value_t = 15)]
     ttl: u64,
 
-    /// Number of servers, with a copy of the bucket on each.
-    #[arg(long, default_value_t = 1)]
-    replicas: usize,
+    /// Numbers of servers, with a copy of the bucket on each.
+    #[arg(long, num_args = 1.., default_values_t = [1, 3])]
+    replicas: Vec<usize>,
 
     /// For how long the fleet is looked at while nothing happens, in seconds.
     #[arg(long, default_value_t = 20)]
     idle: u64,
 
+    /// `docs` writes docs/benchmarks-groups.md.
+    #[arg(long, value_enum)]
+    write: Option<Write>,
+
     /// What `cargo bench` says to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Write {
+    Docs,
+}
+
+impl Args {
+    /// The command as it is typed, without `--write`.
+    fn command(&self) -> String {
+        let list = |numbers: &[String]| numbers.join(" ");
+        let texts = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
+        let replicas: Vec<String> = self.replicas.iter().map(usize::to_string).collect();
+        format!(
+            "cargo bench --bench groups -- --members {} --ttl {} --idle {} --replicas {} --shards {}",
+            self.members,
+            self.ttl,
+            self.idle,
+            list(&replicas),
+            list(&texts(&self.shards)),
+        )
+    }
 }
 
 fn main() -> ExitCode {
@@ -58,36 +98,17 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Problem> {
-    for &shards in &args.shards {
-        let ttl = Duration::from_secs(args.ttl);
-        let mut fleet = Fleet::start(shards, args.members, ttl, args.replicas)?;
-        println!(
-            "\n{shards} shards on {} members, ttl {ttl:?}, {}",
-            args.members,
-            fleet.version()
-        );
-        let whole = fleet.wait_until_owned()?;
-        println!(
-            "  start of the fleet: all owned {:.0} ms after the first handler started",
-            whole.as_secs_f64() * 1e3
-        );
-        fleet.settle()?;
-        println!("  shards per member: {:?}", fleet.shares());
-        let idle = fleet.idle(Duration::from_secs(args.idle))?;
-        println!(
-            "  idle: {:.2} messages a second to the server, CPU of a core: members {:.2} %, at most {:.2} %, server {:.2} %; memory of a member {:.1} MiB",
-            idle.messages, idle.mean_cpu, idle.most_cpu, idle.server_cpu, idle.memory
-        );
-        let joined = fleet.join()?;
-        println!(
-            "  a member joins: {:.0} KiB sent to it and the others until it was shown all, {} shards moved",
-            joined.bytes / 1024.0,
-            joined.moves
-        );
-        let left = fleet.leave()?;
-        println!("  a member stops: {left}");
-        let killed = fleet.kill()?;
-        println!("  a member is killed: {killed}");
+    let load = machine::load();
+    let mut measured = Vec::new();
+    for &replicas in &args.replicas {
+        for &shards in &args.shards {
+            measured.push(scenes::run(args, shards, replicas)?);
+        }
+    }
+    let page = page::text(&measured, load, args)?;
+    print!("{page}");
+    if args.write == Some(Write::Docs) {
+        page::write(&page)?;
     }
     Ok(())
 }

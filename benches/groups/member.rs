@@ -1,12 +1,17 @@
-//! A member in a process of its own. It writes a line for each start and each end of a handler.
+//! A member in a process of its own. It writes a line for each start and each end of a handler, and
+//! reads a line for each order.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nats_elect::{BoxError, Group, MemberConfig, RoleHandler, RoleManager, StopOptions, Term};
+use nats_elect::placement::{Balanced, PolicySettings};
+use nats_elect::{
+    BoxError, Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, StopOptions, Term,
+};
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::Moment;
 
@@ -20,14 +25,27 @@ pub struct Orders {
     pub replicas: usize,
     pub name: String,
     pub shards: u32,
+    /// Shards wait for so many members when the fleet starts.
+    pub least: u32,
     pub ttl: Duration,
 }
 
-/// What it tells, one line of JSON each.
+/// What it is told while it runs, a line each. It stops at the end of its input.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Order {
+    Cordon,
+    Resume,
+    /// It is to tell who plans.
+    TellPlanner,
+}
+
+/// What it tells, one line of JSON each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     Started { shard: u32, at: Moment },
     Ended { shard: u32, at: Moment },
+    Joined,
+    Planner(Option<String>),
 }
 
 impl Orders {
@@ -61,38 +79,69 @@ impl RoleHandler for Handler {
 /// Takes part until its input ends, and then stops.
 pub fn run(orders: &Orders) {
     let (tell, told) = mpsc::channel();
-    let writer = thread::spawn(move || {
-        let mut out = std::io::stdout().lock();
-        while let Ok(first) = told.recv() {
-            for event in std::iter::once(first).chain(told.try_iter()) {
-                let line = serde_json::to_string(&event).expect("plain data");
-                let _ = writeln!(out, "{line}");
-            }
-            let _ = out.flush();
-        }
-    });
+    let writer = thread::spawn(move || write_down(&told));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(async {
-        let manager = RoleManager::builder()
-            .servers(&orders.servers)
-            .bucket_auto_create()
-            .replicas(orders.replicas)
-            .instance_id(&orders.name)
-            .member(MemberConfig::default().ttl(orders.ttl))
-            .group(Group::sharded("partitions", orders.shards, Handler(tell)))
-            .start()
-            .await
-            .expect("start");
-        let ended = tokio::task::spawn_blocking(|| {
-            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        });
-        let _ = ended.await;
-        manager.stop(StopOptions::default()).await.expect("stop");
-    });
+    let (order, ordered) = unbounded_channel();
+    thread::spawn(move || read_orders(&order));
+    runtime.block_on(take_part(orders, tell, ordered));
     drop(runtime);
     let _ = writer.join();
+}
+
+async fn take_part(
+    orders: &Orders,
+    tell: mpsc::Sender<Event>,
+    mut ordered: UnboundedReceiver<Order>,
+) {
+    let policy = PolicySettings::new(Duration::from_secs(1)).min_members(orders.least);
+    let group = Group::sharded("partitions", orders.shards, Handler(tell.clone()))
+        .policy(Balanced::new(policy));
+    let manager = RoleManager::builder()
+        .servers(&orders.servers)
+        .bucket_auto_create()
+        .replicas(orders.replicas)
+        .instance_id(&orders.name)
+        .member(MemberConfig::default().ttl(orders.ttl))
+        .group(group)
+        .start()
+        .await
+        .expect("start");
+    let group = manager.group("partitions").expect("a group");
+    let (joins, joined) = (group.clone(), tell.clone());
+    tokio::spawn(async move {
+        joins.wait_until(GroupHandle::has_joined).await;
+        let _ = joined.send(Event::Joined);
+    });
+    while let Some(order) = ordered.recv().await {
+        match order {
+            Order::Cordon => drop(manager.cordon().await.expect("cordon")),
+            Order::Resume => manager.resume().await.expect("resume"),
+            Order::TellPlanner => {
+                let planner = group.plan().await.and_then(|plan| plan.planner);
+                let _ = tell.send(Event::Planner(planner));
+            }
+        }
+    }
+    manager.stop(StopOptions::default()).await.expect("stop");
+}
+
+fn read_orders(order: &UnboundedSender<Order>) {
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let _ = order.send(serde_json::from_str(&line).expect("an order"));
+    }
+}
+
+fn write_down(told: &mpsc::Receiver<Event>) {
+    let mut out = std::io::stdout().lock();
+    while let Ok(first) = told.recv() {
+        for event in std::iter::once(first).chain(told.try_iter()) {
+            let line = serde_json::to_string(&event).expect("plain data");
+            let _ = writeln!(out, "{line}");
+        }
+        let _ = out.flush();
+    }
 }

@@ -1,0 +1,214 @@
+//! docs/benchmarks-groups.md.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::Args;
+use crate::fleet::Problem;
+use crate::goals;
+use crate::machine;
+use crate::report::sample::ms;
+use crate::report::table::Table;
+use crate::report::template::fill;
+use crate::scenes::{Figures, Moves};
+
+const TEMPLATE: &str = include_str!("page.txt");
+
+pub fn text(measured: &[Figures], load: String, args: &Args) -> Result<String, Problem> {
+    let version = measured.first().map_or("", |it| it.version.as_str());
+    let values = [
+        ("command", args.command()),
+        ("date", machine::today()?),
+        ("machine", machine::kind()?),
+        ("load", load),
+        ("version", version.to_owned()),
+        ("members", args.members.to_string()),
+        ("ttl", args.ttl.to_string()),
+        ("goals", goals::table(measured, args).markdown()),
+        ("start", start(measured).markdown()),
+        ("idle", idle(measured, args).markdown()),
+        ("join", join(measured).markdown()),
+        ("planned", planned(measured).markdown()),
+        ("crash", crash(measured).markdown()),
+        ("shares", shares(measured).markdown()),
+    ];
+    Ok(fill(TEMPLATE, &values))
+}
+
+pub fn write(text: &str) -> Result<(), Problem> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    fs::write(docs.join("benchmarks-groups.md"), text)?;
+    eprintln!("written: docs/benchmarks-groups.md");
+    Ok(())
+}
+
+fn start(measured: &[Figures]) -> Table {
+    let mut table = Table::new([
+        "shards, replicas",
+        "from the last process's start to the last handler's, s",
+        "from the first handler's start to the last one's, s",
+    ]);
+    for it in measured {
+        table.row([of(it), seconds(it.start.whole), seconds(it.start.spread)]);
+    }
+    table
+}
+
+fn idle(measured: &[Figures], args: &Args) -> Table {
+    let mut table = Table::new([
+        "shards, replicas",
+        "messages to the servers, a second",
+        "CPU of a member, % of a core",
+        "most, %",
+        "CPU of the servers, %",
+        "memory of a member, MiB",
+        "more for each unit that it owns, KiB",
+    ]);
+    for it in measured {
+        table.row([
+            of(it),
+            format!("{:.1}", it.idle.messages),
+            percent(it.idle.mean_cpu),
+            percent(it.idle.most_cpu),
+            percent(it.idle.server_cpu),
+            format!("{:.1}", it.idle.memory / 1024.0),
+            goals::price(it, measured, args).map_or("–".into(), |kib| format!("{kib:.2}")),
+        ]);
+    }
+    table
+}
+
+fn join(measured: &[Figures]) -> Table {
+    let mut table = Table::new([
+        "shards, replicas",
+        "sent to the one that joins, KiB",
+        "moves",
+        "least possible",
+        "most of one shard",
+        "without a handler: median, ms",
+        "p99",
+        "most",
+        "delivered for each move, KiB",
+    ]);
+    for it in measured {
+        let [moves, least, of_one, median, p99, most, delivered] = changes(&it.join.moves);
+        let snapshot = format!("{:.0}", it.join.snapshot);
+        table.row([
+            of(it),
+            snapshot,
+            moves,
+            least,
+            of_one,
+            median,
+            p99,
+            most,
+            delivered,
+        ]);
+    }
+    table
+}
+
+fn planned(measured: &[Figures]) -> Table {
+    let mut table = Table::new([
+        "shards, replicas, and what happens",
+        "all elsewhere after, s",
+        "moves",
+        "least possible",
+        "most of one shard",
+        "without a handler: median, ms",
+        "p99",
+        "most",
+        "delivered for each move, KiB",
+    ]);
+    for it in measured {
+        let drained = it.drain.as_ref().map(|moves| ("is drained", moves));
+        for (what, moves) in [Some(("stops", &it.leave)), drained].into_iter().flatten() {
+            let [count, least, of_one, median, p99, most, delivered] = changes(moves);
+            let what = format!("{}, {what}", of(it));
+            let whole = seconds(moves.whole);
+            table.row([
+                what, whole, count, least, of_one, median, p99, most, delivered,
+            ]);
+        }
+    }
+    table
+}
+
+fn crash(measured: &[Figures]) -> Table {
+    let mut table = Table::new([
+        "shards, replicas, and who is killed",
+        "its shards",
+        "owned again after: median, s",
+        "p99",
+        "all",
+    ]);
+    for it in measured {
+        for (who, moves) in [("a member", &it.kill), ("the planner", &it.kill_planner)] {
+            if moves.least == 0 {
+                continue;
+            }
+            table.row([
+                format!("{}, {who}", of(it)),
+                moves.least.to_string(),
+                seconds(moves.gaps.median()),
+                seconds(moves.gaps.p99()),
+                seconds(moves.gaps.most()),
+            ]);
+        }
+    }
+    table
+}
+
+fn shares(measured: &[Figures]) -> Table {
+    let mut table = Table::new([
+        "shards, replicas",
+        "after the start",
+        "after one joined",
+        "after one stopped",
+        "after one was killed",
+        "after the planner was killed",
+    ]);
+    for it in measured {
+        let after = [
+            &it.start.shares,
+            &it.join.moves.shares,
+            &it.leave.shares,
+            &it.kill.shares,
+            &it.kill_planner.shares,
+        ];
+        let [start, joined, left, killed, planner] = after.map(|shares| range(shares));
+        table.row([of(it), start, joined, left, killed, planner]);
+    }
+    table
+}
+
+fn changes(moves: &Moves) -> [String; 7] {
+    [
+        moves.count.to_string(),
+        moves.least.to_string(),
+        moves.of_one.to_string(),
+        ms(moves.gaps.median()),
+        ms(moves.gaps.p99()),
+        ms(moves.gaps.most()),
+        format!("{:.1}", moves.delivered),
+    ]
+}
+
+fn of(it: &Figures) -> String {
+    format!("{}, {}", it.shards, it.replicas)
+}
+
+fn range(shares: &[usize]) -> String {
+    let least = shares.iter().min().copied().unwrap_or(0);
+    let most = shares.iter().max().copied().unwrap_or(0);
+    format!("{least} to {most}")
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}", share * 100.0)
+}

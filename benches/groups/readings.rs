@@ -1,0 +1,52 @@
+//! What the system and the servers tell of themselves.
+
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+
+use nats_elect_testing::NatsServer;
+use serde_json::Value;
+
+use crate::fleet::Problem;
+
+/// Ticks of CPU time a second.
+const TICKS: f64 = 100.0;
+
+/// The CPU time that a process has used, in seconds.
+pub fn cpu(pid: u32) -> Result<f64, Problem> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').ok_or("no stat")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Ok((fields[11].parse::<f64>()? + fields[12].parse::<f64>()?) / TICKS)
+}
+
+/// The resident memory of a process, in KiB.
+pub fn memory(pid: u32) -> Result<f64, Problem> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    Ok(kib.ok_or("no memory")?.parse()?)
+}
+
+/// A count of all of a server's traffic.
+pub fn count(node: &NatsServer, field: &str) -> Result<f64, Problem> {
+    Ok(page(node, "/varz")?[field].as_f64().ok_or("no count")?)
+}
+
+/// The connections of clients: their ids, and how many bytes each was sent.
+pub fn connections(node: &NatsServer) -> Result<Vec<(u64, f64)>, Problem> {
+    let page = page(node, "/connz?limit=10000")?;
+    let connections = page["connections"].as_array().ok_or("no connections")?;
+    let read = |it: &Value| Some((it["cid"].as_u64()?, it["out_bytes"].as_f64()?));
+    Ok(connections.iter().filter_map(read).collect())
+}
+
+fn page(node: &NatsServer, path: &str) -> Result<Value, Problem> {
+    let address = node.monitor_url().replace("http://", "");
+    let mut stream = TcpStream::connect(&address)?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    let (_, body) = page.split_once("\r\n\r\n").ok_or("no page")?;
+    Ok(serde_json::from_str(body)?)
+}

@@ -1,0 +1,234 @@
+//! What happens to a fleet, and what is measured of it.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::Args;
+use crate::clock::Moment;
+use crate::fleet::{Fleet, Problem, Traffic, Watched};
+use crate::member::Order;
+use crate::readings::{connections, cpu, memory};
+use crate::report::sample::Sample;
+
+/// A drain is slow on purpose. Beyond this number of shards it says nothing new.
+const MOST_DRAINED: u32 = 1000;
+
+/// What one fleet with one number of shards showed.
+pub struct Figures {
+    pub shards: u32,
+    pub replicas: usize,
+    pub version: String,
+    pub start: Start,
+    pub idle: Idle,
+    pub join: Join,
+    pub leave: Moves,
+    pub drain: Option<Moves>,
+    pub kill: Moves,
+    pub kill_planner: Moves,
+}
+
+pub struct Start {
+    /// From the last member's start to the last handler's.
+    pub whole: Duration,
+    /// From the first handler's start to the last one's.
+    pub spread: Duration,
+    pub shares: Vec<usize>,
+}
+
+pub struct Idle {
+    /// Messages that the servers receive, a second.
+    pub messages: f64,
+    /// Shares of a core.
+    pub mean_cpu: f64,
+    pub most_cpu: f64,
+    pub server_cpu: f64,
+    /// Of a member, in KiB.
+    pub memory: f64,
+    /// Bytes that the servers send, a second.
+    bytes: f64,
+}
+
+pub struct Join {
+    /// KiB sent to the member that joins until it had joined, but for heartbeats.
+    pub snapshot: f64,
+    pub moves: Moves,
+}
+
+/// How shards changed hands.
+pub struct Moves {
+    /// From the order until all shards had an owner again.
+    pub whole: Duration,
+    /// How many shards had to move at least.
+    pub least: usize,
+    pub count: usize,
+    /// How often the shard moved that moved most.
+    pub of_one: usize,
+    pub gaps: Sample,
+    /// KiB delivered for each move, but for heartbeats.
+    pub delivered: f64,
+    pub shares: Vec<usize>,
+}
+
+/// Runs all scenes with a new fleet.
+pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem> {
+    let ttl = Duration::from_secs(args.ttl);
+    let say = |what: &str| eprintln!("{shards} shards, {replicas} replicas: {what}");
+    say("a fleet starts");
+    let mut fleet = Fleet::start(shards, args.members, ttl, replicas)?;
+    let spawned = Moment::now();
+    fleet.until_owned()?;
+    let (first, last) = fleet.starts()?;
+    fleet.settle()?;
+    let start = Start {
+        whole: last.since(spawned),
+        spread: last.since(first),
+        shares: fleet.shares(),
+    };
+    say("idle");
+    let idle = idle(&fleet, Duration::from_secs(args.idle))?;
+    say("a member joins");
+    let join = join(&mut fleet, &idle)?;
+    say("a member stops");
+    let (number, share) = fleet.fullest()?;
+    let leave = moves(&mut fleet, &idle, share, |fleet| {
+        let mut member = fleet.stop(number)?;
+        fleet.until_others_own_all(number)?;
+        member.wait()?;
+        Ok(())
+    })?;
+    let drain = if shards <= MOST_DRAINED {
+        say("a member is drained, and comes back");
+        let (number, share) = fleet.fullest()?;
+        let drained = moves(&mut fleet, &idle, share, |fleet| {
+            fleet.order(number, Order::Cordon)?;
+            fleet.until_others_own_all(number)
+        })?;
+        fleet.order(number, Order::Resume)?;
+        fleet.settle()?;
+        Some(drained)
+    } else {
+        None
+    };
+    say("a member is killed");
+    let (number, share) = fleet.fullest()?;
+    let kill = moves(&mut fleet, &idle, share, |fleet| {
+        fleet.kill(number)?;
+        fleet.until_owned()
+    })?;
+    say("the planner is killed");
+    let (number, share) = fleet.planner()?;
+    let kill_planner = moves(&mut fleet, &idle, share, |fleet| {
+        fleet.kill(number)?;
+        fleet.until_owned()
+    })?;
+    Ok(Figures {
+        shards,
+        replicas,
+        version: fleet.version(),
+        start,
+        idle,
+        join,
+        leave,
+        drain,
+        kill,
+        kill_planner,
+    })
+}
+
+fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
+    let read =
+        |pids: Vec<u32>| -> Result<Vec<f64>, Problem> { pids.into_iter().map(cpu).collect() };
+    let before = (
+        read(fleet.processes())?,
+        read(fleet.servers())?,
+        fleet.traffic()?,
+    );
+    thread::sleep(time);
+    let after = (
+        read(fleet.processes())?,
+        read(fleet.servers())?,
+        fleet.traffic()?,
+    );
+    let seconds = after.2.at.since(before.2.at).as_secs_f64();
+    let shares = |before: &[f64], after: &[f64]| -> Vec<f64> {
+        let both = before.iter().zip(after);
+        both.map(|(before, after)| (after - before) / seconds)
+            .collect()
+    };
+    let members = shares(&before.0, &after.0);
+    let memories = fleet.processes().into_iter().map(memory);
+    let memories: Vec<f64> = memories.collect::<Result<_, _>>()?;
+    Ok(Idle {
+        messages: (after.2.messages - before.2.messages) / seconds,
+        mean_cpu: mean(&members),
+        most_cpu: members.iter().copied().fold(0.0, f64::max),
+        server_cpu: shares(&before.1, &after.1).iter().sum(),
+        memory: mean(&memories),
+        bytes: (after.2.bytes - before.2.bytes) / seconds,
+    })
+}
+
+fn join(fleet: &mut Fleet, idle: &Idle) -> Result<Join, Problem> {
+    let sent = |fleet: &Fleet| -> Result<Vec<Vec<(u64, f64)>>, Problem> {
+        fleet.nodes().iter().map(connections).collect()
+    };
+    let (before, begun) = (sent(fleet)?, Moment::now());
+    let members = fleet.processes().len();
+    let mut snapshot = 0.0;
+    let least = fleet.shards() / (members + 1);
+    let moves = moves(fleet, idle, least, |fleet| {
+        let number = fleet.spawn()?;
+        fleet.until_joined(number)?;
+        for (before, after) in before.iter().zip(sent(fleet)?) {
+            let is_new = |(id, _): &&(u64, f64)| before.iter().all(|(old, _)| old != id);
+            snapshot += after
+                .iter()
+                .filter(is_new)
+                .map(|(_, bytes)| bytes)
+                .sum::<f64>();
+        }
+        let beats = idle.bytes / float(members) * Moment::now().since(begun).as_secs_f64();
+        snapshot = (snapshot - beats).max(0.0) / 1024.0;
+        fleet.until_owned()
+    })?;
+    Ok(Join { snapshot, moves })
+}
+
+fn moves(
+    fleet: &mut Fleet,
+    idle: &Idle,
+    least: usize,
+    happens: impl FnOnce(&mut Fleet) -> Result<(), Problem>,
+) -> Result<Moves, Problem> {
+    fleet.watched();
+    let before = fleet.traffic()?;
+    happens(fleet)?;
+    let (_, latest) = fleet.starts()?;
+    fleet.settle()?;
+    let after = fleet.traffic()?;
+    let Watched { moves, gaps } = fleet.watched();
+    let count: usize = moves.values().sum();
+    Ok(Moves {
+        whole: latest.since(before.at),
+        least,
+        count,
+        of_one: moves.values().copied().max().unwrap_or(0),
+        gaps,
+        delivered: delivered(before, after, idle) / float(count.max(1)),
+        shares: fleet.shares(),
+    })
+}
+
+/// The KiB that servers sent between two readings, beside what they send while nothing happens.
+fn delivered(before: Traffic, after: Traffic, idle: &Idle) -> f64 {
+    let seconds = after.at.since(before.at).as_secs_f64();
+    ((after.bytes - before.bytes) - idle.bytes * seconds).max(0.0) / 1024.0
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / float(values.len().max(1))
+}
+
+pub fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
