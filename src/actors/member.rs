@@ -5,6 +5,8 @@
 //! epoch before it. The group's machine decides about the units.
 
 mod epoch;
+mod health;
+mod info;
 mod lease;
 mod meter;
 mod requests;
@@ -19,6 +21,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::epoch::{Checked, Keeper};
+use self::health::Health;
 use self::meter::Meter;
 use super::Link;
 use super::latest_task::LatestTask;
@@ -26,7 +29,7 @@ use super::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
-use crate::model::config::RoleSettings;
+use crate::model::config::{RoleSettings, Seat};
 use crate::repeated::Repeated;
 use crate::role::{GroupScope, HandlerReport, Instance, Request, RunningTerm};
 use crate::store::{Bucket, GroupDelivery};
@@ -60,6 +63,7 @@ pub(super) struct MemberSetup {
     pub instance: Arc<Instance>,
     /// The settings of its lease.
     pub settings: RoleSettings,
+    pub seat: Seat,
     pub groups: Arc<Groups>,
     pub cordoned: bool,
     pub link: Link,
@@ -71,6 +75,7 @@ pub(super) struct MemberSetup {
 pub(super) struct MemberState {
     instance: Arc<Instance>,
     settings: RoleSettings,
+    seat: Seat,
     groups: Arc<Groups>,
     generation: u64,
     supervisor: ActorRef<SupervisorMsg>,
@@ -98,6 +103,7 @@ pub(super) struct MemberState {
     /// Whether an operator wants its units to move away.
     cordoned: bool,
     meter: Meter,
+    health: Health,
     stopping: Option<Stopping>,
     /// Whether it can own units, and its record says so.
     joined: bool,
@@ -163,6 +169,7 @@ impl Actor for MemberActor {
         Ok(MemberState {
             instance: setup.instance,
             settings: setup.settings,
+            seat: setup.seat,
             groups: setup.groups,
             generation: setup.generation,
             supervisor: setup.supervisor,
@@ -186,6 +193,7 @@ impl Actor for MemberActor {
             logged: Repeated::default(),
             cordoned: setup.cordoned,
             meter,
+            health: Health::default(),
             stopping: None,
             joined: false,
             forget: false,
@@ -266,13 +274,16 @@ impl MemberState {
                 self.touched.extend(self.written.remove(&op));
                 steps.push_back(Step::Group(GroupInput::WriteEnded { op, outcome }));
             }
-            MemberMsg::Handler(unit, HandlerReport::Ended(term, _)) => {
-                self.handler_ended(unit, term.0, &mut steps);
+            MemberMsg::Handler(unit, HandlerReport::Ended(term, end)) => {
+                self.handler_ended(unit, term.0, end, &mut steps);
             }
             MemberMsg::Ask(unit, sequence, request) => {
                 self.asked(unit, sequence, request, &mut steps);
             }
             MemberMsg::AskGroup(group, request) => self.asked_group(&group, request, &mut steps),
+            MemberMsg::HealthChecked { of, healthy } => {
+                self.health_checked(&of, healthy, &mut steps);
+            }
             MemberMsg::Cordon(cordoned) => {
                 self.cordoned = cordoned;
                 self.tell_of_itself(&mut steps);
@@ -284,6 +295,7 @@ impl MemberState {
         self.settle(myself, &mut steps);
         self.run(myself, &mut steps);
         self.keepers.retain(|it| !it.election.is_stopped());
+        self.check_health(myself);
         self.show();
         self.show_joined();
         self.show_gauges();
@@ -592,7 +604,8 @@ impl MemberState {
             .iter()
             .filter_map(|it| it.election.next_wakeup());
         let proofs = self.proofs.iter().map(|it| it.asked + self.proof_timeout());
-        let due = leases.chain(self.group.next_wakeup()).chain(proofs).min();
+        let due = leases.chain(self.group.next_wakeup()).chain(proofs);
+        let due = due.chain(self.next_health_check()).min();
         let wait = due.map_or(latest, |due| due.clamp(now, latest)).since(now);
         let myself = myself.clone();
         self.timer.begin(async move |number| {

@@ -8,7 +8,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use super::Link;
 use super::member::{Groups, MemberActor, MemberSetup};
 use super::messages::{MemberMsg, SupervisorMsg};
-use crate::model::config::RoleSettings;
+use crate::model::config::{RoleSettings, Seat};
 use crate::role::{Instance, RunningTerm};
 use nats_elect_core::name::{GroupName, UnitName};
 
@@ -17,6 +17,7 @@ use nats_elect_core::name::{GroupName, UnitName};
 pub(crate) struct MembershipSetup {
     /// The settings of its lease.
     pub settings: RoleSettings,
+    pub seat: Seat,
     pub groups: Arc<Groups>,
 }
 
@@ -61,6 +62,7 @@ impl Membership {
         let setup = MemberSetup {
             instance: Arc::clone(&self.instance),
             settings: self.setup.settings.clone(),
+            seat: self.setup.seat.clone(),
             groups: Arc::clone(&self.setup.groups),
             cordoned: self.cordoned,
             link,

@@ -211,6 +211,11 @@ pub(crate) enum MemberMsg {
     Ask(UnitKey, u64, Request),
     /// A request about one of the groups.
     AskGroup(GroupName, GroupRequest),
+    /// The handler of a unit, or of all shards of a group, was checked.
+    HealthChecked {
+        of: (GroupName, Option<UnitName>),
+        healthy: bool,
+    },
     /// The units are to move away and none is to come, or no longer so.
     Cordon(bool),
     Stop {

@@ -179,7 +179,7 @@ impl Fleet {
         if groups.is_empty() {
             return Ok(None);
         }
-        let settings = member.settings()?;
+        let (settings, seat) = (member.settings()?, member.seat()?);
         let mut scopes = Groups::new();
         for group in groups {
             let group = group.settle()?;
@@ -208,7 +208,11 @@ impl Fleet {
             }
         }
         let groups = Arc::new(scopes);
-        Ok(Some(MembershipSetup { settings, groups }))
+        Ok(Some(MembershipSetup {
+            settings,
+            seat,
+            groups,
+        }))
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum UnitTermEnd {
     Handler,
     /// The handler did not end within its budget, and the term was revoked.
     Overrun,
+    /// The handler failed its health checks.
+    Unhealthy,
     /// The lease ended, or the unit's record was replaced.
     Lost,
 }
@@ -32,6 +34,7 @@ nats_elect_core::labels!(UnitTermEnd {
     Drained => "drained",
     Handler => "handler",
     Overrun => "overrun",
+    Unhealthy => "unhealthy",
     Lost => "lost",
 });
 

@@ -123,9 +123,9 @@ pub struct ObservedMember {
     pub understood: bool,
     /// The length of its lease.
     pub ttl: Option<Duration>,
-    /// The groups in which it takes part, each with the load that its units make there, in
-    /// thousandths.
-    pub groups: BTreeMap<String, u32>,
+    /// The groups in which it takes part, each with the load that its units make there, in the
+    /// measure of [`Term::report_load`](crate::Term::report_load). 0: none was reported.
+    pub groups: BTreeMap<String, u64>,
     /// Where it runs, if it tells.
     pub zone: Option<String>,
     /// Whether it takes no more units.

@@ -10,6 +10,7 @@ use tracing::Span;
 
 use super::group_requests::GroupRequest;
 use super::handler::ErasedHandler;
+use super::health_check::HealthCheck;
 use super::instance::Instance;
 use super::running::{HandlerReport, RunningTerm, TermSetup};
 use super::scope::Ask;
@@ -181,6 +182,23 @@ impl GroupScope {
             UnitHandlers::Shards(handler) => Some(Arc::clone(handler)),
             UnitHandlers::Named(handlers) => handlers.get(unit).cloned(),
         }
+    }
+
+    /// Whether each unit has a handler of its own.
+    pub const fn has_own_handlers(&self) -> bool {
+        matches!(self.handlers, UnitHandlers::Named(_))
+    }
+
+    /// Asks a unit's handler whether it is well. `None` if it has no health check.
+    pub fn is_well(
+        &self,
+        unit: &UnitName,
+        term: Option<RunningTerm>,
+    ) -> Option<impl Future<Output = bool> + Send + use<>> {
+        let handler = self.handler(unit)?;
+        let timeout = self.settings.health.timeout;
+        let check = HealthCheck::begin(handler, &self.runtime, timeout)?;
+        Some(check.of_term(term, || {}))
     }
 
     /// Starts the handler of a unit. `report` is called twice, on any thread, however the handler

@@ -13,6 +13,7 @@ use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::handler::ErasedHandler;
 use super::polls::Polls;
 use super::{RoleScope, RunningTerm};
 use crate::clock;
@@ -44,24 +45,11 @@ impl RoleScope {
         term: Option<RunningTerm>,
         unanswered: F,
     ) -> impl Future<Output = bool> + Send + use<F> {
-        let inquiry = HealthCheck::begin(self);
+        let check = HealthCheck::of_role(self).map(|check| check.of_term(term, unanswered));
         async move {
-            let Some(mut inquiry) = inquiry else {
-                return true;
-            };
-            let blocks = |since| term.as_ref().is_some_and(|term| term.polls_since(since));
-            let answered = async {
-                loop {
-                    match inquiry.answer(&blocks).await {
-                        Health::Well => return true,
-                        Health::Ill => return false,
-                        Health::Unanswered => unanswered(),
-                    }
-                }
-            };
-            match &term {
-                Some(term) => term.run_until_cancelled(answered).await.unwrap_or(false),
-                None => answered.await,
+            match check {
+                Some(check) => check.await,
+                None => true,
             }
         }
     }
@@ -69,7 +57,7 @@ impl RoleScope {
     /// Asks a handler that is to lead whether it could. It must pass its health check, and its
     /// runtime must run.
     pub fn is_healthy(&self) -> impl Future<Output = Health> + Send + use<> {
-        let inquiry = HealthCheck::begin(self);
+        let inquiry = HealthCheck::of_role(self);
         let runs = begin_on(&self.runtime);
         let timeout = self.settings.health.timeout;
         async move {
@@ -101,7 +89,7 @@ impl RoleScope {
 }
 
 /// A question to a handler's own health check.
-struct HealthCheck {
+pub(super) struct HealthCheck {
     /// The check. It is aborted when it is dropped.
     asked: JoinSet<bool>,
     /// The polls of the check itself, because it may block the runtime too.
@@ -113,19 +101,54 @@ struct HealthCheck {
 }
 
 impl HealthCheck {
-    fn begin(scope: &RoleScope) -> Option<Self> {
-        let check = Arc::clone(&scope.handler).healthy()?;
+    fn of_role(scope: &RoleScope) -> Option<Self> {
+        let handler = Arc::clone(&scope.handler);
+        Self::begin(handler, &scope.runtime, scope.settings.health.timeout)
+    }
+
+    /// Asks a handler. `None` if it has no health check.
+    pub(super) fn begin(
+        handler: Arc<dyn ErasedHandler>,
+        runtime: &Handle,
+        timeout: Duration,
+    ) -> Option<Self> {
+        let check = handler.healthy()?;
         let polls = Arc::<Polls>::default();
         let own = Arc::clone(&polls);
         let mut asked = JoinSet::new();
-        asked.spawn_on(async move { own.watch(check).await }, &scope.runtime);
+        asked.spawn_on(async move { own.watch(check).await }, runtime);
         Some(Self {
             asked,
             polls,
-            runtime: scope.runtime.clone(),
-            timeout: scope.settings.health.timeout,
+            runtime: runtime.clone(),
+            timeout,
             waited: Duration::ZERO,
         })
+    }
+
+    /// Waits for the answer, or the end of the term.
+    ///
+    /// `unanswered` is called each time that the runtime has stood still for as long as a check may
+    /// take.
+    pub(super) async fn of_term(
+        mut self,
+        term: Option<RunningTerm>,
+        unanswered: impl Fn() + Send + Sync,
+    ) -> bool {
+        let blocks = |since| term.as_ref().is_some_and(|term| term.polls_since(since));
+        let answered = async {
+            loop {
+                match self.answer(&blocks).await {
+                    Health::Well => return true,
+                    Health::Ill => return false,
+                    Health::Unanswered => unanswered(),
+                }
+            }
+        };
+        match &term {
+            Some(term) => term.run_until_cancelled(answered).await.unwrap_or(false),
+            None => answered.await,
+        }
     }
 
     /// Waits for the answer until the timeout has passed with the runtime running, or has passed

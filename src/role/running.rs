@@ -1,7 +1,7 @@
 //! A term's handler at work on the caller's runtime.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -148,6 +148,7 @@ impl RunningTerm {
             validate_always: settings.validate_on_critical_ops,
             proof: Mutex::new(None),
             access: Access::new(owner, data, labels, settings.data_limit),
+            load: AtomicU32::new(0),
         }));
         let leading = Leading {
             term: term.clone(),
@@ -224,6 +225,12 @@ impl RunningTerm {
 
     pub fn remaining(&self) -> Duration {
         self.term.remaining()
+    }
+
+    /// Returns how much work the handler told that the unit makes.
+    pub fn load(&self) -> Option<u32> {
+        let load = self.term.0.load.load(Ordering::Relaxed);
+        (load > 0).then_some(load)
     }
 
     /// Returns whether the handler has blocked a thread since that moment.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock;
 use nats_elect_core::Moment;
+use nats_elect_core::group::policy::MOST_WEIGHT;
 use nats_elect_core::name::UnitName;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
@@ -90,6 +91,8 @@ pub(super) struct TermInner {
     /// The proof of the last confirmed heartbeat, if this instance signs.
     pub proof: Mutex<Option<String>>,
     pub access: Arc<Access>,
+    /// The work that the unit makes, as its handler told last. 0: it told nothing.
+    pub load: AtomicU32,
 }
 
 impl TermInner {
@@ -136,6 +139,20 @@ impl Term {
     /// sharded group.
     pub fn shard(&self) -> Option<u32> {
         self.0.unit.as_ref()?.as_shard()
+    }
+
+    /// Tells how much work this unit makes now, in a measure that is the same for all units of its
+    /// group: requests a second, say. From 1 to 1,000,000; 0 counts as 1.
+    ///
+    /// The unit then weighs that much when its group is balanced, instead of what the settings say.
+    /// It counts as soon as each instance that owns units has told of one. Units of which nothing
+    /// was told count as the mean of the others. Only the 32 heaviest units of each instance are
+    /// told one by one, and the rest as a sum. The load rides on the next heartbeat, so call this
+    /// as often as you like. It has no effect for a role.
+    pub fn report_load(&self, load: u32) {
+        self.0
+            .load
+            .store(load.clamp(1, MOST_WEIGHT), Ordering::Relaxed);
     }
 
     /// Returns the ordered number of this term. The systems that the handler writes to compare it.

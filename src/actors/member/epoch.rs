@@ -1,6 +1,5 @@
 //! One epoch of this member: the key that signs its givings, and the election that keeps its lease.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ed25519_dalek::{Signer, SigningKey};
@@ -11,15 +10,11 @@ use crate::model::config::RoleSettings;
 use crate::role::Instance;
 use nats_elect_core::config::Membership;
 use nats_elect_core::group::{
-    Epoch, EpochKey, Identity, MemberInfo, SIGNATURE_BYTES, Support, UnitKey, UnitRecord, sign,
-    signed_text,
+    Epoch, EpochKey, Identity, MemberInfo, SIGNATURE_BYTES, UnitKey, UnitRecord, sign, signed_text,
 };
-use nats_elect_core::name::{BucketName, GroupName};
+use nats_elect_core::name::BucketName;
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Candidate, Election, Input, TermId};
-
-/// The format of the records of groups that this version understands.
-const FORMAT: u32 = 1;
 
 /// The keeper of one epoch's lease.
 pub(super) struct Keeper {
@@ -31,7 +26,7 @@ pub(super) struct Keeper {
     /// The term of the lease, once it is claimed and until it is over.
     pub term: Option<TermId>,
     /// What its records say beside the lease.
-    info: MemberInfo,
+    pub info: MemberInfo,
     /// Whether the election was told to end.
     pub leaving: bool,
 }
@@ -42,7 +37,7 @@ impl Keeper {
         instance: &Instance,
         settings: &RoleSettings,
         first_beat: u64,
-        groups: impl Iterator<Item = GroupName>,
+        info: impl FnOnce(EpochKey) -> MemberInfo,
     ) -> Self {
         let key = SigningKey::from_bytes(&rand::random());
         let secret = ReleaseSecret::new(rand::random());
@@ -51,20 +46,7 @@ impl Keeper {
             ttl: settings.ttl,
             release: secret.hash(),
         };
-        let support = Support {
-            format: FORMAT,
-            generation: 1,
-            load: 0,
-        };
-        let info = MemberInfo {
-            key: identity.key,
-            groups: groups
-                .map(|name| (name, support))
-                .collect::<BTreeMap<_, _>>(),
-            zone: instance.meta.get("zone").cloned(),
-            // Nobody gives it a unit before its own watch has shown it its claim.
-            cordoned: true,
-        };
+        let info = info(identity.key);
         let mut settings = settings.clone();
         let told = info.clone();
         settings.member = Some(Box::new(Membership { secret, info: told }));
@@ -88,11 +70,11 @@ impl Keeper {
     }
 
     /// Returns what the election is to tell from now on, if that is news.
-    pub fn tell(&mut self, cordoned: bool) -> Option<Input> {
-        if self.info.cordoned == cordoned {
+    pub fn tell(&mut self, info: MemberInfo) -> Option<Input> {
+        if self.info == info {
             return None;
         }
-        self.info.cordoned = cordoned;
+        self.info = info;
         Some(Input::Tell(Box::new(self.info.clone())))
     }
 

@@ -26,8 +26,9 @@ impl MemberState {
         // The generation of this actor is above those before it.
         let first_beat = (self.generation << 40) + self.epochs * BEATS_PER_EPOCH;
         self.epochs += 1;
-        let groups = self.groups.keys().cloned();
-        let keeper = Keeper::new(&self.instance, &self.settings, first_beat, groups);
+        // Nobody gives it a unit before its own watch has shown it its claim.
+        let info = |key| self.info(key, true);
+        let keeper = Keeper::new(&self.instance, &self.settings, first_beat, info);
         let epoch = keeper.epoch;
         tracing::debug!(%epoch, "claiming a new epoch");
         self.present = Some(epoch);
@@ -160,10 +161,14 @@ impl MemberState {
     pub(super) fn tell_of_itself(&mut self, steps: &mut VecDeque<Step>) {
         let cordoned = self.cordoned || self.stopping.is_some() || !self.group.has_joined();
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));
-        if let Some(keeper) = keeper
-            && let Some(tell) = keeper.tell(cordoned)
-        {
-            steps.push_back(Step::lease(keeper.epoch, tell));
+        let Some((epoch, before)) = keeper.map(|it| (it.epoch, it.info.clone())) else {
+            return;
+        };
+        let info = self.info(before.key, cordoned);
+        let is_urgent = !info.takes_the_part_of(&before);
+        let told = self.keeper(epoch).and_then(|keeper| keeper.tell(info));
+        steps.extend(told.map(|tell| Step::lease(epoch, tell)));
+        if is_urgent {
             for scope in self.groups.values() {
                 scope.write(|board| board.takes_units = !cordoned);
             }

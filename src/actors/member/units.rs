@@ -18,7 +18,9 @@ use nats_elect_core::group::{
     UnitKey,
 };
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
-use nats_elect_core::{Failure, Input, Moment, OpId, Reply, TermId, TermStart, WriteOutcome};
+use nats_elect_core::{
+    Failure, HandlerEnd, Input, Moment, OpId, Reply, TermId, TermStart, WriteOutcome,
+};
 
 impl MemberState {
     /// Takes a message of the watch.
@@ -209,7 +211,11 @@ impl MemberState {
         };
         let Some(term) = scope.start(&unit, &start, id, span, ask, report) else {
             // Without a handler there is nothing to run. The machine gives the unit up.
-            steps.push_back(Step::Group(GroupInput::HandlerEnded { unit, sequence }));
+            steps.push_back(Step::Group(GroupInput::HandlerEnded {
+                unit,
+                sequence,
+                end: HandlerEnd::Failed,
+            }));
             return;
         };
         let running = Running {
@@ -229,6 +235,7 @@ impl MemberState {
         &mut self,
         unit: UnitKey,
         sequence: u64,
+        end: HandlerEnd,
         steps: &mut VecDeque<Step>,
     ) {
         let Some(running) = self.running_at(&unit, sequence) else {
@@ -245,7 +252,11 @@ impl MemberState {
         }
         self.touched.insert(unit.clone());
         if self.stopping != Some(super::Stopping::Keeping) {
-            steps.push_back(Step::Group(GroupInput::HandlerEnded { unit, sequence }));
+            steps.push_back(Step::Group(GroupInput::HandlerEnded {
+                unit,
+                sequence,
+                end,
+            }));
         }
         if let Some(epoch) = epoch
             && self.present != Some(epoch)

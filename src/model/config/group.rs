@@ -1,12 +1,15 @@
 //! The settings of groups, and of the lease that an instance keeps for all that it owns of them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, FencingConfig, RoleConfig, RoleSettings};
+use super::{ConfigError, FencingConfig, HealthConfig, RoleConfig, RoleSettings};
 use nats_elect_core::duration::{self, exact};
-use nats_elect_core::group::LONGEST_LEASE;
+use nats_elect_core::group::policy::MOST_WEIGHT;
+use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS};
+use nats_elect_core::text::printable;
 
 /// The shortest lease of a member. A watch that has gone silent is noticed after 2.5 s.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
@@ -47,6 +50,26 @@ pub struct MemberConfig {
 
     /// When the ownership of a unit is proved again, in addition to the heartbeats.
     pub fencing: FencingConfig,
+
+    /// When the health of units is checked whose handlers implement
+    /// [`RoleHandler::healthy`](crate::RoleHandler::healthy). After enough failures in a row the
+    /// unit moves to another instance, if one may take it.
+    pub health: HealthConfig,
+
+    /// What [`Group::requires`](crate::Group::requires) and [`prefers`](crate::Group::prefers) look
+    /// for, such as `disk=ssd`. At most 32, each of 1 to 255 printable characters. Default: none.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
+
+    /// How much work this instance takes, compared with the others. Default 1,000, as for each
+    /// instance. 1 to 1,000,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+
+    /// How many units of each group this instance owns at most. Units that find no place have no
+    /// owner. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_units: Option<u32>,
 }
 
 impl Default for MemberConfig {
@@ -57,8 +80,20 @@ impl Default for MemberConfig {
             request_timeout: None,
             stop_budget: None,
             fencing: FencingConfig::default(),
+            health: HealthConfig::default(),
+            labels: BTreeSet::new(),
+            capacity: None,
+            max_units: None,
         }
     }
+}
+
+/// What plans are made from, of one instance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seat {
+    pub labels: BTreeSet<String>,
+    pub capacity: Option<u32>,
+    pub max_units: Option<u32>,
 }
 
 impl MemberConfig {
@@ -90,6 +125,63 @@ impl MemberConfig {
         self
     }
 
+    /// Sets [`health`](field@Self::health).
+    #[must_use]
+    pub fn health(mut self, health: HealthConfig) -> Self {
+        self.health = health;
+        self
+    }
+
+    /// Adds one of the [`labels`](field@Self::labels).
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.insert(label.into());
+        self
+    }
+
+    /// Sets [`capacity`](field@Self::capacity).
+    #[must_use]
+    pub const fn capacity(mut self, capacity: u32) -> Self {
+        self.capacity = Some(capacity);
+        self
+    }
+
+    /// Sets [`max_units`](field@Self::max_units).
+    #[must_use]
+    pub const fn max_units(mut self, units: u32) -> Self {
+        self.max_units = Some(units);
+        self
+    }
+
+    /// Checks what plans are made from.
+    ///
+    /// # Errors
+    /// Returns the first broken rule.
+    pub(crate) fn seat(&self) -> Result<Seat, ConfigError> {
+        if self.labels.len() > MOST_LABELS {
+            let rule = format!("must be at most {MOST_LABELS}");
+            let count = self.labels.len().to_string();
+            return Err(ConfigError::new("member.labels", count, rule));
+        }
+        let is_label = |label: &&String| {
+            !label.is_empty() && printable(label) == **label && !label.starts_with(HANDLER)
+        };
+        if let Some(label) = self.labels.iter().find(|label| !is_label(label)) {
+            let rule = "must be 1 to 255 printable characters each, and not begin with `handler=`";
+            return Err(ConfigError::new("member.labels", printable(label), rule));
+        }
+        if let Some(capacity) = self.capacity.filter(|it| !(1..=MOST_WEIGHT).contains(it)) {
+            let rule = format!("must be 1 to {MOST_WEIGHT}");
+            let capacity = capacity.to_string();
+            return Err(ConfigError::new("member.capacity", capacity, rule));
+        }
+        Ok(Seat {
+            labels: self.labels.clone(),
+            capacity: self.capacity,
+            max_units: self.max_units,
+        })
+    }
+
     /// Checks every rule and fills in every default.
     ///
     /// # Errors
@@ -110,6 +202,7 @@ impl MemberConfig {
         role.request_timeout = self.request_timeout;
         role.stop_budget = self.stop_budget;
         role.fencing = self.fencing.clone();
+        role.health = self.health.clone();
         role.settings().map_err(|error| {
             let ConfigError {
                 field, value, rule, ..

@@ -26,6 +26,7 @@ pub use elections::{ElectionsConfig, EnvSetting};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
 pub use group::MemberConfig;
+pub(crate) use group::Seat;
 pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{

@@ -68,6 +68,7 @@ impl Scene {
             abort: CancellationToken::new(),
             ending: Weak::new(),
             connection: watch::channel(ConnectionStatus::Connected).1,
+            load: std::sync::atomic::AtomicU32::new(0),
             ask: Arc::new(move |request| {
                 if matches!(request, Request::Superseded { .. }) {
                     asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

@@ -8,7 +8,7 @@ use super::epoch::Epoch;
 use super::key::{GroupKey, UnitKey};
 use super::policy::{Policy, Unit};
 use super::record::{GroupKind, GroupRecord, MemberContent, UnitRecord};
-use crate::election::{OpId, WriteOutcome};
+use crate::election::{HandlerEnd, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 
@@ -34,7 +34,7 @@ pub struct Placement {
     /// The policy.
     pub policy: Arc<dyn Policy>,
     /// What the settings tell of units, such as their weights. All other units are as
-    /// [`Unit::default`]. If all members tell their load, it is divided in proportion to the weights. Members tell no labels yet, so nobody may take a unit that requires one.
+    /// [`Unit::default`]. If all members tell their load, it is divided in proportion to the weights.
     pub units: BTreeMap<UnitName, Unit>,
 }
 
@@ -148,6 +148,15 @@ pub enum GroupInput {
     },
     /// The handler of a term and all tasks that it spawned have ended.
     HandlerEnded {
+        /// The unit.
+        unit: UnitKey,
+        /// The sequence of the term's record.
+        sequence: u64,
+        /// How it ended.
+        end: HandlerEnd,
+    },
+    /// The handler of a term fails its health checks. Its term is to end, and the unit to move.
+    Unhealthy {
         /// The unit.
         unit: UnitKey,
         /// The sequence of the term's record.

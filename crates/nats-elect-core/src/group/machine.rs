@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::agenda::{Agenda, Subject};
 use super::effect::{GroupEffect, GroupWrite};
 use super::epoch::{Epoch, EpochKey};
+use super::failures::Failures;
 use super::input::{GroupContent, GroupInput, GroupSettings, Message};
 use super::key::{GroupKey, UnitKey};
 use super::lease::Lease;
@@ -43,6 +44,7 @@ pub struct Group {
     pub(super) advice: BTreeMap<GroupName, Advice>,
     /// Since when what stands there, by its sequence, waits for a write.
     pub(super) free_since: BTreeMap<GroupKey, (u64, Moment)>,
+    pub(super) failures: Failures,
     pub(super) agenda: Agenda,
     /// The writes that are not answered yet, and their keys.
     pub(super) sent: BTreeMap<OpId, GroupWrite>,
@@ -71,6 +73,7 @@ impl Group {
             plans: BTreeMap::new(),
             advice: BTreeMap::new(),
             free_since: BTreeMap::new(),
+            failures: Failures::default(),
             agenda: Agenda::default(),
             sent: BTreeMap::new(),
             busy: BTreeSet::new(),
@@ -166,7 +169,12 @@ impl Group {
             GroupInput::Shown(message) => self.shown(message),
             GroupInput::CaughtUp { last } => self.caught_up(last),
             GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
-            GroupInput::HandlerEnded { unit, sequence } => self.handler_ended(&unit, sequence),
+            GroupInput::HandlerEnded {
+                unit,
+                sequence,
+                end,
+            } => self.handler_ended(&unit, sequence, end),
+            GroupInput::Unhealthy { unit, sequence } => self.unhealthy(&unit, sequence),
             GroupInput::Hint { hints } => self.take_hints(hints),
             GroupInput::Drain => {
                 self.draining = true;

@@ -12,6 +12,7 @@
 //! | `epoch.rs` | [`Epoch`]: the name of one claim of a member's lease, and what it proves |
 //! | `key.rs` | [`GroupKey`], [`UnitKey`]: the keys of members, groups and units |
 //! | `record.rs` | what stands under these keys |
+//! | `member_info.rs` | what a member's record says beside its lease |
 //! | `hint.rs` | hints as members send them to each other |
 //! | `input.rs`, `effect.rs` | what goes into a member's machine, and what comes out |
 //! | `machine.rs` | [`Group`]: the state of a member, and the way through one step |
@@ -19,6 +20,7 @@
 //! | `lease.rs` | the member's lease: a heartbeat counts when it is confirmed and shown |
 //! | `view.rs` | what the watch showed, and how long what it did not show may last |
 //! | `unit.rs` | a unit of this member, from the beginning of a term to the write that ends it |
+//! | `failures.rs` | the units whose handlers fail on this member |
 //! | `taking.rs` | creating units, deposing their owners, taking them |
 //! | `planner.rs` | who plans, and whom the plan is told |
 //! | `shown.rs` | the view of a member, for others to read |
@@ -29,11 +31,13 @@ mod agenda;
 mod condition;
 mod effect;
 mod epoch;
+mod failures;
 mod hint;
 mod input;
 mod key;
 mod lease;
 mod machine;
+mod member_info;
 mod planner;
 pub mod policy;
 mod record;
@@ -51,8 +55,10 @@ pub use epoch::{Epoch, EpochKey, Identity};
 pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
+pub use member_info::{MOST_LABELS, MOST_NAMED, MOST_TOLD, MemberInfo, Support};
+pub use planner::HANDLER;
 pub use record::{
-    GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, MemberInfo, SIGNATURE_BYTES,
-    SeenMember, Support, UnitRecord, sign, signed_text, split_signature,
+    GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, SIGNATURE_BYTES, SeenMember,
+    UnitRecord, sign, signed_text, split_signature,
 };
 pub use shown::{MemberState, ShownMember, ShownUnit, UnitState};

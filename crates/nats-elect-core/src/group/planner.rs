@@ -13,9 +13,10 @@ use super::agenda::Subject;
 use super::effect::GroupEffect;
 use super::epoch::Epoch;
 use super::hint::MOST_HINTS;
-use super::input::Hint;
+use super::input::{Hint, Units};
 use super::key::UnitKey;
 use super::machine::Group;
+use super::member_info::Support;
 use super::policy::{
     Balanced, Explanation, Fleet, Hold, Imbalance, Member, Plan, Policy, PolicySettings, Round,
     Standing, Unfit, Unit,
@@ -87,7 +88,11 @@ impl Group {
             .retain(|unit, it| self.is_under_way(group, &record, unit, it));
         if planning.weigh_at <= self.now {
             let fleet = self.seen_fleet(group, &record, false);
-            planning.weights = self.weights(group, &fleet);
+            let weights = self.weights(group, &fleet);
+            // An owner that does not tell yet does not make the others' loads forgotten.
+            if !weights.is_empty() || !self.tells_load(group) {
+                planning.weights = weights;
+            }
             planning.weigh_at = self.now + self.settings.heartbeat * CALM_BEATS;
         }
         let fleet = self.fleet(group, &record, &planning);
@@ -110,28 +115,53 @@ impl Group {
         supports.any(|it| it.load > 0)
     }
 
-    /// What units weigh by the loads of their owners, each its part of its owner's load. All together
-    /// weigh as much as they do without. Empty if an owner tells no load.
+    /// What units weigh by the loads of their owners. A unit of which its owner tells a load weighs
+    /// that; the others each their part of the rest. All together weigh as much as they do without.
+    /// Empty if an owner tells no load.
     fn weights(&self, group: &GroupName, fleet: &Fleet) -> BTreeMap<UnitName, u32> {
-        let mut of_owner: BTreeMap<Epoch, u128> = BTreeMap::new();
-        for unit in fleet.units.values() {
-            if let Some(owner) = unit.owner {
-                *of_owner.entry(owner).or_default() += u128::from(unit.weight.max(1));
+        /// The units of one owner.
+        #[derive(Default)]
+        struct Share {
+            /// The weights of those of which it tells no load of their own.
+            others: u128,
+            /// The loads of the rest.
+            told: u128,
+        }
+        let told = |owner: Epoch| {
+            let info = self.view.member(owner)?.info.as_ref()?;
+            info.groups.get(group).filter(|it| it.load > 0)
+        };
+        let own = |support: &Support, unit: &UnitName| support.heavy.get(unit).copied();
+        let (mut shares, mut weights) = (BTreeMap::<Epoch, Share>::new(), 0_u128);
+        for (name, unit) in &fleet.units {
+            let Some(owner) = unit.owner else { continue };
+            let weight = u128::from(unit.weight.max(1));
+            let share = shares.entry(owner).or_default();
+            weights += weight;
+            match told(owner).and_then(|it| own(it, name)) {
+                Some(load) => share.told += u128::from(load),
+                None => share.others += weight,
             }
         }
-        let load = |owner: &Epoch| {
-            let info = self.view.member(*owner)?.info.as_ref()?;
-            let load = info.groups.get(group)?.load;
-            (load > 0).then_some(u128::from(load))
+        let load = |(owner, share): (&Epoch, &Share)| {
+            let load = u128::from(told(*owner)?.load).max(share.told);
+            Some(if share.others > 0 { load } else { share.told })
         };
-        let loads: Option<u128> = of_owner.keys().map(load).sum();
-        let (Some(loads), weights) = (loads, of_owner.values().sum::<u128>()) else {
+        let loads: Option<u128> = shares.iter().map(load).sum();
+        let Some(loads) = loads.filter(|loads| *loads > 0) else {
             return BTreeMap::new();
         };
         let weighed = |(name, unit): (&UnitName, &Unit)| {
             let owner = unit.owner?;
-            let part = u128::from(unit.weight.max(1)) * load(&owner)? * weights;
-            let weight = part.checked_div(of_owner[&owner] * loads)?;
+            let (share, told) = (&shares[&owner], told(owner)?);
+            let weight = match own(told, name) {
+                Some(load) => u128::from(load) * weights / loads,
+                None => {
+                    let rest = u128::from(told.load).saturating_sub(share.told);
+                    let part = u128::from(unit.weight.max(1)) * rest * weights;
+                    part / (share.others * loads)
+                }
+            };
             Some((name.clone(), u32::try_from(weight).unwrap_or(u32::MAX)))
         };
         fleet.units.iter().filter_map(weighed).collect()
@@ -214,12 +244,14 @@ impl Group {
     /// What a member that leaves writes over a unit of its own: by the same policy, without waiting
     /// for the planner.
     pub(super) fn parting(&mut self, unit: &UnitKey) -> UnitRecord {
-        let now = self.now;
-        let heir = self.advice(&unit.group, now).and_then(|it| {
-            let heir = it.heirs.get(&unit.unit);
-            heir.copied()
-        });
+        let heir = self.heir(unit, self.now);
         heir.map_or(UnitRecord::Nobody, UnitRecord::Owned)
+    }
+
+    /// To whom a unit of this member has to go, by its own plan, made then or later.
+    pub(super) fn heir(&mut self, unit: &UnitKey, from: Moment) -> Option<Epoch> {
+        let advice = self.advice(&unit.group, from)?;
+        advice.heirs.get(&unit.unit).copied()
     }
 
     /// Whether the policy leaves a free unit without an owner for now.
@@ -383,11 +415,16 @@ impl Group {
             let Some(info) = member.info.as_ref().filter(|_| !member.is_deposed()) else {
                 continue;
             };
-            if !info.groups.contains_key(group) {
+            let Some(support) = info.groups.get(group) else {
                 continue;
-            }
+            };
             let mut known = Member::new(self.well_since(epoch)).flapped(member.flapped);
             known.zone.clone_from(&info.zone);
+            let told = info.labels.iter().filter(|it| !it.starts_with(HANDLER));
+            known.labels = told.cloned().collect();
+            known.labels.extend(self.handlers(group, support));
+            known.capacity = info.capacity.unwrap_or(known.capacity);
+            known.cap = info.most_units;
             known.standing = if info.cordoned || (self.draining && own == Some(epoch)) {
                 Standing::Cordoned
             } else if member.over_at <= self.now {
@@ -429,6 +466,10 @@ impl Group {
         let placement = self.settings.placements.get(&unit.group);
         let told = placement.and_then(|it| it.units.get(&unit.unit));
         let mut known = told.cloned().unwrap_or_else(Unit::default);
+        if matches!(self.settings.groups.get(&unit.group), Some(Units::Named(_))) {
+            known.requires.insert(handler(&unit.unit));
+        }
+        known.failing_on = self.failing_on(unit);
         known.owner = record.owner();
         // The order of writes is that of moves, and the same for all planners.
         known.moved = Some(Moment::from_nanos(seen.sequence));
@@ -438,6 +479,32 @@ impl Group {
             fleet.members.entry(owner).or_insert_with(silent);
         }
         fleet.units.insert(unit.unit.clone(), known);
+    }
+
+    /// The handlers that a member has for named units of a group, as labels.
+    fn handlers(&self, group: &GroupName, support: &Support) -> Vec<String> {
+        let Some(Units::Named(names)) = self.settings.groups.get(group) else {
+            return Vec::new();
+        };
+        let has = names.iter().filter(|name| support.has_handler(name));
+        has.map(handler).collect()
+    }
+
+    /// The members on which a unit keeps failing.
+    fn failing_on(&self, unit: &UnitKey) -> BTreeSet<Epoch> {
+        let fails = |(epoch, member): (Epoch, &super::view::Member)| {
+            let support = member.info.as_ref()?.groups.get(&unit.group)?;
+            support.failing.contains(&unit.unit).then_some(epoch)
+        };
+        let told = self.view.members().filter_map(fails);
+        let own = self.lease.as_ref().map(|it| it.epoch);
+        let own = own.filter(|_| self.failures.keeps_failing(unit, self.now));
+        told.chain(own).collect()
+    }
+
+    /// The units of a group that keep failing on this member, for its record.
+    pub fn failing(&self, group: &GroupName) -> BTreeSet<UnitName> {
+        self.failures.of(group, self.now).cloned().collect()
     }
 
     /// When the next member has settled.
@@ -474,6 +541,14 @@ impl Group {
             self.agenda.note(Subject::Plan(group.clone()), self.now);
         }
     }
+}
+
+/// How labels begin that stand for a handler. No label of a member's own begins so.
+pub const HANDLER: &str = "handler=";
+
+/// The label of a member that has a handler for this unit.
+fn handler(unit: &UnitName) -> String {
+    format!("{HANDLER}{unit}")
 }
 
 fn key(group: &GroupName, record: &GroupRecord, unit: &UnitName) -> UnitKey {

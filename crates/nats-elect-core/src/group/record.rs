@@ -4,22 +4,21 @@
 //! cannot be understood proves nothing, and costs time where it stands.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value, json};
 
-use super::epoch::{Epoch, EpochKey, Identity};
+use super::epoch::{Epoch, Identity};
 use super::key::UnitKey;
-use crate::name::{BucketName, GroupName};
+use super::member_info::MemberInfo;
+use crate::name::BucketName;
 use crate::record::{Content, FOREIGN_LEASE, Nonce};
 use crate::release::ReleaseSecret;
-use crate::text::printable;
 
 /// The version of the records that this crate writes, in the field `v`. A record of a later one is
 /// not understood.
-const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 1;
 
 /// The longest lease of a member. All waits that have no better witness last this long. It is a
 /// constant, as a record that told it could be forged.
@@ -33,8 +32,6 @@ pub const SIGNATURE_BYTES: usize = 64;
 
 /// The largest value that is parsed, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
-/// The most groups that are read from one member's record.
-const MOST_GROUPS: usize = 256;
 /// What stands between an unsigned record and its signature.
 const BEFORE_SIGNATURE: &[u8] = b",\"s\":\"";
 const AFTER_SIGNATURE: &[u8] = b"\"}";
@@ -123,81 +120,6 @@ pub fn split_signature(value: &[u8]) -> Option<(Vec<u8>, [u8; SIGNATURE_BYTES])>
     let body = body.strip_suffix(BEFORE_SIGNATURE)?;
     let signature = BASE64URL_NOPAD.decode(signature).ok()?;
     Some(([body, b"}"].concat(), signature.try_into().ok()?))
-}
-
-/// The part that a member takes in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Support {
-    /// The latest format of the group's records that it understands.
-    pub format: u32,
-    /// The generation of the group that it knows.
-    pub generation: u32,
-    /// The work that its units make, in thousandths of what it can do. 0: it does not tell.
-    pub load: u32,
-}
-
-/// What a member's record says beside its lease.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MemberInfo {
-    /// The public key of its epoch.
-    pub key: EpochKey,
-    /// The groups that it takes part in. At most 256 are read.
-    pub groups: BTreeMap<GroupName, Support>,
-    /// Where it runs, if it tells.
-    pub zone: Option<String>,
-    /// Whether it takes no more units.
-    pub cordoned: bool,
-}
-
-impl MemberInfo {
-    /// The value of the field `member` in the member's record.
-    pub fn to_json(&self) -> Value {
-        let groups = self.groups.iter().map(|(name, support)| {
-            let parts = json!([support.format, support.generation, support.load]);
-            (name.to_string(), parts)
-        });
-        let mut object = json!({
-            "v": VERSION,
-            "key": self.key.to_string(),
-            "groups": groups.collect::<Map<_, _>>(),
-        });
-        if let Some(zone) = &self.zone {
-            object["zone"] = zone.as_str().into();
-        }
-        if self.cordoned {
-            object["cordon"] = true.into();
-        }
-        object
-    }
-
-    /// Parses the value of that field. Returns `None` if it is of a later version or has no key.
-    /// Other fields of the wrong type count as missing.
-    pub fn parse(value: &Value) -> Option<Self> {
-        let object = value.as_object()?;
-        is_understood(object).then_some(())?;
-        let groups = object.get("groups").and_then(Value::as_object);
-        let groups = groups.into_iter().flatten().take(MOST_GROUPS);
-        Some(Self {
-            key: EpochKey::parse(object.get("key")?.as_str()?)?,
-            groups: groups
-                .filter_map(|(name, parts)| Some((GroupName::new(name).ok()?, support(parts)?)))
-                .collect(),
-            zone: object.get("zone").and_then(Value::as_str).map(printable),
-            cordoned: object.get("cordon") == Some(&Value::Bool(true)),
-        })
-    }
-
-    /// Whether it says the same as before, but for how much load there is.
-    pub(super) fn takes_the_part_of(&self, before: &Self) -> bool {
-        let same_part = |(now, before): ((&GroupName, &Support), (&GroupName, &Support))| {
-            let part = |it: &Support| (it.format, it.generation, it.load > 0);
-            now.0 == before.0 && part(now.1) == part(before.1)
-        };
-        self.zone == before.zone
-            && self.cordoned == before.cordoned
-            && self.groups.len() == before.groups.len()
-            && self.groups.iter().zip(&before.groups).all(same_part)
-    }
 }
 
 /// The record of a member, as read from the bucket.
@@ -369,20 +291,11 @@ impl GroupRecord {
     }
 }
 
-fn number(value: &Value) -> Option<u32> {
+pub(super) fn number(value: &Value) -> Option<u32> {
     value.as_u64()?.try_into().ok()
 }
 
-fn support(parts: &Value) -> Option<Support> {
-    let part = |index: usize| number(parts.get(index)?);
-    Some(Support {
-        format: part(0)?,
-        generation: part(1)?,
-        load: part(2).unwrap_or(0),
-    })
-}
-
-fn is_understood(object: &Map<String, Value>) -> bool {
+pub(super) fn is_understood(object: &Map<String, Value>) -> bool {
     let version = object.get("v").and_then(Value::as_u64);
     version.is_some_and(|version| (1..=VERSION).contains(&version))
 }
@@ -407,7 +320,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::name::UnitName;
+    use crate::group::EpochKey;
+    use crate::name::{GroupName, UnitName};
 
     fn identity() -> Identity {
         Identity {
@@ -418,16 +332,9 @@ mod tests {
     }
 
     fn info() -> MemberInfo {
-        let support = Support {
-            format: 1,
-            generation: 2,
-            load: 420,
-        };
         MemberInfo {
-            key: identity().key,
-            groups: BTreeMap::from([(GroupName::new("partitions").unwrap(), support)]),
             zone: Some("a".into()),
-            cordoned: false,
+            ..MemberInfo::new(identity().key)
         }
     }
 
@@ -556,24 +463,6 @@ mod tests {
         };
         let value = member_json(60_001, ReleaseSecret::new(1), &info());
         assert_eq!(SeenMember::parse(long.epoch(), &value).identity, None);
-    }
-
-    #[test]
-    fn rubbish_in_a_members_info_counts_as_missing() {
-        let parse = |text: &str| MemberInfo::parse(&serde_json::from_str(text).unwrap());
-        let key = info().key;
-        let read = parse(&format!(
-            r#"{{"v":1,"key":"{key}","groups":{{"a.b":[1,1],"c":[1],"d":[1,-1],"e":[1,2,"x"],"f":7}},"zone":7,"cordon":"x"}}"#
-        ))
-        .unwrap();
-        let names: Vec<_> = read.groups.keys().map(GroupName::as_str).collect();
-        assert_eq!(names, ["e"]);
-        assert_eq!((read.zone, read.cordoned), (None, false));
-        assert_eq!(parse(&format!(r#"{{"v":2,"key":"{key}"}}"#)), None);
-        assert_eq!(parse(r#"{"v":1,"key":"x"}"#), None);
-        let many: Map<_, _> = (0..300).map(|n| (format!("g{n}"), json!([1, 1]))).collect();
-        let many = json!({ "v": 1, "key": key.to_string(), "groups": many });
-        assert_eq!(MemberInfo::parse(&many).unwrap().groups.len(), MOST_GROUPS);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use super::epoch::Epoch;
 use super::key::UnitKey;
 use super::machine::Group;
+use super::member_info::MemberInfo;
 use super::policy::{Imbalance, first};
-use super::record::{GroupRecord, MemberInfo, UnitRecord};
+use super::record::{GroupRecord, UnitRecord};
 use super::view::{KnownUnit, Member};
 use crate::moment::Moment;
 use crate::name::GroupName;

@@ -411,7 +411,7 @@ impl Group {
     }
 
     pub(super) fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
-        self.view.takes_units(epoch, &unit.group, self.now)
+        self.view.takes(epoch, unit, self.now)
     }
 }
 

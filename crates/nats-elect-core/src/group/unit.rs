@@ -7,6 +7,7 @@ use super::key::UnitKey;
 use super::machine::Group;
 use super::record::UnitRecord;
 use super::view::KnownUnit;
+use crate::election::HandlerEnd;
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
 
@@ -106,8 +107,29 @@ impl Group {
         self.agenda.note(Subject::Unit(unit.clone()), revoke_at);
     }
 
-    pub(super) fn handler_ended(&mut self, unit: &UnitKey, sequence: u64) {
-        let pause = self.now + self.settings.heartbeat;
+    /// The handler fails its health checks: its term ends, and the unit goes elsewhere if it can.
+    pub(super) fn unhealthy(&mut self, unit: &UnitKey, sequence: u64) {
+        let acts = |it: &&Tenure| it.sequence == sequence && it.phase == Phase::Acting;
+        if let Some(epoch) = self.tenures.get(unit).filter(acts).map(|it| it.epoch) {
+            self.failures.give_up(unit, self.now);
+            let next = self.after_failure(unit, epoch);
+            self.end_term(unit, next);
+        }
+    }
+
+    /// What is written over a unit that failed here: another owner if it keeps failing and somebody
+    /// may take it.
+    fn after_failure(&mut self, unit: &UnitKey, epoch: Epoch) -> UnitRecord {
+        if !self.failures.keeps_failing(unit, self.now) {
+            return UnitRecord::Owned(epoch);
+        }
+        // Thousands of units may fail one after the other: not each is worth a plan. A unit that
+        // this plan does not know to fail begins here again, and the planner moves it.
+        let recent = self.now - self.settings.heartbeat / 4;
+        UnitRecord::Owned(self.heir(unit, recent).unwrap_or(epoch))
+    }
+
+    pub(super) fn handler_ended(&mut self, unit: &UnitKey, sequence: u64, end: HandlerEnd) {
         let Some(tenure) = self.tenures.get_mut(unit) else {
             return;
         };
@@ -115,13 +137,23 @@ impl Group {
             return;
         }
         tenure.runs = false;
-        let epoch = tenure.epoch;
-        let send_at = match tenure.phase {
+        let (epoch, phase) = (tenure.epoch, tenure.phase);
+        let send_at = match phase {
             // The next term of this member begins with a record of its own, after a pause: a
             // handler that fails at once would write without end.
             Phase::Acting => {
-                tenure.next = UnitRecord::Owned(epoch);
-                pause
+                let pause = if matches!(end, HandlerEnd::Failed | HandlerEnd::Panicked) {
+                    let doubled = self.failures.count(unit, self.now);
+                    self.settings.heartbeat * doubled
+                } else {
+                    self.settings.heartbeat
+                };
+                let next = self.after_failure(unit, epoch);
+                let stays = next == UnitRecord::Owned(epoch);
+                if let Some(tenure) = self.tenures.get_mut(unit) {
+                    tenure.next = next;
+                }
+                if stays { self.now + pause } else { self.now }
             }
             Phase::Ending { .. } | Phase::Overrun { .. } => self.now,
             Phase::Giving { send_at } => send_at,
@@ -132,7 +164,7 @@ impl Group {
                 return;
             }
         };
-        tenure.phase = Phase::Giving { send_at };
+        self.set_phase(unit, Phase::Giving { send_at });
         mutated!(BeginAgain => { self.tenures.remove(unit); self.agenda.note(Subject::Unit(unit.clone()), send_at); return; });
         self.raise_ended(unit, sequence);
         self.agenda.note(Subject::Unit(unit.clone()), send_at);

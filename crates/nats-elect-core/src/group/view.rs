@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::epoch::{Epoch, EpochKey, Identity};
 use super::input::{GroupContent, Message};
 use super::key::{GroupKey, UnitKey};
-use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, MemberInfo, UnitRecord};
+use super::member_info::{MemberInfo, Support};
+use super::record::{GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, UnitRecord};
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
@@ -665,17 +666,21 @@ impl View {
         now: Moment,
     ) -> impl Iterator<Item = Epoch> + 'a {
         let epochs = self.epochs();
-        epochs.filter(move |epoch| self.takes_units(*epoch, group, now))
+        epochs.filter(move |epoch| self.part_of(*epoch, group, now).is_some())
     }
 
-    /// Whether the member may own units of the group now.
-    pub fn takes_units(&self, epoch: Epoch, group: &GroupName, now: Moment) -> bool {
-        self.members.get(&epoch).is_some_and(|member| {
-            let info = member.info.as_ref();
-            !member.deposed
-                && now < member.over_at
-                && info.is_some_and(|it| !it.cordoned && it.groups.contains_key(group))
-        })
+    /// The part that a member takes in a group, if it may own units of it now.
+    fn part_of(&self, epoch: Epoch, group: &GroupName, now: Moment) -> Option<&Support> {
+        let member = self.members.get(&epoch)?;
+        let lives = !member.deposed && now < member.over_at;
+        let info = member.info.as_ref().filter(|it| lives && !it.cordoned)?;
+        info.groups.get(group)
+    }
+
+    /// Whether the member may own the unit now: it has a handler for it, as far as it tells.
+    pub fn takes(&self, epoch: Epoch, unit: &UnitKey, now: Moment) -> bool {
+        let part = self.part_of(epoch, &unit.group, now);
+        part.is_some_and(|it| it.has_handler(&unit.unit))
     }
 
     /// Whether every unit of the generations before this one is closed for good.

@@ -40,7 +40,7 @@ Columns of members:
             unconfirmed  there is a record, but no heartbeat came yet: it may be dead
             unknown      its record can't be understood
   UNITS     how many units of this group it owns
-  LOAD      the work that its units of this group make, of what it can do, as it says
+  LOAD      the work that its units of this group make, as their handlers reported it
   ZONE      where it runs, as it says
   LEASE     the length of its lease
   EPOCH     the name of its lease, with --output wide
@@ -164,7 +164,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
     let none = || "–".to_owned();
     let rows = members.iter().map(|it| {
         let cordoned = if it.seen.cordoned { ", cordoned" } else { "" };
-        let load = it.seen.groups.get(group);
+        let load = it.seen.groups.get(group).filter(|load| **load > 0);
         let zone = it.seen.zone.as_deref();
         vec![
             Cell::new(format!("{}{cordoned}", text(&it.name(), output))),
@@ -174,7 +174,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
                 _ => Color::Red,
             }),
             Cell::new(it.units.len()),
-            Cell::new(load.map_or_else(none, |load| format!("{} %", load / 10))),
+            Cell::new(load.map_or_else(none, u64::to_string)),
             Cell::new(zone.map_or_else(none, |zone| text(zone, output))),
             Cell::new(it.seen.ttl.map_or_else(none, lasted)),
             Cell::new(it.epoch),

@@ -1,7 +1,5 @@
 //! The lease of a member of groups.
 
-use std::collections::BTreeMap;
-
 use super::solo::{BUCKET, Solo, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
 use crate::election::{Effect, HandlerEnd, Input, Write, WriteKind};
@@ -14,10 +12,8 @@ const SECRET: ReleaseSecret = ReleaseSecret::new(0x0e90_c000);
 
 fn info(zone: &str) -> MemberInfo {
     MemberInfo {
-        key: EpochKey::new([7; 32]),
-        groups: BTreeMap::new(),
         zone: Some(zone.to_owned()),
-        cordoned: false,
+        ..MemberInfo::new(EpochKey::new([7; 32]))
     }
 }
 

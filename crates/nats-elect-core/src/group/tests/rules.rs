@@ -262,7 +262,7 @@ fn an_epoch_lives_whose_record_follows_a_tombstone() {
     world.store(key.clone(), None, GroupContent::Member(epoch, tombstone));
     world.run(TTL * 8 / 10);
     world.purge(&key);
-    world.store(key, Some(0), heartbeat(number, false, 0));
+    world.store(key, Some(0), heartbeat(number, false));
     world.run(TTL * 8 / 10);
     assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
     world.until(TTL, |world| world.owners(&unit(0)) == [1 - owner]);

@@ -34,7 +34,7 @@ impl Fed {
     }
 
     fn beat(&mut self, number: u8) -> Vec<GroupEffect> {
-        self.show(None, heartbeat(number, false, 0))
+        self.show(None, heartbeat(number, false))
     }
 }
 
@@ -140,7 +140,7 @@ fn large() -> Fed {
 #[test]
 fn a_step_of_a_large_group_does_not_depend_on_the_number_of_its_units() {
     let mut fed = large();
-    let beats = vec![heartbeat(1, false, 0); 1000];
+    let beats = vec![heartbeat(1, false); 1000];
     let beat = timed(
         "10,000 units, 10 members: a heartbeat is shown",
         beats,

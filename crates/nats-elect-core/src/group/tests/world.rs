@@ -1,11 +1,12 @@
 //! A bucket in memory and a few members, with all that may go wrong in a test's hands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::policy::{Balanced, PolicySettings};
 use super::super::*;
+use crate::HandlerEnd;
 use crate::election::{OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
@@ -54,6 +55,10 @@ pub struct Node {
     is_joining: bool,
     /// The load that its record tells for each unit that it acts on.
     pub unit_loads: BTreeMap<u32, u32>,
+    /// Its record tells these loads one by one, too.
+    pub names_loads: bool,
+    pub labels: BTreeSet<String>,
+    pub most_units: Option<u32>,
     pub epoch: u8,
     held: u64,
     beat_at: Moment,
@@ -124,22 +129,26 @@ pub fn placement(settings: PolicySettings) -> Placement {
     }
 }
 
-pub fn heartbeat(number: u8, cordoned: bool, load: u32) -> GroupContent {
+pub fn heartbeat(number: u8, cordoned: bool) -> GroupContent {
     let support = Support {
         format: 1,
         generation: 1,
-        load,
+        ..Support::default()
     };
+    let info = MemberInfo {
+        groups: BTreeMap::from([(group(), support)]),
+        cordoned,
+        ..MemberInfo::new(identity(number).key)
+    };
+    record_with(number, info)
+}
+
+fn record_with(number: u8, info: MemberInfo) -> GroupContent {
     let record = SeenMember {
         id: format!("node-{number}"),
         nonce: None,
         identity: Some(identity(number)),
-        info: Some(MemberInfo {
-            key: identity(number).key,
-            groups: BTreeMap::from([(group(), support)]),
-            zone: None,
-            cordoned,
-        }),
+        info: Some(info),
     };
     GroupContent::Member(epoch(number), MemberContent::Record(Box::new(record)))
 }
@@ -213,6 +222,9 @@ impl World {
             cordoned: false,
             is_joining: true,
             unit_loads: BTreeMap::new(),
+            names_loads: false,
+            labels: BTreeSet::new(),
+            most_units: None,
             epoch: 0,
             held: 0,
             beat_at: self.now,
@@ -424,10 +436,28 @@ impl World {
         let (number, held) = (node.epoch, node.held);
         let runs = node.terms.iter().filter(|(_, term)| term.runs);
         let units = runs.filter_map(|(key, _)| key.unit.as_shard());
-        let load = units.filter_map(|it| node.unit_loads.get(&it)).sum();
+        let loads = units.filter_map(|it| Some((it, *node.unit_loads.get(&it)?)));
+        let loads: BTreeMap<u32, u32> = loads.collect();
         node.is_joining = !node.group.has_joined();
-        let cordoned = node.cordoned || node.is_joining;
-        let record = heartbeat(number, cordoned, load);
+        let heavy = loads.iter().filter(|_| node.names_loads);
+        let support = Support {
+            format: 1,
+            generation: 1,
+            load: loads.values().map(|it| u64::from(*it)).sum(),
+            heavy: heavy
+                .map(|(it, load)| (UnitName::shard(*it), *load))
+                .collect(),
+            failing: node.group.failing(&group()),
+            units: BTreeSet::new(),
+        };
+        let info = MemberInfo {
+            groups: BTreeMap::from([(group(), support)]),
+            labels: node.labels.clone(),
+            most_units: node.most_units,
+            cordoned: node.cordoned || node.is_joining,
+            ..MemberInfo::new(identity(number).key)
+        };
+        let record = record_with(number, info);
         let key = GroupKey::Member(epoch(number));
         match self.store(key, Some(held), record) {
             Some(sequence) => {
@@ -515,6 +545,28 @@ impl World {
         }
     }
 
+    /// The one handler that runs of a unit fails.
+    pub fn fail(&mut self, number: u32) {
+        let (index, unit) = (self.owner(number), unit(number));
+        let term = self.nodes[index].terms.get_mut(&unit).expect("a term");
+        let sequence = term.sequence;
+        term.runs = false;
+        let end = HandlerEnd::Failed;
+        let ended = GroupInput::HandlerEnded {
+            unit,
+            sequence,
+            end,
+        };
+        self.tell(index, ended);
+    }
+
+    /// The one handler that runs of a unit fails its health checks.
+    pub fn sicken(&mut self, number: u32) {
+        let (index, unit) = (self.owner(number), unit(number));
+        let sequence = self.nodes[index].terms[&unit].sequence;
+        self.tell(index, GroupInput::Unhealthy { unit, sequence });
+    }
+
     /// The handler ends, unless it ignores that it should.
     pub fn end_handler(&mut self, index: usize, unit: &UnitKey, sequence: u64) {
         let node = &mut self.nodes[index];
@@ -523,9 +575,12 @@ impl World {
             return;
         }
         term.runs = false;
-        let unit = unit.clone();
-        node.inbox
-            .push_back(GroupInput::HandlerEnded { unit, sequence });
+        let ended = GroupInput::HandlerEnded {
+            unit: unit.clone(),
+            sequence,
+            end: HandlerEnd::Returned,
+        };
+        node.inbox.push_back(ended);
     }
 
     fn retire(&mut self, old: Epoch) {

@@ -263,14 +263,12 @@ impl World {
         let support = Support {
             format: 1,
             generation: 1,
-            load: 0,
+            ..Support::default()
         };
         let groups = self.nodes[node].group.groups.keys();
         MemberInfo {
-            key,
-            groups: groups.map(|name| (name.clone(), support)).collect(),
-            zone: None,
-            cordoned: false,
+            groups: groups.map(|name| (name.clone(), support.clone())).collect(),
+            ..MemberInfo::new(key)
         }
     }
 
@@ -400,8 +398,17 @@ impl World {
         if let Some(term) = term
             && std::mem::take(&mut term.running)
         {
-            let unit = unit.clone();
-            self.group_input(node, GroupInput::HandlerEnded { unit, sequence });
+            let end = if term.cancelled {
+                HandlerEnd::Returned
+            } else {
+                HandlerEnd::Failed
+            };
+            let ended = GroupInput::HandlerEnded {
+                unit: unit.clone(),
+                sequence,
+                end,
+            };
+            self.group_input(node, ended);
         }
     }
 

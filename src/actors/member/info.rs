@@ -1,0 +1,67 @@
+//! What this member tells of itself in its record.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::MemberState;
+use crate::role::GroupScope;
+use nats_elect_core::group::{EpochKey, MOST_TOLD, MemberInfo, Support, Units};
+use nats_elect_core::name::UnitName;
+
+/// The format of the records of groups that this version understands. Since the second one members
+/// tell labels, capacities, loads, and units that fail.
+const FORMAT: u32 = 2;
+
+impl MemberState {
+    /// What its record is to say from now on.
+    pub(super) fn info(&self, key: EpochKey, cordoned: bool) -> MemberInfo {
+        let groups = self.groups.iter();
+        MemberInfo {
+            groups: groups
+                .map(|(name, scope)| (name.clone(), self.support(scope)))
+                .collect(),
+            zone: self.instance.meta.get("zone").cloned(),
+            labels: self.seat.labels.clone(),
+            capacity: self.seat.capacity,
+            most_units: self.seat.max_units,
+            cordoned,
+            ..MemberInfo::new(key)
+        }
+    }
+
+    fn support(&self, scope: &GroupScope) -> Support {
+        let (load, heavy) = self.load(scope);
+        Support {
+            format: FORMAT,
+            generation: scope.read(|board| board.generation).max(1),
+            load,
+            heavy,
+            failing: self.group.failing(&scope.name),
+            units: match &scope.units {
+                Units::Named(names) => names.iter().cloned().collect(),
+                Units::Shards(_) => BTreeSet::new(),
+            },
+        }
+    }
+
+    /// The load of all units of a group that this member acts on, and of the heaviest. A unit whose
+    /// handler told none counts as the mean of the others. 0 if none told any.
+    fn load(&self, scope: &GroupScope) -> (u64, BTreeMap<UnitName, u32>) {
+        let running = self.running.iter();
+        let acting = running.filter(|(unit, it)| unit.group == scope.name && it.lives);
+        let (mut told, mut silent) = (Vec::new(), 0_u64);
+        for (unit, running) in acting {
+            match running.term.load() {
+                Some(load) => told.push((load, &unit.unit)),
+                None => silent += 1,
+            }
+        }
+        let Ok(count @ 1..) = u64::try_from(told.len()) else {
+            return (0, BTreeMap::new());
+        };
+        let sum: u64 = told.iter().map(|(load, _)| u64::from(*load)).sum();
+        told.sort_unstable_by(|one, other| other.cmp(one));
+        let heavy = told.into_iter().take(MOST_TOLD);
+        let heavy = heavy.map(|(load, unit)| (unit.clone(), load)).collect();
+        (sum + sum / count * silent, heavy)
+    }
+}
